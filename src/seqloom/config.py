@@ -1,0 +1,136 @@
+"""Base of the frozen dataclasses that hold every option of a model, a tokenizer or a command.
+
+A field is made by `option(default, help, ...)`. The same field is the keyword argument in Python, the
+flag on the command line (generated from it, see `cli/options.py`) and the key in `config.json`, so the
+three are always the same word. Values are checked when the config is made; unknown keys are refused.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Demo(Config):
+    ...     order: int = option(3, "length of the n-grams", minimum=1)
+    >>> Demo(order=2).to_dict()
+    {'order': 2}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeVar
+
+from seqloom.errors import ConfigError, suggest
+
+
+C = TypeVar("C", bound="Config")
+
+
+def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
+           metavar: str | None = None) -> Any:
+    """A documented config field. `metavar` names the value in `--help` (for example FILE)."""
+    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar}
+    return field(default=default, metadata=meta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Frozen, keyword-only, validated options."""
+
+    def __post_init__(self) -> None:
+        hints = field_types(type(self))
+        for f in dataclasses.fields(self):
+            value = _check(f.name, hints[f.name], getattr(self, f.name), f.metadata)
+            object.__setattr__(self, f.name, value)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from plain values (JSON, keyword arguments); an unknown key is an error that names its neighbour."""
+        known = [f.name for f in dataclasses.fields(cls)]
+        for key in values:
+            if key not in known:
+                raise ConfigError(f"unknown option {key!r}{suggest(key, known)} Known: {', '.join(known)}")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+
+
+def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
+    """`Model(config)` and `Model(**options)` are the same thing; both at once is an error."""
+    if config is None:
+        return cls.from_dict(options)
+    if options:
+        raise ConfigError(f"give either a {cls.__name__} or keyword options, not both")
+    if not isinstance(config, cls):
+        raise ConfigError(f"expected a {cls.__name__}, got {type(config).__name__}")
+    return config
+
+
+def field_types(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """The strings that a `Literal` (also inside `| None`) allows; empty for other types."""
+    for part in _parts(kind):
+        if typing.get_origin(part) is Literal:
+            return typing.get_args(part)
+    return ()
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return typing.get_args(kind)
+    return (kind,)
+
+
+def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> Any:
+    if value is None and type(None) in _parts(kind):
+        return None
+    for part in _parts(kind):
+        if part is type(None):
+            continue
+        fits, value = _convert(part, value)
+        if fits:
+            for item in value if isinstance(value, tuple) else (value,):
+                _check_range(name, item, meta)
+            return value
+    allowed = choices(kind)
+    if allowed:
+        hint = suggest(value, allowed) if isinstance(value, str) else ""
+        raise ConfigError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{hint}")
+    raise ConfigError(f"{name} must be {_describe(kind)}; got {value!r}")
+
+
+def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
+    """Whether the value is of that type, and the value in its canonical form."""
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind), value
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        if isinstance(value, str) or not isinstance(value, (list, tuple)):
+            return False, value
+        converted = [_convert(item, v) for v in value]
+        return all(ok for ok, _ in converted), tuple(v for _, v in converted)
+    if kind is float:
+        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+        return ok, float(value) if ok else value
+    if kind is int:
+        ok = hasattr(value, "__index__") and not isinstance(value, bool)
+        return ok, int(value) if ok else value
+    return isinstance(value, kind), value
+
+
+def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
+    low, high = meta.get("minimum"), meta.get("maximum")
+    if low is not None and value < low:
+        raise ConfigError(f"{name} must be at least {low}; got {value}")
+    if high is not None and value > high:
+        raise ConfigError(f"{name} must be at most {high}; got {value}")
+
+
+def _describe(kind: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "none"}
+    return " or ".join(words.get(part, str(part)) for part in _parts(kind))

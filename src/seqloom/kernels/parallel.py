@@ -1,0 +1,59 @@
+"""The one place where kernels meet threads.
+
+Kernels are `nogil`, so plain threads run them side by side. Work is cut into chunks whose number and
+borders depend on the data alone; the threads only decide who runs which chunk, so results are the same
+for any number of threads. numba's own `parallel=True` is not used: a fork after it kills the child.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def thread_count() -> int:
+    """`$SEQLOOM_THREADS`, else the number of cores this process may use."""
+    wanted = os.environ.get("SEQLOOM_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chunk_bounds(total: int, size: int) -> list[tuple[int, int]]:
+    """`[(0, size), (size, 2 size), ...]` up to `total`."""
+    return [(lo, min(lo + size, total)) for lo in range(0, total, size)]
+
+
+def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
+    """`map` over a thread pool, results in order, with at most `ahead` chunks a thread in flight.
+
+    So a stream larger than memory can be mapped. With one thread it is the plain `map`.
+    """
+    threads = thread_count()
+    if threads == 1:
+        yield from map(function, items)
+        return
+    source = iter(items)
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: list[Future[R]] = [pool.submit(function, item) for item in islice(source, threads * ahead)]
+        try:
+            while waiting:
+                result = waiting.pop(0).result()
+                for item in islice(source, 1):
+                    waiting.append(pool.submit(function, item))
+                yield result
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
+    """Run for its effects (kernels that write into slices of shared arrays)."""
+    for _ in parallel_map(function, items):
+        pass
