@@ -1,0 +1,191 @@
+"""Count all n-grams of orders 1..n of a token sequence by sorting, level by level.
+
+The sequence holds whole units, each `<s> w1 .. wm </s>`. Level k lists the distinct k-grams in
+lexicographic order. Given the positions sorted by the k-gram that starts there, one stable counting sort
+by the word *before* each position sorts them by (k+1)-gram, and the level-k group of a position is then
+the suffix of its (k+1)-gram. So a level costs one random gather and one scatter a token, whatever the
+vocabulary; suffix links (which Kneser-Ney needs) come for free, and so does the last word of an n-gram,
+because it is the last word of its suffix. n-grams that would cross a unit's end fall out where the word
+before is `</s>`.
+
+Slow twin: `tests/twins/ngrams.py`.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def word_before(seq, positions, lo, hi, eos, out, histogram):
+    """out[i] = word before positions[i], or -1 where no n-gram goes on to the left; counts them by word."""
+    for i in range(lo, hi):
+        p = np.int64(positions[i])
+        w = np.int64(-1)
+        if p > 0:
+            w = np.int64(seq[p - 1])
+            if w == eos:
+                w = np.int64(-1)
+        out[i] = w
+        if w >= 0:
+            histogram[w] += 1
+
+
+@njit(nogil=True, cache=True)
+def word_here(seq, lo, hi, out, positions, histogram):
+    """The first level: every position is one to the left of its own successor, and `</s>` counts."""
+    for i in range(lo, hi):
+        w = np.int64(seq[i])
+        out[i] = w
+        positions[i] = i + 1
+        histogram[w] += 1
+
+
+@njit(nogil=True, cache=True)
+def scatter(before, positions, groups, lo, hi, starts, out_positions, out_suffixes):
+    """Stable counting sort by the word before; `starts` is this chunk's own write position for each word."""
+    for i in range(lo, hi):
+        w = before[i]
+        if w >= 0:
+            d = starts[w]
+            starts[w] = d + 1
+            out_positions[d] = positions[i] - 1
+            out_suffixes[d] = groups[i]
+
+
+@njit(nogil=True, cache=True)
+def next_group(suffixes, bucket_starts, i):
+    """The first place from i on where a new n-gram begins, so that chunks never share an n-gram."""
+    n = len(suffixes)
+    if i <= 0 or i >= n:
+        return min(max(i, 0), n)
+    w = np.searchsorted(bucket_starts, i, side="right")
+    if bucket_starts[w - 1] == i:
+        return i
+    end = bucket_starts[w]
+    while i < end and suffixes[i] == suffixes[i - 1]:
+        i += 1
+    return i
+
+
+@njit(nogil=True, cache=True)
+def count_groups(suffixes, bucket_starts, lo, hi):
+    """How many distinct n-grams are in [lo, hi) of the sorted order; a new one begins at lo."""
+    n = 0
+    w = np.searchsorted(bucket_starts, lo, side="right")
+    end = bucket_starts[w] if w < len(bucket_starts) else hi
+    for i in range(lo, hi):
+        if i == end:
+            while bucket_starts[w] <= i:
+                w += 1
+            end = bucket_starts[w] if w < len(bucket_starts) else hi
+            n += 1
+        elif i == lo or suffixes[i] != suffixes[i - 1]:
+            n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
+def fill_groups(suffixes, positions, limit, bucket_starts, lo, hi, node, groups, node_suffix, node_count):
+    """Number the distinct n-grams from `node` on and count their occurrences that start before `limit`."""
+    w = np.searchsorted(bucket_starts, lo, side="right")
+    end = bucket_starts[w] if w < len(bucket_starts) else hi
+    node -= 1
+    for i in range(lo, hi):
+        new = i == lo
+        if i == end:
+            while bucket_starts[w] <= i:
+                w += 1
+            end = bucket_starts[w] if w < len(bucket_starts) else hi
+            new = True
+        if new or suffixes[i] != suffixes[i - 1]:
+            node += 1
+            node_suffix[node] = suffixes[i]
+            node_count[node] = 0
+        groups[i] = node
+        if positions[i] < limit:
+            node_count[node] += 1
+
+
+@njit(nogil=True, cache=True)
+def bucket_nodes(bucket_starts, groups, n_nodes, out):
+    """out[w]: the first n-gram of those that begin with word w."""
+    n = len(groups)
+    for w in range(len(bucket_starts)):
+        out[w] = groups[bucket_starts[w]] if bucket_starts[w] < n else n_nodes
+
+
+@njit(nogil=True, cache=True)
+def insert_bos(ids, eos, bos, at_start, out):
+    """Put `<s>` before each unit; returns the new length. `at_start`: whether ids[0] begins a unit."""
+    n = 0
+    for i in range(len(ids)):
+        if at_start:
+            out[n] = bos
+            n += 1
+        out[n] = ids[i]
+        n += 1
+        at_start = ids[i] == eos
+    return n
+
+
+@njit(nogil=True, cache=True)
+def link_parents(w_lo, w_hi, upper_bucket, upper_suffix, upper_parent, upper_words, bucket, suffix, parent, words):
+    """parent[t]: the n-gram without its last word; words[t]: the last word. Both read off the suffix.
+
+    Within one first word both levels are sorted by suffix, so one sweep finds the parents.
+    """
+    for w in range(w_lo, w_hi):
+        q = np.int64(upper_bucket[w])
+        for t in range(bucket[w], bucket[w + 1]):
+            s = suffix[t]
+            target = upper_parent[s]
+            while upper_suffix[q] != target:
+                q += 1
+            parent[t] = q
+            words[t] = upper_words[s]
+
+
+@njit(nogil=True, cache=True)
+def child_offsets(parents, n_parents, out):
+    """out[q] .. out[q + 1]: the children of q. `parents` ascends."""
+    t = 0
+    n = len(parents)
+    for q in range(n_parents):
+        out[q] = t
+        while t < n and parents[t] == q:
+            t += 1
+    out[n_parents] = n
+
+
+@njit(nogil=True, cache=True)
+def merge_runs(keys, counts, suffixes, begins, out_keys, out_counts, out_suffixes, out_place):
+    """Merge sorted runs (keys[begins[r]:begins[r + 1]]) into one; equal keys add their counts.
+
+    out_place[i] is where entry i of the input went. Runs are few, so the smallest head is found by a scan.
+    """
+    n_runs = len(begins) - 1
+    heads = begins[:-1].copy()
+    n = -1
+    last = np.int64(-1)
+    while True:
+        best = np.int64(-1)
+        least = np.int64(0)
+        for r in range(n_runs):
+            if heads[r] < begins[r + 1]:
+                key = keys[heads[r]]
+                if best < 0 or key < least:
+                    best = r
+                    least = key
+        if best < 0:
+            break
+        i = heads[best]
+        heads[best] = i + 1
+        if n < 0 or least != last:
+            n += 1
+            last = least
+            out_keys[n] = least
+            out_counts[n] = 0
+            out_suffixes[n] = suffixes[i]
+        out_counts[n] += counts[i]
+        out_place[i] = n
+    return n + 1

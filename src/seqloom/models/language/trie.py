@@ -1,0 +1,226 @@
+"""An n-gram model as arrays: a back-off trie in level order (see kernels/ngram_query for its layout).
+
+`build` turns counted levels into it: adjusted counts, discounts, pruning, probabilities, links. `Trie` then
+scores, steps and gives distributions; it knows ids only, no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.models.language.counting import Levels
+from seqloom.models.language.smoothing import Smoothing, Weights
+from seqloom.models.language.workspace import Workspace
+
+CHUNK = 1 << 18
+SCORE_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True)
+class Trie:
+    words: np.ndarray  # uint32 (nodes): last word of each n-gram
+    log_probs: np.ndarray  # float32 (nodes): natural log
+    links: np.ndarray  # uint32 (nodes): where to go on after a miss
+    first: np.ndarray  # uint32 (inner nodes + 1): children
+    backoffs: np.ndarray  # float32 (inner nodes): natural log
+    level_starts: np.ndarray  # int64 (order + 2): first node of each level, level 0 being the empty context
+    chained: bool  # an unseen word asks the lower order
+
+    @property
+    def order(self) -> int:
+        return len(self.level_starts) - 2
+
+    @property
+    def vocab_size(self) -> int:
+        return int(self.level_starts[2] - self.level_starts[1]) - 1
+
+    @property
+    def bos_state(self) -> int:
+        bos = self.vocab_size + 1
+        live = self.order > 1 and (self.first[bos] < self.first[bos + 1] or self.backoffs[bos] != 0)
+        return bos if live else 0
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "chained"}
+
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
+        return self.words, self.log_probs, self.first, self.backoffs, self.links, self.chained
+
+    def score(self, ids: np.ndarray, eos_id: int, *, orders: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probability (float32) and, with `orders`, matched order (uint8) of each id.
+
+        Each unit ends with `eos_id` and begins in the `<s>` state. Chunks warm up on the order - 1 tokens before.
+        """
+        from seqloom.kernels.ngram_query import score_chunk
+        from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+        ids = np.ascontiguousarray(ids, np.uint32)
+        out = np.empty(len(ids), np.float32)
+        nodes = np.empty(len(ids) if orders else 0, np.uint32)
+
+        def run(span: tuple[int, int]) -> None:
+            begin = max(span[0] - self.order + 1, 0)
+            start = self.bos_state if begin == 0 or ids[begin - 1] == eos_id else 0
+            score_chunk(*self._tables(), ids, *span, begin, eos_id, self.bos_state, start, out, nodes)
+
+        parallel_run(run, chunk_bounds(len(ids), SCORE_CHUNK))
+        return out, self.order_of(nodes)
+
+    def order_of(self, nodes: np.ndarray) -> np.ndarray:
+        return (np.searchsorted(self.level_starts, nodes, side="right") - 1).astype(np.uint8)
+
+    def advance(self, states: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        from seqloom.kernels.ngram_query import step_states
+
+        out = np.empty(len(states), np.int64)
+        step_states(*self._tables(), states, np.ascontiguousarray(ids, np.int64), out)
+        return out
+
+    def distributions(self, states: np.ndarray) -> np.ndarray:
+        from seqloom.kernels.ngram_query import distributions
+
+        out = np.empty((len(states), self.vocab_size), np.float32)
+        distributions(*self._tables(), self.vocab_size, states, out)
+        return out
+
+
+def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace) -> tuple[Trie, list[Weights]]:
+    """Estimate the model. `prune[k - 1]`: n-grams of order k seen at most so often are left out."""
+    levels, order = counted.levels, len(counted.levels)
+    smooth, kept = [], []
+    lower = np.zeros(0, np.float32)
+    keep_lower: np.ndarray | None = None  # new numbers of the level below where it was pruned
+    with progress.task("estimating", sum(len(x) for x in levels), "n-grams") as bar:
+        for k in range(1, order + 1):
+            level = levels[k - 1]
+            counts = _effective_counts(counted, k, smoothing.adjusted, workspace)
+            weights = smoothing.weights(_counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size)
+            smooth.append(weights)
+            if k == 1:
+                part = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
+            else:
+                threshold = prune[min(k, len(prune)) - 1] if prune else 0
+                part, keep_lower = _higher(level, counts, weights, smoothing.chained, lower, threshold, keep_lower,
+                                           len(levels[k - 2]), counted.vocab_size, workspace)
+            kept.append(part)
+            lower = part.probs
+            bar.advance(len(level))
+    return _assemble(kept, smoothing.chained, workspace), smooth
+
+
+@dataclass
+class _Part:
+    """One estimated level: arrays of its n-grams, and of the contexts in the level below."""
+
+    words: np.ndarray
+    suffixes: np.ndarray
+    probs: np.ndarray  # linear
+    first: np.ndarray  # children of each context, local numbers
+    gammas: np.ndarray  # weight that each context leaves to the lower order
+
+
+def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Workspace) -> np.ndarray:
+    """Raw counts, or how many different words stand to the left (raw for what begins with `<s>`)."""
+    from seqloom.kernels.ngram_estimate import adjusted_counts
+
+    raw = counted.levels[k - 1].counts
+    if not adjusted or k == len(counted.levels):
+        return raw
+    out = workspace.empty(len(raw), np.uint32)
+    out[:] = 0
+    adjusted_counts(counted.levels[k].suffixes, out)
+    begin = counted.bos_begin[k - 1]
+    out[begin:] = raw[begin:]
+    return out
+
+
+def _counts_of_counts(counts: np.ndarray, k: int, vocab_size: int) -> np.ndarray:
+    from seqloom.kernels.ngram_estimate import counts_of_counts
+
+    return counts_of_counts(counts[:vocab_size] if k == 1 else counts)  # <s> itself is never predicted
+
+
+def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int) -> _Part:
+    """The words against the uniform distribution; `<s>` is a context only and has probability zero."""
+    a = counts[:vocab_size].astype(np.float64)
+    total = a.sum() + weights.per_type * np.count_nonzero(a) + weights.constant
+    seen = (a - weights.table()[np.minimum(counts[:vocab_size], 3)]) / total
+    rest = 1.0 - seen.sum() if chained else 0.0
+    probs = np.append(seen + rest / vocab_size, 0.0).astype(np.float32)
+    words = np.arange(vocab_size + 1, dtype=np.uint32)
+    return _Part(words, np.zeros_like(words), probs, np.array([0, vocab_size + 1], np.uint32), np.ones(1, np.float32))
+
+
+def _higher(level, counts, weights, chained, lower, threshold, keep_lower, n_contexts, vocab_size, workspace):  # type: ignore[no-untyped-def]
+    """Estimate one level above the unigrams; returns it with the new numbers of its n-grams if it was pruned."""
+    from seqloom.kernels import ngram_estimate as kernel
+    from seqloom.kernels.ngram_count import child_offsets
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    words, parents, suffixes = level.words, level.parents, level.suffixes
+    first = workspace.empty(n_contexts + 1, np.uint32)
+    child_offsets(parents, n_contexts, first)
+    totals, types = workspace.empty(n_contexts, np.float64), workspace.empty(n_contexts, np.float64)
+    spans = chunk_bounds(n_contexts, CHUNK)
+    parallel_run(lambda s: kernel.context_totals(first, counts, *s, totals, types), spans)
+    renumber = None
+    if keep_lower is not None or threshold > 0:
+        keep = level.counts > threshold
+        words, counts, suffixes, parents = words[keep], counts[keep], suffixes[keep], parents[keep]
+        renumber = np.cumsum(keep, dtype=np.uint32) - np.uint32(1)
+        if keep_lower is not None:
+            alive, numbers = keep_lower
+            suffixes, parents = numbers[suffixes], numbers[parents]
+            totals, types = totals[alive], types[alive]
+            n_contexts = len(totals)
+        first = np.empty(n_contexts + 1, np.uint32)
+        child_offsets(parents, n_contexts, first)
+        spans = chunk_bounds(n_contexts, CHUNK)
+        renumber = (keep, renumber)
+    probs, gammas = workspace.empty(len(words), np.float32), workspace.empty(n_contexts, np.float32)
+    below = lower if chained else np.zeros(len(lower), np.float32)
+    parallel_run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
+                                           weights.per_type, weights.constant, *s, probs, gammas), spans)
+    if not chained:  # what one unseen word gets
+        unseen = np.maximum(-weights.zero, 0.0)
+        np.divide(unseen, totals + weights.constant, out=gammas, where=np.diff(first) > 0, casting="same_kind")
+    return _Part(words, suffixes, probs, first, gammas), renumber
+
+
+def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
+    """Put the levels one behind the other, take logarithms, and link each n-gram to its longest live suffix."""
+    from seqloom.kernels.ngram_estimate import link
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    starts = np.cumsum([0, 1] + [len(p.words) for p in parts], dtype=np.int64)
+    total, inner = int(starts[-1]), int(starts[-2])
+    words, links = workspace.empty(total, np.uint32), workspace.empty(total, np.uint32)
+    log_probs, backoffs = workspace.empty(total, np.float32), workspace.empty(inner, np.float32)
+    first = workspace.empty(inner + 1, np.uint32)
+    words[0] = links[0] = log_probs[0] = 0
+    first[inner] = total
+
+    def copy(task: tuple[int, int, int]) -> None:
+        k, lo, hi = task
+        part, begin, below = parts[k], starts[k + 1], starts[k]
+        words[begin + lo : begin + hi] = part.words[lo:hi]
+        with np.errstate(divide="ignore"):
+            np.log(part.probs[lo:hi], out=log_probs[begin + lo : begin + hi])
+            if lo == 0:
+                first[below : below + len(part.gammas)] = part.first[:-1] + np.uint32(begin)
+                np.log(part.gammas, out=backoffs[below : below + len(part.gammas)])
+
+    parallel_run(copy, [(k, lo, hi) for k, p in enumerate(parts) for lo, hi in chunk_bounds(len(p.words), CHUNK)])
+    for k, part in enumerate(parts):
+        begin, below = int(starts[k + 1]), int(starts[k])
+        own, upper = links[begin : begin + len(part.words)], links[below:begin]
+        if k == 0:
+            own[:] = 0
+        else:
+            parallel_run(lambda s, p=part, b=below, u=upper, o=own: link(p.suffixes, b, first, backoffs, u, *s, o),
+                         chunk_bounds(len(part.words), CHUNK))
+    return Trie(words, log_probs, links, first, backoffs, starts, chained)
