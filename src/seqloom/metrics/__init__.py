@@ -1,0 +1,1 @@
+"""What a model is worth: likelihoods, their confidence intervals, and results with a signature."""

@@ -46,8 +46,7 @@ def count_ngrams(ids: np.ndarray, order: int, vocab_size: int, eos_id: int, work
     """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`."""
     if len(ids) >= 1 << 32:
         raise DataError(f"{len(ids):,} tokens: more than 4,294,967,295 cannot be counted in one model; split the corpus")
-    need = BYTES_PER_TOKEN + order * BYTES_PER_NGRAM
-    size = max(workspace.memory // need if workspace.memory else len(ids), 4 * order, 1)
+    size = max(workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1)
     borders = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
     with progress.task(f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens") as bar:
         runs = [_count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar) for lo, hi in borders]
@@ -55,6 +54,11 @@ def count_ngrams(ids: np.ndarray, order: int, vocab_size: int, eos_id: int, work
         return runs[0]
     progress.say(f"merging {len(runs)} sorted runs from disk (--memory {workspace.memory >> 20} MiB)")
     return _merge(runs, order, workspace)
+
+
+def memory_needed(n_tokens: int, order: int) -> int:
+    """Bytes that counting and estimating so many tokens may take, if nearly every n-gram is new."""
+    return n_tokens * (BYTES_PER_TOKEN + order * BYTES_PER_NGRAM)
 
 
 def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int, eos_id: int,

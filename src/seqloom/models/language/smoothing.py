@@ -16,7 +16,8 @@ import numpy as np
 
 from seqloom.errors import ConfigError, suggest
 
-SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood"]
+SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood",
+                        "imported"]
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,22 @@ class ModifiedKneserNey:
         return Weights((0.5, 1.0, 1.5), note=f"counts of counts {list(map(int, n[1:5]))}: discounts 0.5, 1, 1.5")
 
 
+@dataclass(frozen=True)
+class Imported:
+    """Marks a model that was read from a file, with whatever smoothing its maker chose."""
+
+    adjusted = False
+    chained = True
+
+    def weights(self, n: np.ndarray, vocab_size: int) -> Weights:
+        raise ConfigError("smoothing 'imported' marks models read from ARPA files; choose another to fit one")
+
+
 def smoothing_named(name: str, k: float = 1.0) -> Smoothing:
     methods: dict[str, Smoothing] = {
         "modified-kneser-ney": ModifiedKneserNey(), "kneser-ney": KneserNey(), "absolute": Absolute(),
         "witten-bell": WittenBell(), "add-k": AddK(k), "maximum-likelihood": MaximumLikelihood(),
+        "imported": Imported(),
     }
     if name not in methods:
         known = get_args(SmoothingName)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from seqloom import progress
+from seqloom.errors import ModelError
 from seqloom.models.language.counting import Levels
 from seqloom.models.language.smoothing import Smoothing, Weights
 from seqloom.models.language.workspace import Workspace
 
 CHUNK = 1 << 18
-SCORE_CHUNK = 1 << 15
+SCORE_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Trie:
     def score(self, ids: np.ndarray, eos_id: int, *, orders: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Log-probability (float32) and, with `orders`, matched order (uint8) of each id.
 
-        Each unit ends with `eos_id` and begins in the `<s>` state. Chunks warm up on the order - 1 tokens before.
+        Each unit ends with `eos_id` and begins in the `<s>` state.
         """
-        from seqloom.kernels.ngram_query import score_chunk
+        from seqloom.kernels.ngram_query import score_span
         from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
         ids = np.ascontiguousarray(ids, np.uint32)
@@ -63,9 +64,7 @@ class Trie:
         nodes = np.empty(len(ids) if orders else 0, np.uint32)
 
         def run(span: tuple[int, int]) -> None:
-            begin = max(span[0] - self.order + 1, 0)
-            start = self.bos_state if begin == 0 or ids[begin - 1] == eos_id else 0
-            score_chunk(*self._tables(), ids, *span, begin, eos_id, self.bos_state, start, out, nodes)
+            score_span(*self._tables(), ids, *span, self.order, eos_id, self.bos_state, out, nodes)
 
         parallel_run(run, chunk_bounds(len(ids), SCORE_CHUNK))
         return out, self.order_of(nodes)
@@ -224,3 +223,19 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
             parallel_run(lambda s, p=part, b=below, u=upper, o=own: link(p.suffixes, b, first, backoffs, u, *s, o),
                          chunk_bounds(len(part.words), CHUNK))
     return Trie(words, log_probs, links, first, backoffs, starts, chained)
+
+
+def check(trie: Trie, vocab_size: int) -> None:
+    """Refuse tables that do not fit each other, so that no kernel reads outside them or runs in a circle."""
+    starts, total = trie.level_starts, len(trie.words)
+    inner = int(starts[-2]) if len(starts) > 2 else -1
+    sound = (len(starts) > 2 and starts[0] == 0 and starts[1] == 1 and starts[-1] == total
+             and bool((np.diff(starts) >= 0).all()) and trie.vocab_size == vocab_size
+             and len(trie.log_probs) == len(trie.links) == total
+             and len(trie.backoffs) == inner == len(trie.first) - 1 and trie.first[0] == 1 and trie.first[-1] == total)
+    if sound:
+        from seqloom.kernels.ngram_query import check_tables
+
+        sound = check_tables(trie.first, trie.links, total)
+    if not sound:
+        raise ModelError("its tables do not fit each other: the file is damaged")

@@ -1,0 +1,95 @@
+"""`seqloom compare [TEXT]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seqloom import progress
+from seqloom.cli.options import common, emit
+
+if TYPE_CHECKING:
+    from seqloom.comparison.run import RungResult, Skipped
+
+
+@click.command(name="compare", epilog="""\b
+Examples:
+  seqloom compare                              # the bundled text
+  seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
+""")
+@click.argument("text", nargs=-1)
+@click.option("-o", "--output", metavar="DIR", help="Write report.md and comparison.json there.")
+@click.option("--rungs", metavar="NAME,..", help="Only these rungs.")
+@click.option("--minutes", default=10.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+              help="Most that one rung may take; longer ones are skipped and named.")
+@click.option("--work", metavar="DIR", help="Where finished rungs are kept  [default: the user's cache].")
+@click.option("--seed", default=0, show_default=True, help="For the samples.")
+@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@common
+def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, work: str | None, seed: int,
+            samples: bool, encoding: str, as_json: bool) -> None:
+    """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
+    from seqloom.comparison.report import write_report
+    from seqloom.comparison.run import compare
+    from seqloom.data.corpus import read
+
+    corpus = read(list(text) if len(text) > 1 else text[0], encoding=encoding) if text else None
+    names = rungs.replace(",", " ").split() if rungs else None
+    with _live(as_json) as show:
+        found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show)
+    if output:
+        write_report(found, output)
+    if as_json:
+        emit(found.to_dict())
+        return
+    n = found.n_bytes
+    click.echo(f"\n{found.corpus}: trained on {n['train']:,} bytes, tested on {n['test']:,} ({found.split}); "
+               f"best: {found.best.name}, {found.best.bits_per_byte:.3f} bits per byte")
+    if samples:
+        for r in found.results:
+            if r.sample:
+                click.echo(f"\n--- {r.name}\n{r.sample.strip()}")
+    if output:
+        click.echo(f"\nreport: {output}/report.md")
+
+
+@contextmanager
+def _live(as_json: bool) -> Iterator[Callable[[RungResult | Skipped], None] | None]:
+    """A table that grows as rungs finish: redrawn on a terminal, line by line elsewhere."""
+    if as_json:
+        yield None
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+    from seqloom.comparison.report import COLUMNS
+    from seqloom.comparison.run import RungResult
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, _ in COLUMNS:
+        table.add_column(name, justify="left" if name in ("rung", "token", "95 %") else "right", no_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    live = Live(table, console=console, auto_refresh=False) if sys.stdout.isatty() else None
+
+    def show(item: Any) -> None:
+        if isinstance(item, RungResult):
+            table.add_row(*(cell(item) for _, cell in COLUMNS))
+        else:
+            table.add_row(item.name, "skipped")
+            progress.say(f"{item.name} skipped: {item.reason}")
+        if live:
+            live.refresh()
+
+    if live:
+        with live:
+            yield show
+        return
+    yield show
+    console.print(table)

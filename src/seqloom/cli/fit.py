@@ -1,0 +1,84 @@
+"""`seqloom fit MODEL TEXT -o DIR`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.errors import suggest
+from seqloom.registry import MODELS, model_class
+
+EXAMPLES = {
+    "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
+             "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
+    "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5",
+}
+
+
+class ModelGroup(click.Group):
+    """One sub-command for each registered model, its options made from the model's config."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(MODELS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command_for(cmd_name) if cmd_name in MODELS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in MODELS and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], MODELS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Models"):
+            formatter.write_dl([(name, entry.summary) for name, entry in MODELS.items()])
+
+
+@click.group(cls=ModelGroup, name="fit", epilog="""\b
+Examples:
+  seqloom fit ngram corpus.txt -o model
+  seqloom fit ngram --help
+""")
+def command() -> None:
+    """Train a model on text and save it."""
+
+
+def _command_for(name: str) -> click.Command:
+    cls = model_class(name)
+    example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model")
+
+    @click.command(name=name, help=f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories, globs, or - for stdin.",
+                   epilog=f"\b\nExamples:\n{example}\n")
+    @click.argument("text", nargs=-1, required=True)
+    @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
+    @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
+    @click.option("--memory", metavar="SIZE", help="Work on disk when counting needs more than this (800M, 2G).")
+    @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+    @config_options(cls.config_class)
+    @common
+    def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str, as_json: bool,
+            **options: Any) -> None:
+        from seqloom.data.corpus import read
+        from seqloom.storage import check_target
+
+        model = cls(**given(cls.config_class, options))
+        check_target(output)
+        start = time.perf_counter()
+        model.fit(read(list(text) if len(text) > 1 else text[0], encoding=encoding), memory=memory)
+        model.save(output)
+        spent = time.perf_counter() - start
+        summary: dict[str, Any] = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
+        if valid is not None:
+            summary["valid"] = model.evaluate(read(valid, encoding=encoding)).to_dict()
+        if as_json:
+            emit(summary)
+        else:
+            click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
+                       f"{model.parameters:,} parameters, {spent:.1f} s")
+            if valid is not None:
+                click.echo(str(model.evaluate(read(valid, encoding=encoding))))
+
+    return fit

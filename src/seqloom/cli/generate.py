@@ -1,0 +1,46 @@
+"""`seqloom generate MODEL [PROMPT]`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.decoding.sampling import SamplingConfig
+
+
+@click.command(name="generate", epilog="""\b
+Examples:
+  seqloom generate model "Once upon a time" --max-tokens 50 --temperature 0.8
+  seqloom generate model -n 3 --seed 7 --json
+""")
+@click.argument("model")
+@click.argument("prompt", required=False)
+@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(min=1), help="How many texts.")
+@click.option("--beams", type=click.IntRange(min=1), help="Search for the likeliest text instead of drawing one.")
+@click.option("--length-penalty", default=1.0, show_default=True, help="With --beams: 0 favours short texts, 1 is neutral.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
+@config_options(SamplingConfig)
+@common
+def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float, stop: tuple[str, ...],
+            as_json: bool, **options: Any) -> None:
+    """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
+    from seqloom.storage import load
+
+    loaded = load(model)
+    if prompt == "-":
+        prompt = sys.stdin.read()
+        prompt = prompt[:-1] if prompt.endswith("\n") else prompt
+    prompt = prompt or ""
+    sampling = given(SamplingConfig, options)
+    if number == 1 and beams is None and not as_json:
+        click.echo(prompt, nl=False)
+        for piece in loaded.stream(prompt, stop=stop, **sampling):
+            click.echo(piece, nl=False)
+        click.echo()
+        return
+    texts = loaded.generate([prompt] * number, stop=stop, beams=beams, length_penalty=length_penalty, **sampling)
+    for text in texts:
+        emit({"prompt": prompt, "text": text}) if as_json else click.echo(prompt + text)

@@ -1,0 +1,109 @@
+"""The `seqloom` command: finds the sub-command's file, and turns errors into one line.
+
+Commands are loaded when they are called, so `--help` is quick. Results go to stdout, talk to stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from seqloom._version import __version__
+from seqloom.errors import SeqloomError, suggest
+
+COMMANDS = {
+    "compare": "Train every rung on one text and compare them in one table.",
+    "fit": "Train a model on text and save it.",
+    "evaluate": "Perplexity and bits per byte of held-out text.",
+    "score": "Log-probability of each line of a text.",
+    "generate": "Write text with a model.",
+    "complete": "Suggest next words, one text or interactively.",
+    "tokenize": "Train or apply a tokenizer.",
+    "convert": "ARPA to model and back.",
+    "models": "List the models that can be fitted.",
+    "info": "What a saved model is and how it was made.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"seqloom.cli.{cmd_name}").command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog="""\b
+Examples:
+  seqloom compare                               # the bundled text
+  seqloom fit ngram corpus.txt -o model
+  seqloom generate model "Once upon"
+""")
+@click.version_option(__version__, prog_name="seqloom")
+def main() -> None:
+    """Train, compare and use sequence models on your own text, on your own machine."""
+
+
+def run() -> None:
+    """Entry point: one line for errors, the trace with --debug."""
+    debug = "--debug" in sys.argv
+    try:
+        code = main.main(standalone_mode=False)
+        sys.stdout.flush()
+        raise SystemExit(code if isinstance(code, int) else 0)
+    except SystemExit:
+        raise
+    except BrokenPipeError:  # the reader went away (head); that is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise SystemExit(0) from None
+    except (KeyboardInterrupt, click.Abort):
+        if debug:
+            raise
+        click.echo("interrupted; what was finished is kept", err=True)
+        raise SystemExit(130) from None
+    except click.ClickException as error:
+        if debug:
+            raise
+        _show_usage_error(error)
+        raise SystemExit(error.exit_code) from None
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"seqloom: {_one_line(error)}", err=True)
+        raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
+
+
+def _show_usage_error(error: click.ClickException) -> None:
+    """Click's message with its suggestion, without the usage block around it."""
+    where = getattr(error, "ctx", None)
+    path = where.command_path if where is not None else "seqloom"
+    click.echo(f"seqloom: {error.format_message()} (see {path} --help)", err=True)
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, SeqloomError):
+        return " ".join(str(error).splitlines())
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"the disk is full ({error.filename or 'while writing'}); make room and run the same command again"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'input or output'}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "not enough memory; give --memory so that counting works on disk, or use less text"
+    return f"unexpected {type(error).__name__}: {error} (run again with --debug for the trace)"

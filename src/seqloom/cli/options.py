@@ -1,0 +1,112 @@
+"""Command-line options made from config dataclasses, and those that every command has.
+
+A field `min_count` becomes `--min-count`; its help, default, range and choices are the field's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from seqloom.cli.reporter import reporter_for
+from seqloom.config import Config, choices, field_types
+from seqloom.errors import ConfigError
+from seqloom.progress import reporting
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def common(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--json, --quiet and --debug, and progress on stderr while the command runs."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object a line.")
+    @click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks.")
+    @click.option("--debug", is_flag=True, help="Show the trace of an error.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, quiet: bool, debug: bool, **options: Any) -> Any:
+        with reporting(reporter_for(quiet)):
+            return function(*args, **options)
+
+    return wrapped
+
+
+def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Callable[[F], F]:
+    """One option for each field of the config."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(list(_options(cls, skip))):
+            function = option(function)  # type: ignore[assignment]
+        return function
+
+    return decorate
+
+
+def _options(cls: type[Config], skip: typing.Collection[str]) -> typing.Iterator[Callable[..., Any]]:
+    kinds = field_types(cls)
+    for f in dataclasses.fields(cls):
+        if f.name in skip:
+            continue
+        kind, meta = kinds[f.name], f.metadata
+        flag = "--" + f.name.replace("_", "-")
+        settings: dict[str, Any] = {"help": _help(f.default, meta), "default": None, "metavar": meta.get("metavar")}
+        if kind is bool:
+            yield click.option(f"{flag}/--no-{flag[2:]}", f.name, help=settings["help"], default=None)
+            continue
+        if choices(kind):
+            settings["type"] = click.Choice([c for c in choices(kind) if c != "imported"])
+        elif typing.get_origin(kind) is tuple:
+            settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
+        else:
+            settings["type"] = next(t for t in _parts(kind) if t is not type(None))
+        yield click.option(flag, f.name, **settings)
+
+
+def _help(default: Any, meta: typing.Mapping[str, Any]) -> str:
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    return meta["help"] + ("" if shown in (None, "") else f"  [default: {shown}]")
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+
+
+def _listed(item: type) -> Callable[[click.Context, click.Parameter, str | None], tuple[Any, ...] | None]:
+    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Any, ...] | None:
+        if value is None:
+            return None
+        try:
+            return tuple(item(part) for part in value.replace(",", " ").split())
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is not a list such as 0,0,1") from None
+
+    return parse
+
+
+def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
+    """The options of that config that the user gave, taken out of `values`."""
+    names = [f.name for f in dataclasses.fields(cls)]
+    return {name: value for name in names if (value := values.pop(name, None)) is not None}
+
+
+def emit(value: Any) -> None:
+    """One JSON object on its own line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def read_text(source: str) -> str:
+    """The text of a small input: a file or `-` for stdin."""
+    from seqloom.data.corpus import read
+
+    return read(source).text()
+
+
+def require(condition: object, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)

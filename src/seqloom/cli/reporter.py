@@ -1,0 +1,107 @@
+"""Progress on stderr: a bar with rate and time left on a terminal, now and then a plain line elsewhere.
+
+Nothing is shown for work that is over in a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from seqloom.progress import Reporter
+
+PATIENCE = 1.0  # seconds before a bar appears
+EVERY = 10.0  # seconds between plain lines
+
+
+class PlainTask:
+    def __init__(self, label: str, total: int | None, unit: str) -> None:
+        self.label, self.total, self.unit = label, total, unit
+        self.done, self.start, self.shown = 0, time.monotonic(), time.monotonic()
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+        now = time.monotonic()
+        if now - self.shown >= EVERY:
+            self.shown = now
+            rate = self.done / (now - self.start)
+            share = f"{self.done / self.total:.0%}, " if self.total else ""
+            left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
+            print(f"{self.label}: {share}{rate:,.0f} {self.unit}/s{left}", file=sys.stderr, flush=True)
+
+
+class PlainReporter:
+    """For logs and pipes."""
+
+    def begin(self, label: str, total: int | None, unit: str) -> PlainTask:
+        return PlainTask(label, total, unit)
+
+    def end(self, task: Any) -> None:
+        pass
+
+    def say(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+
+class BarTask:
+    def __init__(self, reporter: BarReporter, label: str, total: int | None, unit: str) -> None:
+        self.reporter, self.label, self.total, self.unit = reporter, label, total, unit
+        self.start, self.done, self.id = time.monotonic(), 0, None
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+        if self.id is None and time.monotonic() - self.start > PATIENCE:
+            self.id = self.reporter.bars().add_task(self.label, total=self.total, unit=self.unit)
+        if self.id is not None:
+            self.reporter.bars().update(self.id, completed=self.done)
+
+
+class BarReporter:
+    """For terminals."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+
+    def bars(self) -> Any:
+        if self._bars is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            self._bars = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True),
+                                  TextColumn("{task.fields[unit]}"), TimeRemainingColumn(),
+                                  console=Console(stderr=True), transient=True)
+            self._bars.start()
+        return self._bars
+
+    def begin(self, label: str, total: int | None, unit: str) -> BarTask:
+        return BarTask(self, label, total, unit)
+
+    def end(self, task: Any) -> None:
+        if task.id is not None:
+            self._bars.remove_task(task.id)
+            if not self._bars.tasks:
+                self._bars.stop()
+                self._bars = None
+
+    def say(self, message: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(message, highlight=False)
+        else:
+            print(message, file=sys.stderr, flush=True)
+
+
+class SilentReporter(PlainReporter):
+    def begin(self, label: str, total: int | None, unit: str) -> PlainTask:
+        task = PlainTask(label, total, unit)
+        task.shown = float("inf")
+        return task
+
+    def say(self, message: str) -> None:
+        pass
+
+
+def reporter_for(quiet: bool) -> Reporter:
+    if quiet:
+        return SilentReporter()
+    return BarReporter() if sys.stderr.isatty() else PlainReporter()

@@ -1,0 +1,59 @@
+"""`seqloom tokenize TEXT`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.text.tokenizer import TokenizerConfig
+
+
+@click.command(name="tokenize", epilog="""\b
+Examples:
+  echo "to be or not to be" | seqloom tokenize - --kind word
+  seqloom tokenize corpus.txt --kind bpe --vocab-size 8000 --save tokenizer
+  seqloom tokenize corpus.txt --tokenizer tokenizer --ids-file corpus.ids
+""")
+@click.argument("text", nargs=-1, required=True)
+@click.option("--tokenizer", metavar="PATH", help="Use a saved tokenizer, a model's, or a tokenizer.json, instead of training.")
+@click.option("--save", metavar="DIR", help="Save the trained tokenizer and print a summary.")
+@click.option("--ids-file", metavar="FILE", help="Write all ids to a compact binary file and print a summary.")
+@click.option("--ids", is_flag=True, help="Print ids instead of tokens.")
+@click.option("--unit", type=click.Choice(["line", "document", "stream"]), default="line", show_default=True,
+              help="With --ids-file: where </s> is put.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@config_options(TokenizerConfig)
+@common
+def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_file: str | None, ids: bool, unit: Any,
+            encoding: str, as_json: bool, **options: Any) -> None:
+    """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line."""
+    from seqloom.data.corpus import read
+    from seqloom.data.encode import encode_corpus
+    from seqloom.errors import ConfigError
+    from seqloom.text.tokenizer import Tokenizer
+
+    chosen = given(TokenizerConfig, options)
+    if tokenizer and chosen:
+        raise ConfigError(f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}")
+    corpus = read(list(text) if len(text) > 1 else text[0], encoding=encoding)
+    made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
+    if save:
+        made.save(save)
+    if ids_file:
+        encoded = encode_corpus(made, corpus, unit=unit, path=Path(ids_file))
+        _summary({"ids_file": ids_file, "tokens": len(encoded), "dtype": str(encoded.dtype)}, as_json)
+    if save:
+        _summary({"tokenizer": save, "label": made.label(), "vocab_size": made.vocab_size}, as_json)
+    if save or ids_file:
+        return
+    for line in corpus.lines():
+        row = made.encode(line).tolist()
+        names = row if ids else [made.token(i) for i in row]
+        emit(names) if as_json else click.echo(" ".join(map(str, names)))
+
+
+def _summary(values: dict[str, Any], as_json: bool) -> None:
+    emit(values) if as_json else click.echo(", ".join(f"{k} {v}" for k, v in values.items()))

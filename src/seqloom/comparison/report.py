@@ -1,0 +1,95 @@
+"""The comparison as a table for people: columns shared by the terminal and the Markdown report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from seqloom.comparison.run import Comparison, RungResult
+from seqloom.errors import SeqloomError
+
+Column = tuple[str, Callable[[RungResult], str]]
+
+
+def size(n: float | None, unit: str = "B") -> str:
+    """1234567 as 1.2 MB."""
+    if n is None:
+        return "-"
+    for prefix in ("", "k", "M", "G"):
+        if abs(n) < 1000 or prefix == "G":
+            return f"{n:.0f} {unit}" if not prefix else f"{n:.1f} {prefix}{unit}"
+        n /= 1000
+    return ""
+
+
+def short(n: float) -> str:
+    return size(n, "").replace(" ", "")
+
+
+def seconds(s: float) -> str:
+    return f"{s:.2f} s" if s < 10 else f"{s:.0f} s" if s < 120 else f"{s / 60:.1f} min"
+
+
+COLUMNS: tuple[Column, ...] = (
+    ("rung", lambda r: r.name),
+    ("bits/byte", lambda r: f"{r.bits_per_byte:.3f}"),
+    ("95 %", lambda r: f"{r.interval[0]:.3f}-{r.interval[1]:.3f}"),
+    ("perplexity", lambda r: f"{r.perplexity:,.2f}"),
+    ("token", lambda r: r.tokenizer.split("-")[0]),
+    ("parameters", lambda r: short(r.parameters)),
+    ("training", lambda r: seconds(r.train_seconds)),
+    ("memory", lambda r: size(r.peak_memory)),
+    ("train tok/s", lambda r: short(r.train_tokens_per_second)),
+    ("score tok/s", lambda r: short(r.score_tokens_per_second)),
+    ("disk", lambda r: size(r.disk)),
+)
+
+
+def markdown(comparison: Comparison) -> str:
+    """A report that stands for itself."""
+    c = comparison
+    best = c.best
+    lines = [f"# Language models compared on {c.corpus}", "",
+             f"{c.n_bytes['train']:,} bytes to train, {c.n_bytes['valid']:,} to validate, {c.n_bytes['test']:,} to test "
+             f"({c.split}); content {c.fingerprint[:16]}.",
+             f"Best: **{best.name}** with {best.bits_per_byte:.3f} bits per byte.", ""]
+    if c.overlap > 0.01:
+        lines += [f"Warning: {c.overlap:.1%} of the longer test lines also stand in the training part.", ""]
+    lines += ["| " + " | ".join(name for name, _ in COLUMNS) + " | against best |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for r in c.results:
+        lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {_against(c, r)} |")
+    lines += [f"\nSkipped: {s.name}, {s.reason}." for s in c.skipped]
+    lines += ["", "Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval is a "
+              "bootstrap over lines. Perplexity is per token and compares only where the tokens agree. Memory is the peak above "
+              "what the program held before. 'Against best' is the paired difference in bits per byte with its interval.",
+              "", "## Samples", ""]
+    for r in c.results:
+        if r.sample:
+            lines += [f"**{r.name}**", "", "```text", r.sample.strip().replace("```", "'''"), "```", ""]
+    fallbacks = [(r.name, order, note) for r in c.results for order, note in r.fallbacks.items()]
+    if fallbacks:
+        lines += ["## Discount fall-backs", ""] + [f"- {name}, order {order}: {note}" for name, order, note in fallbacks] + [""]
+    lines += ["## Signatures", ""] + [f"- `{r.signature}`" for r in c.results]
+    return "\n".join(lines) + "\n"
+
+
+def _against(c: Comparison, r: RungResult) -> str:
+    if r.name == c.best.name:
+        return "-"
+    d = c.difference(r.name, c.best.name)
+    return f"{d.difference:+.3f} ({d.low:+.3f} to {d.high:+.3f})"
+
+
+def write_report(comparison: Comparison, directory: str | Path) -> None:
+    """`report.md` and `comparison.json`."""
+    place = Path(directory)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in (("comparison.json", json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) + "\n"),
+                           ("report.md", markdown(comparison))):
+            partial = place / f".{name}.partial"
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(place / name)
+    except OSError as error:
+        raise SeqloomError(f"{directory}: the report cannot be written ({error.strerror or error})") from error

@@ -1,0 +1,91 @@
+"""The rungs of the ladder: which models `compare` trains, in what order.
+
+A rung says how to make and fit its model from a `Bench` (the split text and the tokenizers that rungs share).
+Later families add their rungs to `RUNGS`. All rungs use tokenizers that can spell every byte, so that bits per
+byte mean the same for all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from seqloom.contracts import LanguageModel
+from seqloom.data.corpus import Splits
+from seqloom.models.language.cache import Cache
+from seqloom.models.language.mixture import Mixture
+from seqloom.models.language.ngram import NGram
+from seqloom.models.language.uniform import Uniform
+from seqloom.text.tokenizer import Tokenizer
+
+BYTE_ORDERS, BPE_ORDERS = range(1, 9), range(1, 6)
+MAX_BPE = 8000
+
+
+@dataclass
+class Bench:
+    """What the rungs share: the text and the tokenizers, and the models that a mixture can use."""
+
+    splits: Splits
+    tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)  # with the seconds it took
+    fitted: dict[str, LanguageModel] = field(default_factory=dict)
+
+    def tokenizer(self, kind: str) -> Tokenizer:
+        if kind not in self.tokenizers:
+            start = time.perf_counter()
+            size = bpe_size(self.splits.train.n_bytes or 0) if kind == "bpe" else None
+            made = Tokenizer(kind=kind, vocab_size=size).fit(self.splits.train)
+            self.tokenizers[kind] = made, time.perf_counter() - start
+        return self.tokenizers[kind][0]
+
+
+@dataclass(frozen=True)
+class Rung:
+    name: str
+    family: str
+    tokenizer: str
+    fit: Callable[[Bench], LanguageModel]
+    work: int  # passes over the training text, to estimate its time before it starts
+
+
+def bpe_size(n_bytes: int) -> int:
+    """A vocabulary that suits the amount of text: about one token for every 200 bytes, from 512 to 8,000."""
+    return int(min(max(n_bytes // 200, 512), MAX_BPE))
+
+
+def _uniform(bench: Bench) -> LanguageModel:
+    return Uniform(tokenizer="byte", unit="stream").fit(bench.splits.train, tokenizer=bench.tokenizer("byte"))
+
+
+def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
+    def fit(bench: Bench) -> LanguageModel:
+        model = NGram(order=order, tokenizer=kind, unit="stream")
+        return model.fit(bench.splits.train, tokenizer=bench.tokenizer(kind))
+    return fit
+
+
+def _mixture(bench: Bench) -> LanguageModel:
+    """All n-grams of one tokenizer with a cache, for each tokenizer; the one that is better on the valid part."""
+    best: tuple[float, LanguageModel] | None = None
+    for kind in ("byte", "bpe"):
+        members = [m for name, m in bench.fitted.items() if name.startswith(f"{kind}-")]
+        if not members:
+            continue
+        tokenizer = bench.tokenizer(kind)
+        members.append(Cache(tokenizer=kind, unit="stream", window=2000).fit(bench.splits.valid, tokenizer=tokenizer))
+        model = Mixture.of(members).fit(bench.splits.valid)
+        value = model.bits_per_byte(bench.splits.valid)
+        if best is None or value < best[0]:
+            best = value, model
+    if best is None:
+        raise LookupError("no n-gram rung has been trained, so there is nothing to mix")
+    return best[1]
+
+
+RUNGS: tuple[Rung, ...] = (
+    Rung("uniform", "calibration", "byte", _uniform, 1),
+    *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n) for n in BYTE_ORDERS),
+    *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n) for n in BPE_ORDERS),
+    Rung("mixture", "mixture", "-", _mixture, 2),
+)

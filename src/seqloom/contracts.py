@@ -1,0 +1,344 @@
+"""What every model promises. A model writes the primitive; the verbs are written here, once, for all.
+
+`LanguageModel` needs a `stepper()`: a state that a token moves forward, be it an n-gram context, a belief
+vector, a hidden state or a key-value cache. From it come scoring, perplexity, bits per byte, generation and
+completion. A model that can score known text faster overrides `sequence_log_probs`; the contract tests prove
+that both ways agree.
+
+Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with `document`
+each file is; with `stream` the whole text is one sequence with one `</s>` at the very end.
+`score` is always a natural logarithm.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.config import Config, make, option
+from seqloom.data.corpus import Corpus, as_corpus
+from seqloom.data.encode import encode_corpus
+from seqloom.decoding.generation import Generator, Suggestion
+from seqloom.decoding.sampling import SamplingConfig
+from seqloom.decoding.stepper import Stepper
+from seqloom.errors import ConfigError, NotFitted
+from seqloom.metrics import bootstrap, likelihood, segments
+from seqloom.metrics.result import Result, Signature, Value
+from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+
+Unit = Literal["line", "document", "stream"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Config):
+    """Options of every model that reads text."""
+
+    tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+                            metavar="KIND|PATH")
+    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
+    min_count: int = option(1, "words seen less often become <unk>", minimum=1)
+    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
+    unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+
+
+class LanguageModel(ABC):
+    """A probability for every text."""
+
+    task: ClassVar[str] = "language model"
+    name: ClassVar[str]
+    config_class: ClassVar[type[TextConfig]]
+    parameters: int  # how many numbers were learnt
+    carry: bool = False  # whether the state crosses units
+    context: int | None = None  # how many tokens back it can see; None: all
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        self.config: Any = make(self.config_class, config, options)
+        self.tokenizer: Tokenizer | None = None
+        self.fit_info: dict[str, Any] = {}
+        self.members: list[LanguageModel] = []
+
+    @property
+    def unit(self) -> str:
+        """What one sequence is: line, document or stream."""
+        return self.config.unit
+
+    # ---- what a model writes
+
+    @abstractmethod
+    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+        """Learn from token ids; every unit is closed by `</s>`."""
+
+    @abstractmethod
+    def stepper(self) -> Stepper:
+        """The model as a state that a token moves forward."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learnt, for `model.safetensors`."""
+
+    @abstractmethod
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """The inverse of `arrays`; the arrays may be memory-mapped."""
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Natural-log probability of each token, float32, flat like `ids`: units of `lengths` tokens, each with its `</s>`.
+
+        This is the slow way that every model has, over `step`.
+        """
+        return log_probs_by_steps(self.stepper(), ids, lengths)
+
+    # ---- fitting
+
+    def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
+            memory: int | str | None = None) -> Self:
+        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units.
+
+        `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
+        much counting may use before it goes to disk, in bytes or like "800M".
+        """
+        corpus = as_corpus(data)
+        limit = parse_size(memory)
+        self.tokenizer = tokenizer or self._make_tokenizer(corpus)
+        ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
+        held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
+        self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
+                         "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
+        self.fit_ids(ids, valid=held_out, memory=limit)
+        return self
+
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        c = self.config
+        if Path(c.tokenizer).exists():
+            return Tokenizer.load(c.tokenizer)
+        if not c.tokenizer.isalpha():
+            raise ConfigError(f"tokenizer {c.tokenizer!r}: neither a kind nor an existing file or directory")
+        made = TokenizerConfig(kind=c.tokenizer, vocab_size=c.vocab_size, min_count=c.min_count, vocab_file=c.vocab_file)
+        return Tokenizer(made).fit(corpus)
+
+    # ---- the verbs
+
+    def tokens(self) -> Tokenizer:
+        """The tokenizer of a fitted model."""
+        if self.tokenizer is None:
+            raise NotFitted(f"this {self.name} model has not been fitted; call fit(data) or seqloom.load(directory) first")
+        return self.tokenizer
+
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
+        tokenizer = self.tokens()
+        by_line = self.unit == "line"
+        if by_line and text.endswith("\n"):
+            text = text[:-1]
+        ids = np.append(tokenizer.encode(text, newline_ends=by_line), tokenizer.eos_id).astype(np.int64)
+        return ids, unit_lengths(ids, tokenizer.eos_id)
+
+    @overload
+    def score(self, text: str) -> float: ...
+    @overload
+    def score(self, text: list[str]) -> list[float]: ...
+    def score(self, text: str | list[str]) -> float | list[float]:
+        """Natural-log probability of the whole text, the end symbol of each unit included."""
+        scores = [float(np.sum(s, dtype=np.float64)) for s in self._scores([text] if isinstance(text, str) else text)]
+        return scores[0] if isinstance(text, str) else scores
+
+    @overload
+    def token_scores(self, text: str) -> list[float]: ...
+    @overload
+    def token_scores(self, text: list[str]) -> list[list[float]]: ...
+    def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
+        """The same token by token; the tokens are `tokens().encode(text)` with `</s>` at each unit's end."""
+        scores = [s.tolist() for s in self._scores([text] if isinstance(text, str) else text)]
+        return scores[0] if isinstance(text, str) else scores
+
+    def _scores(self, texts: Sequence[str]) -> list[np.ndarray]:
+        encoded = [self.encode(text) for text in texts]
+        if not encoded:
+            return []
+        ids, lengths = (np.concatenate(part) for part in zip(*encoded))
+        ends = np.cumsum([len(i) for i, _ in encoded])
+        return np.split(self.sequence_log_probs(ids, lengths), ends[:-1])
+
+    def perplexity(self, data: Any) -> float:
+        """exp of the mean cost of a token of the data, end symbols counted."""
+        return likelihood.perplexity(self._evaluated(as_corpus(data))[1])
+
+    def bits_per_byte(self, data: Any) -> float:
+        """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
+        value = self.evaluate(data, samples=0)["bits_per_byte"]
+        if not isinstance(value, float):
+            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; "
+                              f"{self.tokens().kind!r} hides something in <unk> or white space (use byte or bpe)")
+        return value
+
+    def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000) -> Result:
+        """Likelihoods of held-out data with a bootstrap interval, and the signature that reproduces them."""
+        corpus, tokenizer = as_corpus(data), self.tokens()
+        ids, log_probs = self._evaluated(corpus)
+        is_oov = ids == tokenizer.unk_id if tokenizer.has_oov else None
+        n_bytes = corpus_bytes(corpus, self.unit)
+        metrics: dict[str, Value] = dict(likelihood.summarize(log_probs, is_oov, n_bytes))
+        notes: list[str] = []
+        if not tokenizer.lossless:
+            metrics["bits_per_byte"] = None
+            notes.append(f"no bits per byte: the {tokenizer.kind} tokenizer does not keep every byte")
+        if metrics["zero_tokens"]:
+            notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
+                         "use a smoothing other than maximum-likelihood")
+        if samples:
+            costs, weights = segment_costs(self, corpus, ids, log_probs)
+            low, high = bootstrap.interval(costs, weights, samples=samples)
+            name, scale = ("bits_per_byte_interval", np.log(2)) if tokenizer.lossless else ("nats_per_token_interval", 1.0)
+            metrics[name] = (low / scale, high / scale)
+        return Result(metrics, self.signature(corpus, split), tuple(notes))
+
+    def _evaluated(self, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+        tokenizer = self.tokens()
+        ids = encode_corpus(tokenizer, corpus, unit=self.unit)
+        with progress.task("scoring", len(ids), "tokens") as bar:
+            log_probs = self.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id))
+            bar.advance(len(ids))
+        return ids, log_probs
+
+    def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
+        """What a number of this model depends on."""
+        return Signature(model=self.label(), tokenizer=self.tokens().label(), unit=self.unit, carry=self.carry,
+                         context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
+                         extras={"train": self.fit_info.get("data_hash", "")[:8]})
+
+    def label(self) -> str:
+        """A short name with the options that matter most."""
+        return self.name
+
+    def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
+                 length_penalty: float = 1.0, **options: Any) -> Any:
+        """Continue a prompt, or a list of prompts; returns the new text only.
+
+        `options` are those of `SamplingConfig`: max_tokens, temperature, top_k, top_p, repetition_penalty, seed.
+        With `beams` the likeliest text is searched for instead of drawn.
+        """
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        texts = self._generator().generate(prompts, SamplingConfig.from_dict(options), stop, beams, length_penalty)
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def stream(self, prompt: str = "", *, stop: Sequence[str] = (), **options: Any) -> Iterator[str]:
+        """Like `generate` for one prompt, piece by piece as it is drawn."""
+        return self._generator().stream(prompt, SamplingConfig.from_dict(options), stop)
+
+    def complete(self, text: str = "", n: int = 5) -> list[Suggestion]:
+        """The n likeliest next words, or endings of the word that the text breaks off in."""
+        return self._generator().complete(text, n)
+
+    def _generator(self) -> Generator:
+        return Generator(self.stepper(), self.tokens(), by_line=self.unit == "line")
+
+    # ---- persistence
+
+    def save(self, directory: str | Path) -> None:
+        self.tokens()
+        storage.save(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        model = storage.load(directory)
+        if not isinstance(model, cls):
+            raise ConfigError(f"{directory} holds a {model.name} model, not {cls.name}; use seqloom.load")
+        return model
+
+    @classmethod
+    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
+                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
+        model = cls(cls.config_class.from_dict(config))
+        model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
+        model.restore_arrays(arrays)
+        return model
+
+
+def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:
+    """Log-probability of each token by moving the state through it; units of like length go side by side."""
+    from seqloom.decoding.stepper import select
+
+    starts = np.cumsum(lengths) - lengths
+    out = np.empty(len(ids), np.float32)
+    by_length = np.argsort(-lengths, kind="stable")
+    for group in np.array_split(by_length, max(-(-len(lengths) // batch), 1)):
+        if len(group) == 0:
+            continue
+        state, log_probs = stepper.start(len(group))
+        rows = len(group)
+        for t in range(int(lengths[group[0]])):
+            still = int(np.count_nonzero(lengths[group] > t))
+            if still < rows:
+                state, log_probs, rows = select(state, np.arange(still)), log_probs[:still], still
+            at = starts[group[:rows]] + t
+            now = ids[at].astype(np.int64)
+            out[at] = log_probs[np.arange(rows), now]
+            if t + 1 < int(lengths[group[0]]):
+                state, log_probs = stepper.step(state, now)
+    return out
+
+
+def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
+    """How many tokens each unit has, its `</s>` included."""
+    ends = np.flatnonzero(ids == eos_id) + 1
+    return np.diff(ends, prepend=0)
+
+
+def corpus_bytes(corpus: Corpus, unit: str) -> int:
+    """The bytes that a model is charged for: with lines, a missing last newline is paid for too."""
+    _ = corpus.fingerprint  # reading it once tells the size of compressed files too
+    return (corpus.n_bytes or 0) + (1 if unit == "line" and not corpus.ends_with_newline else 0)
+
+
+def segment_costs(model: LanguageModel, corpus: Corpus, ids: np.ndarray, log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Costs and weights of stretches of text, to resample: lines in bytes, or units in tokens where bytes are lost."""
+    tokenizer = model.tokens()
+    if not tokenizer.lossless:
+        lengths = unit_lengths(ids, tokenizer.eos_id)
+        costs = -np.add.reduceat(log_probs.astype(np.float64), np.cumsum(lengths) - lengths)
+        return costs, lengths.astype(np.float64)
+    data = corpus.text().encode()
+    widths = tokenizer.byte_lengths[ids].astype(np.int64)
+    if model.unit == "line":
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        widths[ids == tokenizer.eos_id] = 1
+    borders = segments.line_segments(data)
+    sums = segments.segment_sums(-log_probs.astype(np.float64), np.cumsum(widths), borders)
+    return sums, np.diff(borders, prepend=0).astype(np.float64)
+
+
+def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:
+    """How much the first model's cost differs from the second's on the same text: unit, and the paired test.
+
+    Below zero the first is better. Tokenizers may differ where both can spell every byte.
+    """
+    corpus = as_corpus(data)
+    by_bytes = first.tokens().lossless and second.tokens().lossless
+    if not by_bytes and first.tokens() != second.tokens():
+        raise ConfigError(f"{first.label()} and {second.label()} cut the text into different tokens "
+                          "and at least one loses bytes, so their likelihoods cannot be compared")
+    costs = []
+    for model in (first, second):
+        ids, log_probs = model._evaluated(corpus)
+        values, weights = segment_costs(model, corpus, ids, log_probs)
+        costs.append(values / np.log(2) if by_bytes else values)
+    unit = "bits per byte" if by_bytes else "nats per token"
+    return unit, bootstrap.paired(costs[0], costs[1], weights)
+
+
+def parse_size(size: int | str | None) -> int | None:
+    """Bytes from 800_000_000, "800M" or "1.5G"."""
+    if size is None or isinstance(size, int):
+        return size
+    text = size.strip().upper().removesuffix("B").removesuffix("I")
+    factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    try:
+        return int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
+    except ValueError:
+        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}") from None

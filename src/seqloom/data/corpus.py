@@ -1,0 +1,305 @@
+"""Text to learn from: files, directories, compressed files, standard input or texts in memory, as one stream.
+
+A corpus is a list of documents that can be read any number of times and is never in memory as a whole.
+`blocks` cuts it where the tokenizer says that a cut changes nothing. `split` makes contiguous parts, because
+shuffled lines of running text put neighbours of the training text into the test; `overlap` measures that.
+
+    >>> corpus = Corpus.from_texts(["to be", "or not to be"])
+    >>> list(corpus.lines())
+    ['to be', 'or not to be']
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import sys
+import tempfile
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.documents import Document, check_encoding
+from seqloom.errors import DataError, suggest
+
+_NEAR = 1 << 16  # how far a border of a split may move to find the end of a line
+_LINE = 20  # shorter lines repeat by chance and say nothing about overlap
+
+
+class Block(NamedTuple):
+    data: bytes
+    ends_document: bool
+
+
+class Corpus:
+    """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
+
+    def __init__(self, documents: list[Document], name: str) -> None:
+        self.documents = documents
+        self.name = name
+
+    @classmethod
+    def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
+        """A str is the text itself; a list holds one unit each and becomes one line each."""
+        from seqloom.text.tokenizer import to_bytes
+
+        if isinstance(texts, str):
+            data = to_bytes(texts)
+        else:
+            data = b"".join(to_bytes(text) + b"\n" for text in texts)
+        if not data:
+            raise DataError(f"the corpus {name!r} is empty; give some text")
+        return cls([Document(name, data=data)], name)
+
+    def blocks(self, cut: Callable[[bytes, bool], int], size: int = 4 << 20) -> Iterator[Block]:
+        """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
+        empty = True
+        for document in self.documents:
+            waiting, wanted = b"", size
+            for chunk in document.chunks():
+                while len(waiting) >= wanted:  # only now is it known that this is not the end
+                    at = cut(waiting[:wanted], False)
+                    if at == 0:
+                        wanted *= 2
+                        continue
+                    yield Block(waiting[:at], False)
+                    waiting, wanted = waiting[at:], size
+                waiting += chunk
+            if waiting:
+                empty = False
+                yield Block(waiting, True)
+        if empty:
+            raise DataError(f"{self.name} is empty; give a file with some text")
+
+    @cached_property
+    def ends_with_newline(self) -> bool:
+        """Whether the last line is closed."""
+        last = b""
+        for chunk in self.documents[-1].chunks():
+            last = chunk[-1:] or last
+        return last == b"\n"
+
+    @cached_property
+    def _known_size(self) -> int | None:
+        sizes = [document.size() for document in self.documents]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
+        if self._known_size is None and "_contents" in self.__dict__:
+            return sum(self._contents[1])
+        return self._known_size
+
+    @cached_property
+    def _contents(self) -> tuple[list[str], list[int]]:
+        """SHA-256 and size of every document; reads everything once."""
+        digests, sizes = [], []
+        with progress.task(f"reading {self.name}", self._known_size, "bytes") as bar:
+            for document in self.documents:
+                digest, size = hashlib.sha256(), 0
+                for chunk in document.chunks():
+                    digest.update(chunk)
+                    size += len(chunk)
+                    bar.advance(len(chunk))
+                digests.append(digest.hexdigest())
+                sizes.append(size)
+        return digests, sizes
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, or of the documents' hashes when there are several."""
+        digests = [digest for digest, size in zip(*self._contents) if size]
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    def text(self) -> str:
+        """The whole text; for small corpora."""
+        return b"".join(chunk for document in self.documents for chunk in document.chunks()).decode("utf-8")
+
+    def lines(self) -> Iterator[str]:
+        """Line by line, without the newline."""
+        return (line.decode("utf-8") for line in self._raw_lines())
+
+    def _raw_lines(self) -> Iterator[bytes]:
+        for document in self.documents:
+            waiting = b""
+            for chunk in document.chunks():
+                *lines, waiting = (waiting + chunk).split(b"\n")
+                yield from lines
+            if waiting:
+                yield waiting
+
+    def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
+        """Contiguous training, validation and test parts; borders move to the end of a line where one is near."""
+        if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+            raise DataError(f"a split needs three positive fractions that sum to 1; got {fractions}")
+        total = sum(self._contents[1])
+        low = self._border(round(total * fractions[0]))
+        high = self._border(round(total * (fractions[0] + fractions[1])))
+        if not 0 < low < high < total:
+            raise DataError(f"{self.name} ({total} bytes) is too small to split into three parts; give more text")
+        shares = "/".join(f"{100 * share:g}" for share in fractions)
+        parts = [self._part(a, b, f"{self.name}:{label}")
+                 for a, b, label in ((0, low, "train"), (low, high, "valid"), (high, total, "test"))]
+        return Splits(*parts, description=f"contiguous {shares} by bytes", borders=(low, high, total))
+
+    def _part(self, start: int, stop: int, name: str) -> Corpus:
+        parts, base = [], 0
+        for document, size in zip(self.documents, self._contents[1]):
+            low, high = max(start - base, 0), min(stop - base, size)
+            if low < high:
+                parts.append(document.part(low, high))
+            base += size
+        return Corpus(parts, name)
+
+    def _border(self, target: int) -> int:
+        """The nearest end of a line or document, else white space, else a border between characters."""
+        reach = min(_NEAR, sum(self._contents[1]) // 100)
+        start, base = max(target - reach, 0), 0
+        window = b"".join(chunk for document in self._part(start, target + reach, "").documents
+                          for chunk in document.unchecked())
+        ends = set()
+        for size in self._contents[1]:
+            base += size
+            ends.add(base)
+        middle = target - start
+        for marks in (b"\n", b" \t\r"):
+            places = [start + at + 1 for at in np.flatnonzero(np.isin(
+                np.frombuffer(window, np.uint8), np.frombuffer(marks, np.uint8)))]
+            if marks == b"\n":
+                places += [end for end in ends if start < end < start + len(window)]
+            if places:
+                return int(min(places, key=lambda place: abs(place - target)))
+        while middle < len(window) and window[middle] & 0xC0 == 0x80:
+            middle += 1
+        return start + middle
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Three parts of one corpus; unpacks as `train, valid, test`."""
+
+    train: Corpus
+    valid: Corpus
+    test: Corpus
+    description: str
+    borders: tuple[int, int, int]
+
+    def __iter__(self) -> Iterator[Corpus]:
+        return iter((self.train, self.valid, self.test))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of the description and of all three parts."""
+        parts = [self.description, *(part.fingerprint for part in self)]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
+def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
+    """What `fit` and `evaluate` accept: a corpus, a Path, the text itself, or a list of texts, one a line."""
+    if isinstance(data, Corpus):
+        return data
+    if isinstance(data, Path):
+        return read(data)
+    if isinstance(data, str):
+        if "\n" not in data and 0 < len(data) < 256 and os.path.exists(data):
+            raise DataError(f"{data!r} is the name of a file, and a str is taken as the text itself; "
+                            f"pass seqloom.read({data!r})")
+        return Corpus.from_texts(data)
+    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
+        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
+                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
+    return Corpus.from_texts(data)
+
+
+def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8") -> Corpus:
+    """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
+
+    Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named.
+    """
+    encoding = check_encoding(encoding)
+    if isinstance(source, (str, Path)):
+        documents, name = _documents(source, encoding), Path(source).name or str(source)
+    else:
+        documents = [document for one in source for document in _documents(one, encoding)]
+        name = documents[0].name if len(documents) == 1 else f"{len(documents)} files"
+    if not documents:
+        raise DataError("the list of files is empty; name at least one")
+    corpus = Corpus(documents, "stdin" if source == "-" else name)
+    if corpus.n_bytes == 0:
+        raise DataError(f"{corpus.name} is empty; give a file with some text")
+    return corpus
+
+
+def _documents(source: str | Path, encoding: str) -> list[Document]:
+    if source == "-":
+        return [_spool(encoding)]
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _directory(path, encoding)
+    if path.exists():
+        paths = [path]
+    else:
+        paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(found)]
+    if not paths:
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
+    documents = [Document(str(p), p, encoding=encoding) for p in paths]
+    for document in documents:
+        document.check_head()
+    return documents
+
+
+def _directory(path: Path, encoding: str) -> list[Document]:
+    """All text files below a directory in sorted order; hidden and binary ones are left out."""
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
+
+    found = []
+    for folder, folders, files in os.walk(path, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, name) for name in files if not name.startswith(".")]
+    documents = [Document(str(p), p, encoding=encoding) for p in sorted(found) if p.is_file()]
+    texts = [document for document in documents if encoding != "utf-8" or not document.looks_binary()]
+    if len(texts) < len(documents):
+        progress.say(f"{path}: left out {len(documents) - len(texts)} binary files")
+    if not texts:
+        raise DataError(f"there is no text file in the directory {path}")
+    for document in texts:
+        document.check_head()
+    return texts
+
+
+def _spool(encoding: str) -> Document:
+    """Standard input in a temporary file, so that it can be read again; the file lives as long as the document."""
+    handle, name = tempfile.mkstemp(prefix="seqloom-stdin-")
+    with open(handle, "wb") as file:
+        while data := sys.stdin.buffer.read(1 << 20):
+            file.write(data)
+    document = Document("stdin", Path(name), encoding=encoding)
+    weakref.finalize(document.path, os.unlink, name)
+    document.check_head()
+    return document
+
+
+def overlap(train: Corpus, test: Corpus) -> float:
+    """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
+    hashes = [array("q", (hash(line) for raw in corpus._raw_lines() if len(line := raw.strip()) >= _LINE))
+              for corpus in (train, test)]
+    known, asked = (np.frombuffer(h, np.int64) for h in hashes)
+    return float(np.isin(asked, known).mean()) if len(asked) else 0.0
+
+
+def bundled() -> Corpus:
+    """Tiny Shakespeare: 1.1 MB of plays in the public domain, installed with the package."""
+    data = resources.files("seqloom.data").joinpath("bundled", "tinyshakespeare.txt").read_bytes()
+    return Corpus([Document("tinyshakespeare", data=data)], "tinyshakespeare")

@@ -1,0 +1,205 @@
+"""One document: a file (plain, compressed, in any encoding) or a text in memory, read as valid UTF-8 bytes.
+
+Whatever the source, `Document.chunks` streams the same thing: UTF-8 without a byte-order mark, every byte
+checked, otherwise unchanged (line ends stay as they are). So everything above works on bytes and never has
+to ask where they came from.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from seqloom.errors import DataError, MissingExtra, suggest
+from seqloom.text.boundaries import cut_between_characters
+
+CHUNK = 1 << 20
+COMPRESSED = (".gz", ".xz", ".zst")
+
+_HEAD = 8192
+_OPENERS: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Document:
+    """Bytes `start` to `stop` of the UTF-8 content of a file or of `data`."""
+
+    name: str
+    path: Path | None = None
+    data: bytes = b""
+    encoding: str = "utf-8"
+    start: int = 0
+    stop: int | None = None
+
+    def part(self, start: int, stop: int) -> Document:
+        """A document over a range of this one's content."""
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
+    def size(self) -> int | None:
+        """Number of bytes when it is known without reading: not for compressed or transcoded files."""
+        if self.stop is not None:
+            return self.stop - self.start
+        if self.path is None:
+            return len(self.data) - self.start
+        if self.encoding != "utf-8" or self.path.suffix in COMPRESSED:
+            return None
+        return self.path.stat().st_size - self._mark_size() - self.start
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content in pieces of about a megabyte that end between characters."""
+        position, waiting = self.start, b""
+        for chunk in self.unchecked():
+            waiting += chunk
+            at = cut_between_characters(waiting, False)
+            self._check(waiting[:at], position)
+            if at:
+                yield waiting[:at]
+            position, waiting = position + at, waiting[at:]
+        self._check(waiting, position)  # only an unfinished character can be left
+        if waiting:
+            yield waiting
+
+    def looks_binary(self) -> bool:
+        """Whether the head holds NUL bytes and is not UTF-8."""
+        head = self.head()
+        return b"\0" in head and not _is_utf8(head[:cut_between_characters(head, len(head) < _HEAD)])
+
+    def check_head(self) -> None:
+        """Refuse what is clearly not UTF-8 text before any work is done on it."""
+        if self.encoding != "utf-8":
+            return
+        if self.head(2) in _UTF16_MARKS:
+            raise DataError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
+        if self.looks_binary():
+            raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
+
+    def head(self, size: int = _HEAD) -> bytes:
+        """The first bytes as they are, decompressed."""
+        return self.data[:size] if self.path is None else next(self._raw(0, size), b"")[:size]
+
+    def unchecked(self) -> Iterator[bytes]:
+        """Bytes of the range, not checked yet."""
+        skip, left = self.start, None if self.stop is None else self.stop - self.start
+        if self.path is None:
+            stream, skip = iter([self.data[self.start:]]), 0
+        elif self.encoding != "utf-8":
+            stream = self._transcode(self._raw())
+        elif self.path.suffix in COMPRESSED:
+            stream = _without_mark(self._raw())
+        else:
+            stream, skip = self._raw(self.start + self._mark_size()), 0
+        for chunk in stream:
+            if skip:
+                chunk, skip = chunk[skip:], max(skip - len(chunk), 0)
+            chunk = chunk[:left]
+            if chunk:
+                yield chunk
+            if left is not None:
+                left -= len(chunk)
+                if left == 0:
+                    return
+
+    def _raw(self, offset: int = 0, size: int = CHUNK) -> Iterator[bytes]:
+        """Bytes of the file, decompressed; whatever goes wrong becomes a DataError."""
+        assert self.path is not None
+        if self.path.suffix == ".zst":
+            _need_zstandard(self.name)
+        try:
+            with _OPENERS.get(self.path.suffix, open)(self.path, "rb") as file:
+                if offset:
+                    file.seek(offset)
+                yield from _zstd_pieces(file) if self.path.suffix == ".zst" else iter(lambda: file.read(size), b"")
+        except PermissionError:
+            raise DataError(f"{self.name} cannot be read: no permission") from None
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            kind = f"broken {self.path.suffix} data" if self.path.suffix in COMPRESSED else "cannot be read"
+            raise DataError(f"{self.name}: {kind} ({error}); get a complete copy of the file") from None
+
+    def _mark_size(self) -> int:
+        return len(codecs.BOM_UTF8) if self.head(3) == codecs.BOM_UTF8 else 0
+
+    def _transcode(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder(self.encoding)()
+        read, lines = 0, 1
+        for piece in pieces:
+            text = self._decode(decoder, piece, read, lines, False)
+            read, lines = read + len(piece), lines + text.count("\n")
+            yield text.encode("utf-8")
+        yield self._decode(decoder, b"", read, lines, True).encode("utf-8")
+
+    def _decode(self, decoder: codecs.IncrementalDecoder, piece: bytes, read: int, lines: int, final: bool) -> str:
+        before = read - len(decoder.getstate()[0])
+        try:
+            return decoder.decode(piece, final)
+        except UnicodeError as error:
+            start = getattr(error, "start", 0)
+            raise DataError(f"{self.name} is not {self.encoding} text: near line {lines}, byte {before + start}; "
+                            "give the right encoding") from None
+
+    def _check(self, data: bytes, position: int) -> None:
+        if data.isascii():  # much faster than decoding, and the usual case
+            return
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            offset = position + error.start
+            line = 1 + sum(chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked())
+            raise DataError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
+                            f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1") from None
+
+
+def check_encoding(encoding: str) -> str:
+    """The canonical name of an encoding."""
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        import encodings.aliases
+
+        near = suggest(encoding, set(encodings.aliases.aliases.values()))
+        raise DataError(f"unknown encoding {encoding!r}{near or '; for example utf-8, utf-16, latin-1, cp1252'}") from None
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+def _need_zstandard(name: str) -> None:
+    try:
+        import zstandard  # noqa: F401
+    except ImportError:
+        raise MissingExtra(f"{name}: reading .zst needs zstandard; pip install 'seqloom[zst]'") from None
+
+
+def _zstd_pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Frame after frame; unlike the library's own reader it notices when the last one is not complete."""
+    import zstandard
+
+    frame = None
+    while data := file.read(1 << 14):
+        while data:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            try:
+                yield frame.decompress(data)
+            except zstandard.ZstdError as error:
+                raise OSError(error) from None
+            data = frame.unused_data if frame.eof else b""
+            frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError("the file ends inside a frame")
+
+
+def _without_mark(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    for i, piece in enumerate(pieces):
+        yield piece.removeprefix(codecs.BOM_UTF8) if i == 0 else piece
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,119 @@
+"""A corpus as one long array of ids, in memory or in a file that is mapped.
+
+The file is raw little-endian numbers with a small JSON beside it that says what made it. While it grows it
+is called `<path>.partial`; `<path>.journal` records after every few blocks how far it is valid, so a run that
+was killed goes on from there and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.corpus import Block, Corpus
+from seqloom.kernels.parallel import parallel_map
+from seqloom.text.tokenizer import Tokenizer
+
+Unit = Literal["line", "document", "stream"]
+
+_JOURNAL_EVERY = 8  # blocks
+
+
+def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Path | None = None) -> np.ndarray:
+    """Flat ids (uint16 where the vocabulary allows it, else uint32) with `</s>` at the end of every unit.
+
+    A unit is a line (the newline becomes `</s>`), a document, or the whole stream. With `path` the ids go to
+    a file that a later call with the same tokenizer, text and unit uses again.
+    """
+    dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
+    if path is not None:
+        return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
+    parts = [ids.astype(dtype) for _, ids in _encoded(tokenizer, corpus, unit, 0)]
+    return np.concatenate(parts)
+
+
+def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(bytes read, uint32 ids) block by block, without the first `skip` blocks; at last the end of the stream."""
+    eos = np.array([tokenizer.eos_id], np.uint32)
+
+    def encode(block: Block) -> tuple[int, np.ndarray]:
+        ids = tokenizer.encode_block(block.data, unit == "line")
+        open_line = unit == "line" and not block.data.endswith(b"\n")
+        if block.ends_document and (open_line or unit == "document"):
+            ids = np.concatenate([ids, eos])
+        return len(block.data), ids
+
+    blocks = corpus.blocks(tokenizer.cut)
+    with progress.task("encoding", corpus.n_bytes, "bytes") as bar:
+        for block in islice(blocks, skip):
+            bar.advance(len(block.data))
+        for size, ids in parallel_map(encode, blocks):
+            yield size, ids
+            bar.advance(size)
+    if unit == "stream":
+        yield 0, eos
+
+
+def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
+    made_by = {"format_version": 1, "dtype": dtype.str, "tokenizer": tokenizer.fingerprint,
+               "corpus": corpus.fingerprint, "unit": unit}
+    partial, journal, about = (path.with_name(path.name + end) for end in (".partial", ".journal", ".json"))
+    done = _read_json(about)
+    if done is not None and done == {**made_by, "count": done.get("count")} and path.is_file():
+        if path.stat().st_size == done["count"] * dtype.itemsize:
+            return _map(path, dtype)
+    blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
+    with open(partial, "r+b" if count else "wb") as file:
+        file.truncate(count * dtype.itemsize)
+        file.seek(0, os.SEEK_END)
+        for _, ids in _encoded(tokenizer, corpus, unit, blocks):
+            file.write(ids.astype(dtype).tobytes())
+            blocks, count = blocks + 1, count + len(ids)
+            if blocks % _JOURNAL_EVERY == 0:
+                _sync(file)
+                _write_json(journal, {**made_by, "blocks": blocks, "count": count})
+        _sync(file)
+    path.unlink(missing_ok=True)  # never an old array beside a new description
+    _write_json(about, {**made_by, "count": count})
+    os.replace(partial, path)
+    journal.unlink(missing_ok=True)
+    return _map(path, dtype)
+
+
+def _resume(entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype) -> tuple[int, int]:
+    """Blocks and ids that an earlier run of the same job has certainly written."""
+    if entry is None or any(entry.get(key) != value for key, value in made_by.items()):
+        return 0, 0
+    if not partial.is_file() or partial.stat().st_size < entry["count"] * dtype.itemsize:
+        return 0, 0
+    return entry["blocks"], entry["count"]
+
+
+def _map(path: Path, dtype: np.dtype) -> np.ndarray:
+    return np.memmap(path, dtype, "c").view(np.ndarray)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,116 @@
+"""The one thing that decoding knows about a model: a state that a token moves forward.
+
+A Stepper's state is a value, a nested tuple of arrays (NumPy or torch) with the batch first. `step` may
+reuse the memory of the state that it is given, so whoever needs a state twice takes a copy with `select`
+first. Rows whose arrays have unequal lengths are padded on the right and carry a `lengths` leaf; that is
+what lets `join` put rows of different length side by side without knowing what the arrays mean.
+
+A decoder that attends to source sentences keeps their encodings to itself, and only the number of the
+source as a leaf of the state: row i of `start(n)` belongs to source i, and `select` then moves small
+integers around instead of the encodings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+State = Any  # a nested tuple of arrays, batch first
+
+
+class Stepper(Protocol):
+    """What a language model, or a translator for given sources, shows to decoding."""
+
+    vocab_size: int
+    eos_id: int
+
+    def start(self, n: int) -> tuple[State, np.ndarray]:
+        """The state of n empty sequences, and the log-probabilities of their first token, float32 (n, V)."""
+        ...
+
+    def step(self, state: State, ids: np.ndarray) -> tuple[State, np.ndarray]:
+        """Append `ids`, int64 (n,), and give the new state and log-probabilities; the old state is spent."""
+        ...
+
+
+def select(state: State, rows: np.ndarray) -> State:
+    """A copy of these rows of every leaf, in this order; a row may be taken more than once or not at all.
+
+    >>> select((np.array([1, 2, 3]), (np.array([[4.0], [5.0], [6.0]]),)), np.array([2, 2]))
+    (array([3, 3]), (array([[6.],
+           [6.]]),))
+    """
+    if isinstance(state, tuple):
+        return _rebuild(state, [select(leaf, rows) for leaf in state])
+    return state[np.ascontiguousarray(rows)]  # indexing by an array copies, in NumPy and in torch
+
+
+def join(states: Sequence[State]) -> State:
+    """The rows of several states one below the other; shorter leaves are padded with zeros on the right."""
+    first = states[0]
+    if isinstance(first, tuple):
+        return _rebuild(first, [join(leaves) for leaves in zip(*states, strict=True)])
+    rows = sum(len(leaf) for leaf in states)
+    rest = np.max([leaf.shape[1:] for leaf in states], axis=0).astype(int).tolist()
+    shape = (rows, *rest)
+    joined = first.new_zeros(shape) if hasattr(first, "new_zeros") else np.zeros(shape, first.dtype)
+    at = 0
+    for leaf in states:
+        joined[(slice(at, at + len(leaf)), *(slice(0, size) for size in leaf.shape[1:]))] = leaf
+        at += len(leaf)
+    return joined
+
+
+def _rebuild(like: tuple[Any, ...], leaves: list[Any]) -> tuple[Any, ...]:
+    """A tuple of the same kind, named or plain."""
+    return type(like)(*leaves) if hasattr(like, "_fields") else tuple(leaves)
+
+
+def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
+    """The state after each prompt and the log-probabilities of what follows, float32 (n, V).
+
+    A Stepper with a faster way (a Transformer reads a prompt in one pass) has a method `prefill(prompts)`.
+    """
+    prompts = _checked(prompts, stepper.vocab_size)
+    faster = getattr(stepper, "prefill", None)
+    return faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+
+
+def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
+    """`prefill` for any Stepper: all rows move together, and a row whose prompt ends is set aside."""
+    n = len(prompts)
+    state, log_probs = stepper.start(n)
+    if n == 0:
+        return state, log_probs
+    lengths = np.array([len(prompt) for prompt in prompts])
+    rows = np.arange(n)  # the prompts that are still being read
+    result = np.empty((n, stepper.vocab_size), np.float32)
+    aside: list[State] = []
+    order: list[np.ndarray] = []
+    for position in range(int(lengths.max()) + 1):
+        ended = lengths[rows] == position
+        if ended.any():
+            result[rows[ended]] = log_probs[ended]
+            order.append(rows[ended])
+            if ended.all():
+                aside.append(state)
+                break
+            aside.append(select(state, np.flatnonzero(ended)))
+            state, rows = select(state, np.flatnonzero(~ended)), rows[~ended]
+        ids = np.array([prompts[row][position] for row in rows.tolist()], np.int64)
+        state, log_probs = stepper.step(state, ids)
+    if len(aside) == 1:
+        return aside[0], result
+    return select(join(aside), np.argsort(np.concatenate(order))), result
+
+
+def _checked(prompts: Sequence[np.ndarray], vocab_size: int) -> list[np.ndarray]:
+    arrays = [np.asarray(prompt, dtype=np.int64) for prompt in prompts]
+    for row, ids in enumerate(arrays):
+        if ids.ndim != 1:
+            raise ValueError(f"prompt {row} must be a row of token ids; it has {ids.ndim} dimensions")
+        if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
+            raise ValueError(f"prompt {row} has a token id outside 0..{vocab_size - 1}")
+    return arrays

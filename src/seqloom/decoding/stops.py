@@ -1,0 +1,110 @@
+"""From token bytes to text that can be shown at once: whole characters, and nothing past a stop string.
+
+A token may end in the middle of a character, and a stop string may be spread over several tokens. So a
+tail that could still become one of the two is held back until the next tokens decide.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+from seqloom.errors import ConfigError
+
+
+class StopStrings:
+    r"""Passes text through until the first stop string is complete; the stop string itself is left out.
+
+    The result does not depend on how the text is cut into pieces. Of stop strings that overlap, the one
+    that is complete first counts, and of several that end at the same place the longest.
+
+    >>> stops = StopStrings(["\n\n", "END"])
+    >>> stops.feed("one E"), stops.feed("Nough, two EN"), stops.feed("D three")
+    (('one ', False), ('ENough, two ', False), ('', True))
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if isinstance(stops, str):
+            raise ConfigError(f"stop strings are a list; write [{stops!r}]")
+        if "" in stops:
+            raise ConfigError("a stop string must not be empty")
+        self.hit: str | None = None  # the stop string that ended the text
+        self._stops = tuple(stops)
+        self._held = ""
+
+    def feed(self, piece: str) -> tuple[str, bool]:
+        """The text that is safe to show now, and whether a stop string was reached (then and ever after)."""
+        if self.hit is not None:
+            return "", True
+        text = self._held + piece
+        found = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
+        if found:
+            _, start, self.hit = min(found)
+            self._held = ""
+            return text[:start], True
+        safe = len(text) - self._undecided(text)
+        self._held = text[safe:]
+        return text[:safe], False
+
+    def flush(self) -> str:
+        """What was held back, once it is known that nothing follows."""
+        held, self._held = self._held, ""
+        return held
+
+    def _undecided(self, text: str) -> int:
+        """The length of the longest end of the text that is the beginning of a stop string."""
+        longest = max((len(stop) - 1 for stop in self._stops), default=0)
+        for length in range(min(longest, len(text)), 0, -1):
+            tail = text[-length:]
+            if any(stop.startswith(tail) for stop in self._stops):
+                return length
+        return 0
+
+
+class Utf8Decoder:
+    """Bytes in, whole characters out; bytes that are not UTF-8 become U+FFFD, as in `bytes.decode`.
+
+    >>> decoder = Utf8Decoder()
+    >>> decoder.feed(b"caf\\xc3"), decoder.feed(b"\\xa9")
+    ('caf', 'é')
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def feed(self, data: bytes) -> str:
+        return self._decoder.decode(data)
+
+    def flush(self) -> str:
+        """The replacement of a character that was never completed, if there is one."""
+        return self._decoder.decode(b"", final=True)
+
+
+class TextStream:
+    """Token bytes in, text out: both of the above, less the bytes that healing took back.
+
+    >>> stream = TextStream(["."], skip=len(b"qui"))
+    >>> stream.feed(b"quick"), stream.feed(b" fox. The")
+    (('ck', False), (' fox', True))
+    """
+
+    def __init__(self, stops: Sequence[str] = (), *, skip: int = 0) -> None:
+        self._stops = StopStrings(stops)
+        self._decoder = Utf8Decoder()
+        self._skip = skip
+
+    @property
+    def hit(self) -> str | None:
+        """The stop string that ended the text."""
+        return self._stops.hit
+
+    def feed(self, data: bytes) -> tuple[str, bool]:
+        """The text that is safe to show now, and whether generation should stop."""
+        fresh = data[self._skip :]
+        self._skip -= len(data) - len(fresh)
+        return self._stops.feed(self._decoder.feed(fresh))
+
+    def flush(self) -> tuple[str, bool]:
+        """The rest, once no token follows."""
+        text, stopped = self._stops.feed(self._decoder.flush())
+        return (text, True) if stopped else (text + self._stops.flush(), False)

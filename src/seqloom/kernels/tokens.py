@@ -1,0 +1,300 @@
+"""Splitting UTF-8 bytes into tokens, counting them and turning them into ids, without Python strings.
+
+Three splitters; bytes that are not valid UTF-8 count as one character each:
+  WHITESPACE  runs of bytes that are not ASCII white space
+  WORD        runs of letters, marks and digits; other visible characters one by one
+  CHAR        every code point
+(Byte tokens need no kernel: the id is the byte.)
+
+Spellings live in an arena: token k is `arena[offsets[k]:offsets[k + 1]]`. A table of `slots` (a power of
+two, at most half full, -1 = empty) finds k from the spelling by open addressing; the bytes are compared
+after every hit, so that a collision can never exchange two words.
+
+The work goes in chunks of a few thousand tokens through flat loops (borders, hashes, look-up), each over
+all tokens of the chunk: a helper called for every token with arrays as arguments would pay for numba's
+reference counting each time, and the look-ups of a chunk wait for memory together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+WHITESPACE, WORD, CHAR = 0, 1, 2
+SPACE, LETTER, DIGIT, IDEOGRAPH, SYMBOL, APOSTROPHE = 0, 1, 2, 3, 4, 5  # values of the class table
+
+PAD = 8  # spare bytes after data and arena, so that eight bytes can be read from anywhere
+
+_NEWLINE = 10
+_CHUNK = 4096
+_SEED = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_space(byte):
+    return byte == 32 or (byte >= 9 and byte <= 13)
+
+
+@njit(nogil=True, cache=True)
+def _decode(data, size, i):
+    """Code point at `i` and the index after it; (-1, i + 1) where the bytes are not UTF-8."""
+    first = np.int64(data[i])
+    if first < 0x80:
+        return first, i + 1
+    extra = 1 if first < 0xE0 else (2 if first < 0xF0 else 3)
+    if first < 0xC2 or first > 0xF4 or i + extra >= size:
+        return -1, i + 1
+    code = first & (0x3F >> extra)
+    good = True
+    for k in range(1, extra + 1):
+        byte = np.int64(data[i + k])
+        good = good and byte & 0xC0 == 0x80
+        code = (code << 6) | (byte & 0x3F)
+    if extra == 2:
+        good = good and code >= 0x800 and (code < 0xD800 or code >= 0xE000)  # not overlong, no surrogate
+    elif extra == 3:
+        good = good and code >= 0x10000 and code <= 0x10FFFF
+    if not good:
+        return -1, i + 1
+    return code, i + extra + 1
+
+
+@njit(nogil=True, cache=True)
+def _class_at(data, size, i, classes):
+    """Class of the character at `i` and the index after it."""
+    code, after = _decode(data, size, i)
+    kind = SYMBOL
+    if code >= 0 and code < len(classes):
+        kind = np.int64(classes[code])
+    elif code >= 0x20000 and code < 0x40000:
+        kind = IDEOGRAPH
+    return kind, after
+
+
+# Splitters: from byte i on, write the borders of up to len(starts) tokens; return (how many, next byte).
+# With `newline_ends` a newline comes as a token of length zero, which stands for the end of a unit.
+
+
+@njit(nogil=True, cache=True)
+def _split_whitespace(data, size, i, newline_ends, starts, stops):
+    n = 0
+    while n < len(starts):
+        while i < size and _is_space(data[i]) and not (newline_ends and data[i] == _NEWLINE):
+            i += 1
+        if i == size:
+            break
+        starts[n] = i
+        while i < size and not _is_space(data[i]):
+            i += 1
+        stops[n] = i
+        if i == starts[n]:
+            i += 1
+        n += 1
+    return n, i
+
+
+@njit(nogil=True, cache=True)
+def _split_words(data, size, i, newline_ends, classes, starts, stops):
+    """An apostrophe between two letters belongs to the word; ideographs and kana are words of one character."""
+    n = 0
+    while i < size and n < len(starts):
+        kind, after = _class_at(data, size, i, classes)
+        if kind == SPACE:
+            if newline_ends and data[i] == _NEWLINE:
+                starts[n], stops[n] = i, i
+                n += 1
+            i = after
+            continue
+        starts[n] = i
+        i = after
+        while (kind == LETTER or kind == DIGIT) and i < size:
+            following, after = _class_at(data, size, i, classes)
+            if following == APOSTROPHE and kind == LETTER and after < size:
+                following, after = _class_at(data, size, after, classes)
+                if following != LETTER:
+                    break
+            kind = following
+            if kind == LETTER or kind == DIGIT:
+                i = after
+        stops[n] = i
+        n += 1
+    return n, i
+
+
+@njit(nogil=True, cache=True)
+def _split_chars(data, size, i, newline_ends, starts, stops):
+    n = 0
+    while i < size and n < len(starts):
+        starts[n] = i
+        _, i = _decode(data, size, i)
+        stops[n] = starts[n] if newline_ends and data[starts[n]] == _NEWLINE else i
+        n += 1
+    return n, i
+
+
+@njit(nogil=True, cache=True)
+def split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops):
+    if splitter == WHITESPACE:
+        return _split_whitespace(data, size, i, newline_ends, starts, stops)
+    if splitter == WORD:
+        return _split_words(data, size, i, newline_ends, classes, starts, stops)
+    return _split_chars(data, size, i, newline_ends, starts, stops)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _load(data, i):
+    """Eight bytes from `i` as one number, lowest first; LLVM turns this into a single load."""
+    j = np.uintp(i)  # an unsigned index needs no test for negative values
+    word = np.uint64(data[j])
+    word |= np.uint64(data[j + np.uintp(1)]) << np.uint64(8)
+    word |= np.uint64(data[j + np.uintp(2)]) << np.uint64(16)
+    word |= np.uint64(data[j + np.uintp(3)]) << np.uint64(24)
+    word |= np.uint64(data[j + np.uintp(4)]) << np.uint64(32)
+    word |= np.uint64(data[j + np.uintp(5)]) << np.uint64(40)
+    word |= np.uint64(data[j + np.uintp(6)]) << np.uint64(48)
+    word |= np.uint64(data[j + np.uintp(7)]) << np.uint64(56)
+    return word
+
+
+@njit(nogil=True, cache=True)
+def _hash_all(data, starts, stops, n, hashes):
+    for k in range(n):
+        i, left = starts[k], stops[k] - starts[k]
+        h = _SEED ^ (np.uint64(left) * _PRIME)
+        while left > 0:
+            word = _load(data, i)
+            if left < 8:
+                word &= _ALL >> np.uint64(64 - 8 * left)
+            h = (h ^ word) * _PRIME
+            h ^= h >> np.uint64(32)
+            i += 8
+            left -= 8
+        hashes[k] = np.int64((h * _PRIME) >> np.uint64(32))
+
+
+@njit(nogil=True, cache=True)
+def _find_all(data, starts, stops, hashes, n, arena, offsets, slots, found):
+    """Token of every spelling; where the table does not hold it, -1 - (the free slot where it belongs)."""
+    mask = np.int64(len(slots) - 1)
+    for k in range(n):
+        start, length = starts[k], stops[k] - starts[k]
+        slot = hashes[k] & mask
+        token = np.int64(slots[slot])
+        while token >= 0:
+            i, j, left = start, offsets[token], length
+            if offsets[token + 1] - j == length:
+                while left > 0:
+                    differ = _load(data, i) ^ _load(arena, j)
+                    if left < 8:
+                        differ &= _ALL >> np.uint64(64 - 8 * left)
+                    if differ != np.uint64(0):
+                        break
+                    i += 8
+                    j += 8
+                    left -= 8
+                if left <= 0:
+                    break
+            slot = (slot + 1) & mask
+            token = np.int64(slots[slot])
+        found[k] = token if token >= 0 else -1 - slot
+
+
+@njit(nogil=True, cache=True)
+def _add_all(data, starts, stops, hashes, amounts, found, arena, offsets, counts, slots, n):
+    """Add the amounts to the counts, new spellings at the end; returns (how many were done, n)."""
+    for k in range(len(amounts)):
+        token = found[k]
+        if token < 0 and slots[-1 - token] >= 0:  # the slot was taken by an earlier token of this chunk
+            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], 1, arena, offsets, slots, found[k:k + 1])
+            token = found[k]
+        if token < 0:
+            at, length = offsets[n], stops[k] - starts[k]
+            if n >= len(counts) or 2 * n >= len(slots) or at + length + PAD > len(arena):
+                return k, n
+            arena[at:at + length] = data[starts[k]:stops[k]]
+            offsets[n + 1] = at + length
+            slots[-1 - token] = n
+            token = n
+            n += 1
+        counts[token] += amounts[k]
+    return len(amounts), n
+
+
+@njit(nogil=True, cache=True)
+def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots, n):
+    """Count from byte `i` on into a table that holds `n` spellings; returns (next byte, n).
+
+    It returns before the end of the data when the table is full: grow it and call again.
+    """
+    starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    ones = np.ones(_CHUNK, np.int64)
+    while i < size:
+        m, i = split_tokens(data, size, i, splitter, False, classes, starts, stops)
+        _hash_all(data, starts, stops, m, hashes)
+        _find_all(data, starts, stops, hashes, m, arena, offsets, slots, found)
+        done, n = _add_all(data, starts, stops, hashes, ones[:m], found, arena, offsets, counts, slots, n)
+        if done < m:
+            return starts[done], n
+    return i, n
+
+
+@njit(nogil=True, cache=True)
+def merge_counts(other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n):
+    """Add the spellings `first..last` of another table; returns (next spelling, n), as `count_tokens` does."""
+    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    while first < last:
+        m = min(_CHUNK, last - first)
+        starts, stops = other_offsets[first:first + m], other_offsets[first + 1:first + m + 1]
+        _hash_all(other_arena, starts, stops, m, hashes)
+        _find_all(other_arena, starts, stops, hashes, m, arena, offsets, slots, found)
+        amounts = other_counts[first:first + m]
+        done, n = _add_all(other_arena, starts, stops, hashes, amounts, found, arena, offsets, counts, slots, n)
+        first += done
+        if done < m:
+            break
+    return first, n
+
+
+@njit(nogil=True, cache=True)
+def fill_slots(arena, offsets, first, last, slots):
+    """Enter the spellings `first..last` (all distinct) into an empty table."""
+    hashes = np.empty(_CHUNK, np.int64)
+    mask = np.int64(len(slots) - 1)
+    for low in range(first, last, _CHUNK):
+        m = min(_CHUNK, last - low)
+        _hash_all(arena, offsets[low:low + m], offsets[low + 1:low + m + 1], m, hashes)
+        for k in range(m):
+            slot = hashes[k] & mask
+            while slots[slot] >= 0:
+                slot = (slot + 1) & mask
+            slots[slot] = low + k
+
+
+@njit(nogil=True, cache=True)
+def find_tokens(data, starts, stops, arena, offsets, slots, found):
+    """Token of every spelling `data[start:stop]`, negative where the table does not hold it."""
+    hashes = np.empty(len(starts), np.int64)
+    _hash_all(data, starts, stops, len(starts), hashes)
+    _find_all(data, starts, stops, hashes, len(starts), arena, offsets, slots, found)
+
+
+@njit(nogil=True, cache=True)
+def encode_tokens(data, size, splitter, newline_ends, classes, arena, offsets, slots, unk_id, eos_id, ids):
+    """Write the ids of the data into `ids` (room for one a byte) and return how many there are."""
+    starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    n, i = 0, 0
+    while i < size:
+        m, i = split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops)
+        _hash_all(data, starts, stops, m, hashes)
+        _find_all(data, starts, stops, hashes, m, arena, offsets, slots, found)
+        for k in range(m):
+            if stops[k] == starts[k]:
+                ids[n + k] = eos_id
+            else:
+                ids[n + k] = found[k] if found[k] >= 0 else unk_id
+        n += m
+    return n

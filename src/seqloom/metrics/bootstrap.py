@@ -1,0 +1,119 @@
+"""How sure a number is: bootstrap intervals over segments, and a paired test of two models.
+
+Tokens next to each other are not independent, so whole segments (lines, documents, blocks; see `segments`)
+are resampled, after Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation",
+section 3. The statistic is a ratio of sums (nats over bytes): segments are drawn with both their nats and
+their bytes, so long ones weigh more, as they do in the number itself. The p-value of a difference comes
+from flipping the sign of each segment's difference at random (Fisher's randomisation test), which asks how
+often two equal models would seem this far apart.
+
+What cannot be known is NaN: the spread of a single segment, and of differences with infinite costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+CELLS = 1 << 20  # samples times segments that are drawn at once, which bounds the memory
+
+
+class Paired(NamedTuple):
+    """First model less second, per unit of weight: below zero, the first is better."""
+
+    difference: float
+    low: float
+    high: float
+    p_value: float  # two-sided
+
+
+def interval(nats_by_segment: np.ndarray, weight_by_segment: np.ndarray, *, level: float = 0.95,
+             samples: int = 1000, seed: int = 0) -> tuple[float, float]:
+    """Between which values sum(nats) / sum(weight) lies with this level of confidence.
+
+    Equal segments give an interval of width zero, one segment gives (nan, nan), and a segment of infinite
+    cost an upper end of infinity.
+
+    >>> interval(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    (2.0, 2.0)
+    """
+    values, weights = _checked(nats_by_segment, weight_by_segment)
+    _check_options(level, samples)
+    if len(values) == 1:
+        return math.nan, math.nan
+    rng = np.random.default_rng(seed)
+
+    def ratios(count: int) -> np.ndarray:
+        drawn = rng.integers(0, len(values), (count, len(values)))
+        return values[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
+
+    low, high = _middle(_in_chunks(ratios, samples, len(values)), level)
+    return low, math.inf if np.isposinf(values).any() else high  # resamples may miss it, yet it is there
+
+
+def paired(a_nats: np.ndarray, b_nats: np.ndarray, weights: np.ndarray, *, level: float = 0.95,
+           samples: int = 1000, seed: int = 0) -> Paired:
+    """Compare two models on the same segments: difference of their ratios, its interval, and a p-value.
+
+    A segment that both find impossible counts as a tie. One that only one of them finds impossible makes
+    the difference infinite (NaN if both have such segments) and leaves the rest NaN.
+
+    >>> paired(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0]), np.ones(3))
+    Paired(difference=0.0, low=0.0, high=0.0, p_value=1.0)
+    """
+    a, checked_weights = _checked(a_nats, weights)
+    b, _ = _checked(b_nats, weights)
+    _check_options(level, samples)
+    both = np.isposinf(a) & np.isposinf(b)
+    gaps = np.where(both, 0.0, a) - np.where(both, 0.0, b)
+    if not np.isfinite(gaps).all():
+        signs = set(np.sign(gaps[np.isinf(gaps)]).tolist())
+        return Paired(signs.pop() * math.inf if len(signs) == 1 else math.nan, math.nan, math.nan, math.nan)
+    low, high = interval(gaps, checked_weights, level=level, samples=samples, seed=seed)
+    difference = float(gaps.sum() / checked_weights.sum())
+    return Paired(difference, low, high, _sign_flip(gaps, samples, seed))
+
+
+def _sign_flip(gaps: np.ndarray, samples: int, seed: int) -> float:
+    """How often random signs move the sum as far from zero; the observed signs count as one sample."""
+    rng = np.random.default_rng((seed, 1))  # not the numbers of the interval
+    total = gaps.sum()
+
+    def sums(count: int) -> np.ndarray:
+        plus = rng.integers(0, 2, (count, len(gaps)), dtype=np.int8)
+        return 2.0 * (plus @ gaps) - total
+
+    flipped = np.abs(_in_chunks(sums, samples, len(gaps)))
+    rounding = 1e-12 * np.abs(gaps).sum()  # sums of the same numbers in another order are not larger
+    return float((np.count_nonzero(flipped >= abs(total) - rounding) + 1) / (samples + 1))
+
+
+def _in_chunks(draw: Callable[[int], np.ndarray], samples: int, width: int) -> np.ndarray:
+    size = max(1, CELLS // width)
+    return np.concatenate([draw(min(size, samples - done)) for done in range(0, samples, size)])
+
+
+def _middle(statistics: np.ndarray, level: float) -> tuple[float, float]:
+    """The ends of the middle `level` of the samples, without interpolation, since some may be infinite."""
+    ordered = np.sort(statistics)
+    outside = int((1.0 - level) / 2.0 * len(ordered))
+    return float(ordered[outside]), float(ordered[len(ordered) - 1 - outside])
+
+
+def _checked(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, weights = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if values.ndim != 1 or values.shape != weights.shape or not values.size:
+        raise ValueError(f"need one value and one weight a segment; got shapes {values.shape} and {weights.shape}")
+    if np.isnan(values).any() or np.isneginf(values).any():
+        raise ValueError("the cost of a segment is NaN or minus infinity; give costs (nats), not log-probabilities")
+    if not ((weights > 0) & np.isfinite(weights)).all():
+        raise ValueError("the weight of every segment must be above zero and finite")
+    return values, weights
+
+
+def _check_options(level: float, samples: int) -> None:
+    if not 0 < level < 1 or samples < 1:
+        raise ValueError(f"level must be between 0 and 1 and samples at least 1; got {level} and {samples}")

@@ -1,0 +1,127 @@
+"""A result and the signature that says how to get it again.
+
+The signature is one line, as in sacrebleu (Post 2018, "A Call for Clarity in Reporting BLEU Scores"), so
+that it can stand under a table: two numbers may be compared where their signatures differ in the model
+and its tokenizer only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seqloom._version import __version__
+from seqloom.errors import suggest
+
+Value = float | int | str | bool | None | tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Everything that a number depends on; what is None does not apply and is left out of the line.
+
+    >>> print(Signature(model="uniform", tokenizer="byte", data="ab12cd34", unit="stream", carry=True, version="1.0"))
+    model:uniform|tok:byte|data:ab12cd34|unit:stream|carry:yes|version:1.0
+    """
+
+    model: str
+    tokenizer: str | None = None
+    data: str | None = None      # short_hash of the bytes that were scored
+    split: str | None = None
+    unit: str | None = None      # line, document or stream
+    carry: bool | None = None    # whether state crosses units
+    context: int | None = None   # how many tokens the model sees at most
+    seed: int | None = None
+    version: str = __version__
+    extras: Mapping[str, Value] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, extras among the others; without what is None."""
+        names = ("model", "tokenizer", "data", "split", "unit", "carry", "context", "seed", "version")
+        clash = set(names) & set(self.extras)
+        if clash:
+            raise ValueError(f"extras repeat fields of the signature: {', '.join(sorted(clash))}")
+        every = {name: getattr(self, name) for name in names} | dict(self.extras)
+        return {name: _plain(value) for name, value in every.items() if value is not None}
+
+    def __str__(self) -> str:
+        parts = {"tok" if name == "tokenizer" else name: _word(value) for name, value in self.to_dict().items()}
+        return "|".join(f"{name}:{word}" for name, word in parts.items())
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `evaluate` returns: numbers by name, how they came about, and remarks for the reader.
+
+    >>> result = Result({"perplexity": 8.0, "tokens": 1200}, Signature(model="uniform", version="1.0"))
+    >>> result["perplexity"]
+    8.0
+    >>> print(result)
+    perplexity  8.0000
+    tokens       1,200
+    signature   model:uniform|version:1.0
+    """
+
+    metrics: Mapping[str, Value]
+    signature: Signature
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self.metrics:
+            raise KeyError(f"no metric {name!r}{suggest(name, self.metrics)} There are: {', '.join(self.metrics)}")
+        return self.metrics[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, which has no infinity: that becomes the text "inf"."""
+        return {"metrics": {name: _plain(value) for name, value in self.metrics.items()},
+                "signature": self.signature.to_dict(), "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        shown = {name: _show(value) for name, value in self.metrics.items()}
+        left = max(len(name) for name in (*shown, "signature"))
+        right = max((len(text) for text in shown.values()), default=0)
+        lines = [f"{name:<{left}}  {text:>{right}}" for name, text in shown.items()]
+        lines.append(f"{'signature':<{left}}  {self.signature}")
+        return "\n".join(lines + [f"{'note':<{left}}  {note}" for note in self.notes])
+
+
+def short_hash(data: bytes) -> str:
+    """Eight hexadecimal digits that name a text in a signature.
+
+    >>> short_hash(b"to be or not to be")
+    '2e9d72a7'
+    """
+    return hashlib.sha256(data).hexdigest()[:8]
+
+
+def _plain(value: Any) -> Any:
+    """The same value in types that JSON has."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):  # a NumPy scalar
+        value = value.item()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _word(value: Any) -> str:
+    """One value inside the line: a bar would end it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(_word(item) for item in value)
+    return str(value).replace("|", "/").replace("\n", " ")
+
+
+def _show(value: Any) -> str:
+    """One value in the table, for people."""
+    if isinstance(value, (list, tuple)):
+        return " to ".join(_show(item) for item in value)
+    if value is None:
+        return "-"
+    if isinstance(value, (bool, str)):
+        return _word(value)
+    value = value.item() if hasattr(value, "item") else value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"

@@ -1,0 +1,76 @@
+"""A unigram of the recent past (Kuhn and De Mori 1990): words that came come again.
+
+Alone it is a poor model; as a member of a mixture it lets a static model follow the text's topic and names.
+With probability `floor` it draws from all tokens alike, so nothing is impossible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqloom.config import option
+from seqloom.contracts import LanguageModel, TextConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig(TextConfig):
+    window: int = option(500, "how many tokens back it remembers", minimum=1)
+    floor: float = option(0.01, "share of the uniform distribution", minimum=1e-6, maximum=1.0)
+
+
+class Cache(LanguageModel):
+    name = "cache"
+    config_class = CacheConfig
+    parameters = 0
+
+    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+        pass
+
+    @property
+    def context(self) -> int:  # type: ignore[override]
+        return self.config.window
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        from seqloom.kernels.cache import window_counts
+
+        c, v = self.config, self.tokens().vocab_size
+        shares = np.empty(len(ids), np.float64)
+        window_counts(np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64), c.window, v, shares)
+        return np.log(np.where(shares < 0, 1 / v, (1 - c.floor) * shares + c.floor / v)).astype(np.float32)
+
+    def stepper(self) -> CacheStepper:
+        return CacheStepper(self.tokens().vocab_size, self.tokens().eos_id, self.config.window, self.config.floor)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        pass
+
+
+class CacheStepper:
+    """The state is a ring of the last tokens, (n, window), and how many were read, (n,)."""
+
+    def __init__(self, vocab_size: int, eos_id: int, window: int, floor: float) -> None:
+        self.vocab_size, self.eos_id, self.window, self.floor = vocab_size, eos_id, window, floor
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        state = (np.zeros((n, self.window), np.int64), np.zeros(n, np.int64))
+        return state, self._log_probs(*state)
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        ring, read = state
+        ring[np.arange(len(ids)), read % self.window] = ids
+        read = np.where(ids == self.eos_id, 0, read + 1)
+        return (ring, read), self._log_probs(ring, read)
+
+    def _log_probs(self, ring: np.ndarray, read: np.ndarray) -> np.ndarray:
+        filled = np.minimum(read, self.window)
+        out = np.full((len(ring), self.vocab_size), 1 / self.vocab_size)
+        for row in np.flatnonzero(filled):
+            counts = np.bincount(ring[row, : filled[row]], minlength=self.vocab_size)
+            out[row] = (1 - self.floor) * counts / filled[row] + self.floor / self.vocab_size
+        return np.log(out).astype(np.float32)

@@ -1,0 +1,132 @@
+"""A weighted mean of language models, p(w) = sum_m lambda_m p_m(w), weights by EM on held-out text.
+
+Members may be of any kind as long as they share the tokenizer: an n-gram with a network, with a cache, with
+n-grams of other orders (Jelinek and Mercer 1980). Fit it on text that no member has seen in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.config import Config, option
+from seqloom.contracts import LanguageModel
+from seqloom.data.corpus import Corpus
+from seqloom.decoding.stepper import Stepper
+from seqloom.errors import ConfigError
+from seqloom.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureConfig(Config):
+    members: tuple[str, ...] = option((), "directories of the models to mix", metavar="MODEL")
+    iterations: int = option(100, "most rounds of EM", minimum=1)
+    tolerance: float = option(1e-6, "stop when no weight moves further than this", minimum=0.0)
+
+
+class Mixture(LanguageModel):
+    name = "mixture"
+    config_class = MixtureConfig  # type: ignore[assignment]
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, members: Sequence[LanguageModel], **options: Any) -> Mixture:
+        """A mixture of models that are in memory."""
+        model = cls(**options)
+        model.members = list(members)
+        return model
+
+    @property
+    def unit(self) -> str:
+        return self._members()[0].unit
+
+    def _members(self) -> list[LanguageModel]:
+        if not self.members:
+            self.members = [storage.load(path) for path in self.config.members]
+        if len(self.members) < 2:
+            raise ConfigError("a mixture needs at least two members; give their directories with members")
+        first = self.members[0]
+        for other in self.members[1:]:
+            if other.tokens() != first.tokens():
+                raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokens().label()}, "
+                                  f"{other.label()} has {other.tokens().label()}")
+            if other.unit != first.unit:
+                raise ConfigError(f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
+                                  f"{other.label()} a {other.unit}")
+        return self.members
+
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        return self._members()[0].tokens()
+
+    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+        from seqloom.contracts import unit_lengths
+
+        lengths = unit_lengths(ids, self.tokens().eos_id)
+        probs = np.exp(np.stack([m.sequence_log_probs(ids, lengths) for m in self._members()], axis=1).astype(np.float64))
+        weights = np.full(len(self.members), 1 / len(self.members))
+        with progress.task("EM for the weights", self.config.iterations, "rounds") as bar:
+            for _ in range(self.config.iterations):
+                joint = probs * weights
+                total = joint.sum(axis=1, keepdims=True)
+                seen = total[:, 0] > 0
+                updated = (joint[seen] / total[seen]).mean(axis=0) if seen.any() else weights
+                moved = float(np.abs(updated - weights).max())
+                weights = updated
+                bar.advance()
+                if moved <= self.config.tolerance:
+                    break
+        self.weights = weights
+        self.fit_info["weights"] = {f"{i}:{m.label()}": round(float(w), 6)
+                                    for i, (m, w) in enumerate(zip(self.members, weights))}
+
+    @property
+    def parameters(self) -> int:
+        return sum(m.parameters for m in self.members) + len(self.weights)
+
+    def label(self) -> str:
+        return "mixture(" + "+".join(m.label() for m in self.members) + ")"
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        total = np.full(len(ids), -np.inf)
+        for log_weight, member in zip(self._log_weights(), self.members):
+            np.logaddexp(total, log_weight + member.sequence_log_probs(ids, lengths), out=total)
+        return total.astype(np.float32)
+
+    def _log_weights(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def stepper(self) -> MixtureStepper:
+        return MixtureStepper([m.stepper() for m in self._members()], self._log_weights())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"weights": self.weights}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.weights = arrays["weights"]
+        if len(self.weights) != len(self._members()):
+            raise ConfigError(f"{len(self.weights)} weights for {len(self.members)} members")
+
+
+class MixtureStepper:
+    """The state is the tuple of the members' states."""
+
+    def __init__(self, steppers: list[Stepper], log_weights: np.ndarray) -> None:
+        self.steppers, self.log_weights = steppers, log_weights
+        self.vocab_size, self.eos_id = steppers[0].vocab_size, steppers[0].eos_id
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        return self._mix([s.start(n) for s in self.steppers])
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        return self._mix([s.step(inner, ids) for s, inner in zip(self.steppers, state)])
+
+    def _mix(self, results: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:
+        total = np.full(results[0][1].shape, -np.inf)
+        for log_weight, (_, log_probs) in zip(self.log_weights, results):
+            np.logaddexp(total, log_weight + log_probs, out=total)
+        return tuple(state for state, _ in results), total.astype(np.float32)

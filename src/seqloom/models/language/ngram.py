@@ -1,0 +1,158 @@
+"""n-gram language models of any order.
+
+Text is counted (`counting`), smoothed (`smoothing`: modified Kneser-Ney unless told otherwise; Chen and
+Goodman 1998) and kept as a back-off trie (`trie`), which equals KenLM's to 1e-5. The state is one node of the
+trie: the longest known suffix of what was read. Unknown words have the share that the unigram's smoothing
+leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.config import option
+from seqloom.contracts import LanguageModel, TextConfig, unit_lengths
+from seqloom.data.corpus import as_corpus
+from seqloom.data.encode import encode_corpus
+from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.language.counting import count_ngrams, memory_needed
+from seqloom.models.language.smoothing import SmoothingName, smoothing_named
+from seqloom.models.language.trie import Trie, build, check
+from seqloom.models.language.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class NGramConfig(TextConfig):
+    order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)
+    smoothing: SmoothingName = option("modified-kneser-ney", "how unseen n-grams get probability")
+    k: float = option(1.0, "what add-k adds to each count", minimum=1e-9)
+    prune: tuple[int, ...] = option((), "for each order, leave out n-grams seen at most so often (0 0 1); the last "
+                                    "holds for higher orders", minimum=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prune:
+            if self.prune[0] != 0:
+                raise ConfigError(f"prune must begin with 0: words are not pruned (use min_count); got {list(self.prune)}")
+            if list(self.prune) != sorted(self.prune):
+                raise ConfigError(f"prune must not fall from order to order; got {list(self.prune)}")
+            if len(self.prune) > self.order:
+                raise ConfigError(f"prune has {len(self.prune)} values for order {self.order}")
+
+
+class TokenScore(NamedTuple):
+    """What `full_scores` says of a token."""
+
+    token: str
+    log_prob: float  # natural log
+    order: int  # length of the n-gram that matched
+    oov: bool
+
+
+class Sparsity(NamedTuple):
+    """Why counting alone cannot work: of all n-grams that could be, how few are there, and how many are met again."""
+
+    order: int
+    possible: int  # free values of a full table, (K - 1) K^(order - 1)
+    in_model: int
+    seen_in_test: float  # share of the test's n-grams of that order
+
+
+class NGram(LanguageModel):
+    name = "ngram"
+    config_class = NGramConfig
+    trie: Trie
+
+    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+        c, tokenizer = self.config, self.tokens()
+        longest = int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
+        if longest < c.order:
+            raise DataError(f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
+                            f"the order is {c.order}; use a lower order, another unit, or more text")
+        need = memory_needed(len(ids), c.order)
+        on_disk = memory is not None and need > memory
+        if need > 1 << 30 or on_disk:
+            progress.say(f"{len(ids):,} tokens: about {need / 1e9:.1f} GB of memory"
+                         + (f", more than --memory {memory / 1e9:.1f} GB: working on disk" if on_disk and memory else ""))
+        workspace = Workspace(memory if on_disk else None, on_disk)
+        counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
+        self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
+        sizes = np.diff(self.trie.level_starts[1:]).tolist()
+        self.fit_info["ngrams"] = {str(k): n for k, n in enumerate(sizes, 1)}
+        if c.smoothing in ("modified-kneser-ney", "kneser-ney", "absolute"):
+            self.fit_info["discounts"] = {str(k): [round(float(d), 6) for d in w.discounts] for k, w in enumerate(weights, 1)}
+        fallbacks = {str(k): w.note for k, w in enumerate(weights, 1) if w.note}
+        if fallbacks:
+            self.fit_info["fallbacks"] = fallbacks
+            progress.say("discount fall-back at " + "; ".join(f"order {k}: {note}" for k, note in fallbacks.items()))
+
+    @property
+    def context(self) -> int:  # type: ignore[override]
+        return self.config.order - 1
+
+    def label(self) -> str:
+        c = self.config
+        pruned = f"-prune{'.'.join(map(str, c.prune))}" if any(c.prune) else ""
+        return f"ngram{c.order}-{c.smoothing}{f'({c.k:g})' if c.smoothing == 'add-k' else ''}{pruned}"
+
+    @property
+    def parameters(self) -> int:
+        """Probabilities and back-off weights."""
+        return len(self.trie.log_probs) + len(self.trie.backoffs)
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self.trie.score(ids, self.tokens().eos_id)[0]
+
+    def full_scores(self, text: str) -> list[TokenScore]:
+        """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
+        tokenizer = self.tokens()
+        ids, _ = self.encode(text)
+        log_probs, orders = self.trie.score(ids, tokenizer.eos_id, orders=True)
+        unknown = ids == tokenizer.unk_id if tokenizer.has_oov else np.zeros(len(ids), bool)
+        return [TokenScore(tokenizer.token(int(i)), float(p), int(o), bool(u))
+                for i, p, o, u in zip(ids, log_probs, orders, unknown)]
+
+    def sparsity(self, data: Any) -> list[Sparsity]:
+        """For each order: possible n-grams, those in the model, and the share of the test's that the model has."""
+        tokenizer = self.tokens()
+        ids = encode_corpus(tokenizer, as_corpus(data), unit=self.unit)
+        _, matched = self.trie.score(ids, tokenizer.eos_id, orders=True)
+        lengths = unit_lengths(ids, tokenizer.eos_id)
+        before = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1  # tokens to the left, with <s>
+        k, v = np.diff(self.trie.level_starts[1:]), tokenizer.vocab_size
+        return [Sparsity(n, (v - 1) * v ** (n - 1), int(k[n - 1]),
+                         float((matched[before >= n - 1] >= n).mean()) if (before >= n - 1).any() else 0.0)
+                for n in range(1, self.config.order + 1)]
+
+    def stepper(self) -> NGramStepper:
+        return NGramStepper(self.trie, self.tokens().eos_id)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.trie.arrays()
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        try:
+            self.trie = Trie(**arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained)
+        except TypeError as error:
+            raise ModelError(f"arrays of an n-gram model are missing or too many ({error})") from None
+        check(self.trie, self.tokens().vocab_size)
+
+
+class NGramStepper:
+    """The state is one array of trie nodes, (n,)."""
+
+    def __init__(self, trie: Trie, eos_id: int) -> None:
+        self.trie, self.eos_id, self.vocab_size = trie, eos_id, trie.vocab_size
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        nodes = np.full(n, self.trie.bos_state, np.int64)
+        return (nodes,), self.trie.distributions(nodes)
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        nodes = self.trie.advance(state[0], ids)
+        nodes[ids == self.eos_id] = self.trie.bos_state
+        return (nodes,), self.trie.distributions(nodes)

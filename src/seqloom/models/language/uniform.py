@@ -1,0 +1,61 @@
+"""Every token equally likely: the rung that shows that the ruler is straight.
+
+A uniform byte model must read 8.000 bits per byte. The end symbol is needed once in a text, so it gets a
+fixed 2^-20 instead of a byte's share; on a stream of 100,000 bytes its 20 bits do not show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seqloom.config import option
+from seqloom.contracts import LanguageModel, TextConfig, Unit
+
+END = 2.0**-20
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformConfig(TextConfig):
+    tokenizer: str = option("byte", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+                            metavar="KIND|PATH")
+    unit: Unit = option("stream", "what one sequence is: a line, a document (file), or the whole stream")
+
+
+class Uniform(LanguageModel):
+    name = "uniform"
+    config_class = UniformConfig
+    context = 0
+    parameters = 0
+
+    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+        pass
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self.stepper().row[ids]
+
+    def stepper(self) -> UniformStepper:
+        return UniformStepper(self.tokens().vocab_size, self.tokens().eos_id)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        pass
+
+
+class UniformStepper:
+    """The state only remembers how many rows there are."""
+
+    def __init__(self, vocab_size: int, eos_id: int) -> None:
+        self.vocab_size, self.eos_id = vocab_size, eos_id
+        self.row = np.full(vocab_size, np.log((1 - END) / (vocab_size - 1)), np.float32)
+        self.row[eos_id] = np.log(END)
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        return (np.zeros(n, np.int64),), np.tile(self.row, (n, 1))
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        return state, np.tile(self.row, (len(ids), 1))

@@ -1,0 +1,95 @@
+"""What each character is to the word splitter, and where a byte stream may be cut.
+
+A long text is encoded in pieces. A cut is allowed only where encoding the two sides apart gives the same
+ids as encoding them together, so each kind of tokenizer has its own rule. For the byte-level regular
+expression of GPT-2 (Radford et al. 2019) the border before the last white space of a run is safe: that
+character opens the next piece, and what comes before it closes in the same way at the end of a text.
+Inside a run, or after it, a cut would change how the run is divided.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+Cut = Callable[[bytes, bool], int]
+
+_TABLE_SIZE = 0x20000  # above it the kernel knows: planes 2 and 3 are ideographs, the rest symbols
+_IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks, kana
+    (0x3005, 0x3008), (0x3021, 0x302A), (0x3031, 0x3036), (0x3038, 0x303D), (0x3041, 0x3097), (0x3099, 0x30FB),
+    (0x30FC, 0x3100), (0x31F0, 0x3200), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0xFF66, 0xFFA0),
+    (0x1AFF0, 0x1B170),
+]
+
+# A space or newline and then a character that is not white space, written out over the bytes of UTF-8. White
+# space beyond ASCII: U+0085, U+00A0, U+1680, U+2000-200A, U+2028, U+2029, U+202F, U+205F, U+3000; 1C-1F are
+# white space to some. Invalid or incomplete sequences do not match, which is the careful side.
+_BEFORE_LAST_SPACE = re.compile(rb"""
+    .*(?=[ \n](?:
+        [\x00-\x08\x0e-\x1b!-\x7f]
+      | \xc2[\x80-\x84\x86-\x9f\xa1-\xbf] | [\xc3-\xdf][\x80-\xbf]
+      | \xe0[\xa0-\xbf][\x80-\xbf] | \xe1[\x80-\x99\x9b-\xbf][\x80-\xbf]
+      | \xe2(?:\x80[\x90-\xa7\xb0-\xbf] | [\x82-\xbf][\x80-\xbf])
+      | \xe3(?:\x80[\x81-\xbf] | [\x81-\xbf][\x80-\xbf])
+      | [\xe4-\xec\xee\xef][\x80-\xbf]{2} | \xed[\x80-\x9f][\x80-\xbf]
+      | \xf0[\x90-\xbf][\x80-\xbf]{2} | [\xf1-\xf3][\x80-\xbf]{3} | \xf4[\x80-\x8f][\x80-\xbf]{2}
+    ))""", re.DOTALL | re.VERBOSE)
+_BEFORE_ANY_SPACE = re.compile(rb".*(?=[\t-\r ])", re.DOTALL)
+
+
+def cut_between_characters(data: bytes, final: bool) -> int:
+    """Before a code point that is not complete yet."""
+    if not final:
+        for back in range(1, min(4, len(data) + 1)):
+            byte = data[-back]
+            if byte >= 0xC0:  # a first byte: complete if as many bytes follow as it announces
+                size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+                return len(data) - back if back < size else len(data)
+            if byte < 0x80:
+                break
+    return len(data)
+
+
+def cut_before_space(data: bytes, final: bool) -> int:
+    """For tokens that never hold ASCII white space."""
+    return _last(_BEFORE_ANY_SPACE, data, final)
+
+
+def cut_before_word(data: bytes, final: bool) -> int:
+    """For pieces that may begin with one white space: before the last of a run, when a visible character follows."""
+    return _last(_BEFORE_LAST_SPACE, data, final)
+
+
+def cut_nowhere(data: bytes, final: bool) -> int:
+    """For tokenizers of which nothing is known."""
+    return len(data) if final else 0
+
+
+def _last(pattern: re.Pattern[bytes], data: bytes, final: bool) -> int:
+    if final:
+        return len(data)
+    match = pattern.match(data)
+    return match.end() if match else 0
+
+
+@cache
+def character_classes() -> np.ndarray:
+    """The class of every code point below 0x20000, for the word kernel."""
+    from seqloom.kernels.tokens import APOSTROPHE, DIGIT, IDEOGRAPH, LETTER, SPACE, SYMBOL
+
+    by_category = {"L": LETTER, "M": LETTER, "N": DIGIT}
+    table = np.full(_TABLE_SIZE, SYMBOL, np.uint8)
+    for code in range(_TABLE_SIZE):
+        character = chr(code)
+        if character.isspace():
+            table[code] = SPACE
+        else:
+            table[code] = by_category.get(unicodedata.category(character)[0], SYMBOL)
+    for first, last in _IDEOGRAPHS:
+        table[first:last] = IDEOGRAPH
+    table[[0x27, 0x2019]] = APOSTROPHE
+    return table

@@ -1,0 +1,233 @@
+"""Subword tokens: byte-pair encoding, unigram and WordPiece, trained and run by the tokenizers library.
+
+BPE and unigram work on bytes written in GPT-2's alphabet of 256 printable characters (Radford et al. 2019),
+all of which are always in the vocabulary, so any bytes can be spelled. Two rules say where tokens may not
+reach across: `gpt2` is that paper's regular expression; `space` is the plain rule that no token has white
+space after its first character, which glues punctuation to words and never merges two blanks.
+
+`</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can produce it.
+A stranger's `tokenizer.json` keeps its own ids and its own end token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from seqloom.errors import ModelError
+from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere
+from seqloom.text.vocabulary import EOS
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+
+FILE = "tokenizer.json"
+PIECE = 1 << 16  # bytes that the library gets at a time
+SPACE_RULE = r"\s?\S+|\s"
+
+_KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram"}
+_END_TOKENS = ("<|endoftext|>", EOS, "<eos>", "[SEP]")
+_NOT_UTF8 = re.compile("([\udc80-\udcff])")
+
+
+def _alphabet() -> list[str]:
+    """GPT-2's character for each byte: itself where it is visible, else one after U+0100."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = iter(range(0x100, 0x200))
+    return [chr(byte if byte in visible else next(hidden)) for byte in range(256)]
+
+
+ALPHABET = _alphabet()
+BYTES = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+class Subword:
+    """Ids by a `tokenizers.Tokenizer`; `eos` names its end token, or None adds one after its last id."""
+
+    def __init__(self, engine: Engine, eos: str | None) -> None:
+        self.engine, self.eos = engine, eos
+        engine.no_truncation()
+        engine.no_padding()
+        engine.encode_special_tokens = True  # markup in a text is text
+        self._spec = json.loads(engine.to_str())
+        self.kind: Literal["bpe", "wordpiece", "unigram"] = _kind(self._spec)
+        self._ids = engine.get_vocab()
+        size = max(self._ids.values(), default=-1) + 1
+        self.size = size if eos is not None else size + 1
+        self.eos_id = size if eos is None else self._ids[eos]
+        model = self._spec["model"]
+        self.unk_id = model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
+        self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
+        self._byte_ids = [self._ids.get(character) for character in ALPHABET]
+        self.lossless = self._byte_level and None not in self._byte_ids and _keeps_everything(self._spec)
+        self.joiner = b" " if self.kind == "wordpiece" else b""
+        self._cut = _cut_rule(self._spec)
+
+    def cut(self, data: bytes, final: bool) -> int:
+        return self._cut(data, final)
+
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
+        """uint32 ids; the library gets pieces that it can encode side by side."""
+        plan: list[str | int] = []  # texts to encode, and ids that are known already
+        for number, unit in enumerate(data.split(b"\n") if newline_ends else [data]):
+            if number:
+                plan.append(self.eos_id)
+            for piece in self._pieces(unit):
+                plan.extend(self._decoded(piece))
+        batch = iter(self.engine.encode_batch_fast([text for text in plan if isinstance(text, str)],
+                                                   add_special_tokens=False))
+        ids: list[int] = []
+        for step in plan:
+            if isinstance(step, str):
+                ids.extend(next(batch).ids)
+            else:
+                ids.append(step)
+        return np.array(ids, np.uint32)
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        at, size = 0, PIECE
+        while len(data) - at > size:
+            length = self._cut(data[at:at + size], False)
+            if length:
+                yield data[at:at + length]
+            at, size = at + length, PIECE if length else 2 * size
+        if at < len(data):
+            yield data[at:]
+
+    def _decoded(self, piece: bytes) -> Iterator[str | int]:
+        """The text of a piece; bytes that are not UTF-8 become the ids of single bytes, or U+FFFD."""
+        try:
+            yield piece.decode("utf-8")
+        except UnicodeDecodeError:
+            if not self.lossless:
+                yield piece.decode("utf-8", "replace")
+                return
+            for part in _NOT_UTF8.split(piece.decode("utf-8", "surrogateescape")):
+                if _NOT_UTF8.match(part):
+                    yield self._ids[ALPHABET[ord(part) - 0xDC00]]
+                elif part:
+                    yield part
+
+    def decode(self, ids: list[int]) -> bytes:
+        if self._byte_level:
+            return b"".join(self._spellings[i] for i in ids)
+        if self.kind != "wordpiece":
+            return self.engine.decode(ids).encode("utf-8")
+        words = "".join(" " + self.name(i) if i == self.unk_id or not self.name(i).startswith("##") else self.name(i)[2:]
+                        for i in ids)
+        return words.strip(" ").encode("utf-8")
+
+    @cached_property
+    def _spellings(self) -> list[bytes]:
+        spellings = [b""] * self.size
+        specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {self.unk_id}
+        for token, i in self._ids.items():
+            if i not in specials and i != self.eos_id:
+                spellings[i] = self._spell(token)
+        return spellings
+
+    def _spell(self, token: str) -> bytes:
+        if self._byte_level:
+            try:
+                return bytes(BYTES[character] for character in token)
+            except KeyError:
+                return token.encode("utf-8")  # added by hand, outside the alphabet
+        if self.kind == "wordpiece":
+            return token.removeprefix("##").encode("utf-8")
+        if re.fullmatch("<0x[0-9A-F]{2}>", token):  # SentencePiece: single bytes, and a mark for the space
+            return bytes([int(token[3:5], 16)])
+        return token.replace("▁", " ").encode("utf-8")
+
+    def spelling(self, token: int) -> bytes:
+        return self._spellings[token]
+
+    def find(self, spelling: bytes) -> int | None:
+        token = "".join(ALPHABET[byte] for byte in spelling) if self._byte_level else spelling.decode("utf-8", "replace")
+        plain = spelling.decode("utf-8", "replace")
+        specials = {self.eos or EOS: self.eos_id}
+        return self._ids.get(token, self._ids.get(plain, specials.get(plain)))
+
+    def name(self, token: int) -> str:
+        if token == self.eos_id:
+            return self.eos or EOS
+        if self._byte_level and self._spellings[token]:
+            return self._spellings[token].decode("utf-8", "backslashreplace")
+        return self.engine.id_to_token(token) or ""
+
+    def content(self) -> Iterable[bytes]:
+        return (self.engine.to_str().encode("utf-8"), (self.eos or "").encode("utf-8"))
+
+    def write(self, directory: Path) -> None:
+        (directory / FILE).write_text(self.engine.to_str(pretty=True), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path, eos: str | None) -> Subword:
+        """From a `tokenizer.json`."""
+        from tokenizers import Tokenizer as Engine
+
+        try:
+            engine = Engine.from_str(path.read_text("utf-8"))
+        except Exception as error:  # the library raises the bare class
+            raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
+        if eos is not None and eos not in engine.get_vocab():
+            raise ModelError(f"{path}: the end token {eos!r} is missing; save the tokenizer again")
+        return cls(engine, eos)
+
+
+def find_eos(path: Path) -> str | None:
+    """The end token of a stranger's tokenizer: the first of the usual names that it has."""
+    from tokenizers import Tokenizer as Engine
+
+    try:
+        vocabulary = Engine.from_str(path.read_text("utf-8")).get_vocab()
+    except Exception as error:
+        raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
+    return next((name for name in _END_TOKENS if name in vocabulary), None)
+
+
+def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
+    kind = spec["model"].get("type", "BPE")
+    if kind not in _KINDS:
+        raise ModelError(f"a tokenizer.json with a {kind} model cannot be used; its kind must be {', '.join(_KINDS)} "
+                         "(for a list of words use kind='whitespace' with vocab_file)")
+    return _KINDS[kind]  # type: ignore[return-value]
+
+
+def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pre-tokenizer as a list of steps."""
+    whole = spec["pre_tokenizer"]
+    if whole is None:
+        return []
+    return whole["pretokenizers"] if whole["type"] == "Sequence" else [whole]
+
+
+def _untouched(spec: dict[str, Any]) -> bool:
+    """Whether text reaches the pre-tokenizer as it is: not normalised, nothing taken out of it before."""
+    return spec["normalizer"] is None and all(token["special"] for token in spec["added_tokens"])
+
+
+def _keeps_everything(spec: dict[str, Any]) -> bool:
+    """Whether no step drops or adds a character."""
+    return _untouched(spec) and all(
+        (part["type"] == "ByteLevel" and not part["add_prefix_space"])
+        or (part["type"] == "Split" and part["behavior"] != "Removed") for part in _parts(spec))
+
+
+def _cut_rule(spec: dict[str, Any]) -> Cut:
+    parts = _parts(spec)
+    last = parts[-1] if parts else {"type": None}
+    if last["type"] == "ByteLevel" and not last["add_prefix_space"] and _untouched(spec):
+        rules = [part.get("pattern", {}).get("Regex") for part in parts[:-1]]
+        if rules == ([] if last.get("use_regex", True) else [SPACE_RULE]):
+            return cut_before_word
+    normalizer = (spec["normalizer"] or {"type": "BertNormalizer"})["type"]
+    if [last["type"], normalizer] == ["BertPreTokenizer", "BertNormalizer"] and len(parts) == 1:
+        if all(token["special"] for token in spec["added_tokens"]):
+            return cut_before_space
+    return cut_nowhere

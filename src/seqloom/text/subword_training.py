@@ -1,0 +1,121 @@
+"""Training of subword vocabularies by the tokenizers library, made repeatable.
+
+The library counts words in hash tables with random order. BPE does not depend on it. WordPiece gives ids to
+continuing characters (`##x`) in that order, and ids decide ties, so here they are fixed beforehand. Unigram
+gives slightly different scores to unseen characters in that order, so these are made equal afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from seqloom.errors import DataError
+from seqloom.progress import Task
+from seqloom.text.subword import SPACE_RULE, Subword
+from seqloom.text.vocabulary import TokenCounts
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+Blocks = Callable[[], Iterator[bytes]]
+
+_ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
+_CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
+
+
+def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, bar: Task) -> Subword:
+    """A subword tokenizer with at most `size` ids, from blocks of UTF-8 that can be read more than once."""
+    makers = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}
+    seen = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal seen
+        for block in blocks():
+            seen += len(block)
+            yield block.decode("utf-8", "replace")
+            bar.advance(len(block))
+
+    engine = makers[kind](blocks, texts, size - 1, min_count, boundary)  # one id is left for the end
+    if not seen:
+        raise DataError("there is no text to train the tokenizer on; is the input empty?")
+    return Subword(engine, None)
+
+
+def _byte_level(boundary: str) -> PreTokenizer:
+    from tokenizers import Regex, pre_tokenizers
+
+    if boundary == "gpt2":
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(SPACE_RULE), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def _bpe(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+    from tokenizers import Tokenizer as Engine
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    engine = Engine(models.BPE())
+    engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
+    engine.train_from_iterator(texts(), trainers.BpeTrainer(
+        vocab_size=size, min_frequency=min_count, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return engine
+
+
+def _unigram(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+    from tokenizers import Tokenizer as Engine
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    engine = Engine(models.Unigram())
+    engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
+    engine.train_from_iterator(texts(), trainers.UnigramTrainer(
+        vocab_size=size, show_progress=False, special_tokens=[],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    spec = json.loads(engine.to_str())
+    spec["model"]["vocab"] = _repeatable(spec["model"]["vocab"])
+    return Engine.from_str(json.dumps(spec))
+
+
+def _repeatable(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Equal scores for the characters that the library adds at the end, a ten-thousandth apart; rounded, sorted."""
+    lowest = min(score for _, score in pieces)
+    added = {piece for piece, score in pieces if len(piece) == 1 and score < lowest + 1e-4 * 257}
+    rounded = [(piece, round(lowest if piece in added else score, 4)) for piece, score in pieces]
+    return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _wordpiece(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+    from tokenizers import Tokenizer as Engine
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    engine = Engine(models.WordPiece(unk_token="[UNK]"))
+    engine.normalizer = normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False)
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(cleanup=False)
+    alphabet = _alphabet(blocks)
+    fixed = ["[UNK]", *alphabet, *("##" + character for character in alphabet if _continues(character))]
+    engine.train_from_iterator(texts(), trainers.WordPieceTrainer(
+        vocab_size=max(size, len(fixed)), min_frequency=min_count, show_progress=False, special_tokens=fixed,
+        limit_alphabet=len(alphabet), initial_alphabet=alphabet))
+    spec = json.loads(engine.to_str())
+    spec["added_tokens"] = []  # they were special for their ids only and must not be matched in a text
+    return Engine.from_str(json.dumps(spec))
+
+
+def _alphabet(blocks: Blocks) -> list[str]:
+    counts = TokenCounts("char")
+    for block in blocks():
+        counts.add(block)
+    characters = [spelling.decode("utf-8", "replace") for spelling in counts.ranked(1, _ALPHABET_SIZE)]
+    return sorted({character for character in characters if not character.isspace()})
+
+
+def _continues(character: str) -> bool:
+    """Whether the pre-tokenizer of BERT can leave this character inside a word."""
+    code = ord(character)
+    ascii_symbol = code < 128 and not character.isalnum()
+    chinese = any(first <= code < last for first, last in _CHINESE)
+    return not (ascii_symbol or chinese or unicodedata.category(character).startswith("P"))

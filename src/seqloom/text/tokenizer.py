@@ -1,0 +1,341 @@
+"""Text to ids and back: one class in front of every kind of token.
+
+`byte` needs no training and can spell anything. `whitespace`, `word` and `char` are closed vocabularies
+(`vocabulary.py`), with `<unk>` for what was not seen. `bpe` (Sennrich et al. 2016, on bytes as in GPT-2),
+`unigram` (Kudo 2018) and `wordpiece` (Schuster and Nakajima 2012) are trained by the tokenizers library
+(`subword.py`); the first two can spell any bytes. `lossless` says whether decoding gives back every byte.
+
+    >>> tokenizer = Tokenizer(kind="whitespace").fit(["the cat sat", "the cat"])
+    >>> tokenizer.encode("the dog sat").tolist()
+    [3, 1, 4]
+    >>> tokenizer.decode([3, 2, 4])
+    'the cat sat'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.config import Config, make, option
+from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.text import boundaries
+from seqloom.text.vocabulary import CUTS, SPLITTERS, UNK, ByteCoder, TokenCounts, Vocabulary, read_list
+
+Kind = Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"]
+
+SETTINGS_FILE = "seqloom_tokenizer.json"
+_SUBWORD_SIZE = 8000
+_BLOCK = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig(Config):
+    kind: Kind = option("byte", "what a token is")
+    vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)", minimum=2)
+    min_count: int = option(1, "leave out tokens seen less often than this", minimum=1)
+    vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
+    boundary: Literal["gpt2", "space"] = option("gpt2", "bpe and unigram: tokens stay inside GPT-2's pieces, or only "
+                                                "never hold white space after their first character")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind == "byte" and self.vocab_size not in (None, 257):
+            raise ConfigError(f"the byte kind has 257 tokens; vocab_size {self.vocab_size} does not apply")
+        if self.kind in ("bpe", "unigram") and self.vocab_size is not None and self.vocab_size < 257:
+            raise ConfigError(f"{self.kind} needs a vocab_size of at least 257, all bytes and the end; "
+                              f"got {self.vocab_size}")
+        if self.vocab_file is not None and self.kind not in SPLITTERS:
+            raise ConfigError(f"vocab_file is for the kinds {', '.join(SPLITTERS)}; got kind {self.kind!r}")
+        if self.vocab_file is not None and self.min_count > 1:
+            raise ConfigError("min_count does not apply to a vocabulary from a file")
+
+
+class Coder(Protocol):
+    """What a kind of tokenizer has to answer; `Tokenizer` makes the rest of it."""
+
+    size: int
+    eos_id: int
+    unk_id: int | None
+    lossless: bool
+    joiner: bytes
+
+    def cut(self, data: bytes, final: bool) -> int: ...
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
+    def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
+    def spelling(self, token: int) -> bytes: ...
+    def find(self, spelling: bytes) -> int | None: ...
+    def name(self, token: int) -> str: ...
+    def content(self) -> Iterable[bytes]: ...
+    def write(self, directory: Path) -> None: ...
+
+
+class Tokenizer:
+    """Ids for text. `byte` is ready at once; other kinds learn their vocabulary in `fit`."""
+
+    def __init__(self, config: TokenizerConfig | None = None, **options: Any) -> None:
+        self.config = make(TokenizerConfig, config, options)
+        self._fitted: Coder | None = ByteCoder() if self.config.kind == "byte" else None
+
+    def fit(self, data: Any) -> Self:
+        """Learn the vocabulary from a corpus, a text, or a list (any restartable iterable) of texts."""
+        self.__dict__.pop("fingerprint", None)
+        if self.config.kind == "byte":
+            return self
+        if self.config.kind in SPLITTERS:
+            self._fitted = self._fit_vocabulary(data)
+        else:
+            self._fitted = self._fit_subwords(data)
+        return self
+
+    def _fit_vocabulary(self, data: Any) -> Vocabulary:
+        from seqloom.kernels.parallel import parallel_map
+
+        config = self.config
+        if config.vocab_file is not None:
+            spellings = read_list(Path(config.vocab_file), config.kind)
+            specials = 1 if UNK.encode() in spellings else 2
+            return Vocabulary.build(config.kind, spellings[:config.vocab_size and config.vocab_size - specials])
+        total = TokenCounts(config.kind)
+        blocks = text_blocks(data, self._unfitted_cut, _BLOCK)
+        with progress.task("counting tokens", getattr(data, "n_bytes", None), "bytes") as bar:
+            for size, counts in parallel_map(lambda block: (len(block), TokenCounts(config.kind).add(block)), blocks):
+                total.merge(counts)
+                bar.advance(size)
+        return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
+
+    @classmethod
+    def from_tokens(cls, tokens: list[str]) -> Tokenizer:
+        """A whitespace tokenizer whose vocabulary is this list, in this order, behind the specials."""
+        tokenizer = cls(kind="whitespace")
+        tokenizer._fitted = Vocabulary.build("whitespace", [to_bytes(token) for token in tokens])
+        return tokenizer
+
+    def _fit_subwords(self, data: Any) -> Coder:
+        from seqloom.text.subword import PIECE
+        from seqloom.text.subword_training import train
+
+        config = self.config
+        with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
+            return train(config.kind, lambda: text_blocks(data, self._unfitted_cut, PIECE),
+                         config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
+
+    def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
+        """int64 ids. With `newline_ends` every newline becomes the end of a unit; none is added at the end."""
+        return self.encode_block(to_bytes(text), newline_ends).astype(np.int64)
+
+    def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
+        """uint32 ids of UTF-8 bytes: what `data/encode.py` runs over the blocks of a corpus."""
+        return self._coder.encode(data, newline_ends)
+
+    def decode(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False) -> str:
+        """Text of the ids; bytes that are not UTF-8 show as U+FFFD."""
+        return self.decode_bytes(ids, newline_ends=newline_ends).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False) -> bytes:
+        """The bytes of the ids. Ends of units are left out or, with `newline_ends`, become newlines."""
+        values = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64).ravel()
+        if len(values) and not (values.min() >= 0 and values.max() < self.vocab_size):
+            bad = values[(values < 0) | (values >= self.vocab_size)][0]
+            raise DataError(f"id {bad} is not in the vocabulary of {self.vocab_size} tokens")
+        ends = np.flatnonzero(values == self.eos_id)
+        units = [self._coder.decode(unit[unit != self.eos_id].tolist()) for unit in np.split(values, ends)]
+        return b"\n".join(units) if newline_ends else self.joiner.join(unit for unit in units if unit)
+
+    def cut(self, data: bytes, final: bool) -> int:
+        """The last index where the bytes may be cut so that both sides encode as they do together; 0 if none."""
+        return self._unfitted_cut(data, final) if self._fitted is None else self._fitted.cut(data, final)
+
+    @property
+    def _unfitted_cut(self) -> boundaries.Cut:
+        return CUTS.get(self.kind, boundaries.cut_before_word)
+
+    @property
+    def _coder(self) -> Coder:
+        if self._fitted is None:
+            raise NotFitted(f"this {self.kind} tokenizer has no vocabulary yet; call fit(data) first")
+        return self._fitted
+
+    @property
+    def kind(self) -> Kind:
+        return self.config.kind
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are, `</s>` and `<unk>` among them."""
+        return self._coder.size
+
+    @property
+    def eos_id(self) -> int:
+        return self._coder.eos_id
+
+    @property
+    def unk_id(self) -> int | None:
+        return self._coder.unk_id
+
+    @property
+    def lossless(self) -> bool:
+        """Whether `decode_bytes(encode(data)) == data` for any bytes."""
+        return self._coder.lossless
+
+    @property
+    def joiner(self) -> bytes:
+        """What `decode` puts between tokens."""
+        return self._coder.joiner
+
+    @property
+    def has_oov(self) -> bool:
+        """Whether text can have unknown words. Not where the corpus's own `<unk>`, an ordinary word, stands for them."""
+        return self.unk_id is not None and not self.token_bytes(self.unk_id)
+
+    @property
+    def subword(self) -> bool:
+        """Whether a word may be cut into several tokens, so that a prompt can end inside one."""
+        return self.kind in ("bpe", "unigram", "wordpiece")
+
+    def label(self) -> str:
+        """A short name for signatures."""
+        closed = "" if self.unk_id is None or self.has_oov else "-closed"
+        return f"{self.kind}-{self.vocab_size}{closed}"
+
+    def piece(self, id: int, *, before: bool) -> bytes:
+        """What a token adds to a text; `before`: something without white space at its end stands there already."""
+        spelled = self.token_bytes(id) or (b"" if id == self.eos_id else UNK.encode())
+        return (self.joiner if before else b"") + spelled
+
+    def token(self, id: int) -> str:
+        """What a token looks like, with escapes where it is not whole characters."""
+        return self._coder.name(self._check_id(id))
+
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes that a token stands for; none for `</s>` and `<unk>`."""
+        return self._coder.spelling(self._check_id(id))
+
+    def id(self, token: str | bytes) -> int | None:
+        """The id of a token, or None. A literal `</s>` in the vocabulary goes before the special one."""
+        return self._coder.find(to_bytes(token))
+
+    @cached_property
+    def byte_lengths(self) -> np.ndarray:
+        """int32 (V): how many bytes each token stands for; 0 for the specials."""
+        return np.array([len(self._coder.spelling(i)) for i in range(self.vocab_size)], np.int32)
+
+    def _check_id(self, id: int) -> int:
+        if not 0 <= id < self.vocab_size:
+            raise DataError(f"id {id} is not in the vocabulary of {self.vocab_size} tokens")
+        return int(id)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of everything that decides the ids."""
+        digest = hashlib.sha256()
+        for part in self._coder.content():
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that, with the files of `write_files`, give the tokenizer back."""
+        return {**self.config.to_dict(), "eos": getattr(self._coder, "eos", None)}
+
+    def write_files(self, directory: Path) -> None:
+        """Write the vocabulary into a directory (of a saved model)."""
+        self._coder.write(directory)
+
+    @classmethod
+    def read_files(cls, directory: Path, settings: dict[str, Any]) -> Tokenizer:
+        """The tokenizer whose vocabulary was written by `write_files`."""
+        values = dict(settings)
+        eos = values.pop("eos", None)
+        tokenizer = cls(TokenizerConfig.from_dict(values))
+        if tokenizer.kind in SPLITTERS:
+            tokenizer._fitted = Vocabulary.read(directory, tokenizer.kind)
+        elif tokenizer.kind != "byte":
+            from seqloom.text import subword
+
+            tokenizer._fitted = subword.Subword.read(directory / subword.FILE, eos)
+        return tokenizer
+
+    def save(self, directory: str | Path) -> None:
+        """Write the tokenizer alone; a saved model contains its own."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.write_files(folder)
+        text = json.dumps({"format_version": 1, **self.settings()}, indent=2)
+        (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """A directory written by `save`, or anybody's `tokenizer.json`."""
+        place = Path(path)
+        if (place / SETTINGS_FILE).is_file():
+            return cls.read_files(place, _read_settings(place / SETTINGS_FILE))
+        file = place / "tokenizer.json" if place.is_dir() else place
+        if not file.is_file():
+            raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
+        from seqloom.text import subword
+
+        coder = subword.Subword.read(file, subword.find_eos(file))
+        tokenizer = cls(kind=coder.kind)
+        tokenizer._fitted = coder
+        return tokenizer
+
+
+def to_bytes(text: str | bytes) -> bytes:
+    """UTF-8; half of a surrogate pair has none and is refused."""
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise DataError(f"expected text, got {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"character {error.start} of the text is half of a surrogate pair "
+                        f"(U+{ord(text[error.start]):04X}) and not a character; decode the text correctly") from None
+
+
+def text_blocks(data: Any, cut: boundaries.Cut, size: int) -> Iterator[bytes]:
+    """The bytes of a corpus, a text or a list of texts, in blocks of about `size`."""
+    if hasattr(data, "blocks"):
+        return (block.data for block in data.blocks(cut, size))
+    if isinstance(data, str):
+        return iter([to_bytes(data)])
+    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
+        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
+                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
+    return _join(data, size)
+
+
+def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    length = 0
+    for text in texts:
+        waiting.append(to_bytes(text) + b"\n")
+        length += len(waiting[-1])
+        if length >= size:
+            yield b"".join(waiting)
+            waiting, length = [], 0
+    yield b"".join(waiting)
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+        version = settings.pop("format_version")
+    except (OSError, ValueError, AttributeError, KeyError):
+        raise ModelError(f"{path}: damaged; save the tokenizer again") from None
+    if version != 1:
+        raise ModelError(f"{path}: written in format {version} by a newer seqloom; upgrade to read it")
+    return settings

@@ -1,0 +1,274 @@
+"""Closed vocabularies of words or characters: counted, ordered and looked up by the kernels in `kernels/tokens.py`.
+
+Ids: 0 is `</s>`, then `<unk>`, then the spellings by descending count, ties by their bytes. Where the text
+itself contains the word `<unk>`, as the Penn Treebank does, that word is the unknown word and there is no
+second one. The table that finds ids holds ordinary spellings only, so a literal `</s>` in a text is a word
+like any other and never the end of a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from seqloom.arrays import read_arrays, write_arrays
+from seqloom.errors import DataError, ModelError
+from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
+
+FILE = "tokenizer.safetensors"
+EOS, UNK = "</s>", "<unk>"
+SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
+CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
+
+_NO_CLASSES = np.zeros(0, np.uint8)
+
+
+class ByteCoder:
+    """Ids 0 to 255 are the bytes, 256 ends a unit."""
+
+    size, eos_id, unk_id = 257, 256, None
+    lossless, joiner = True, b""
+
+    def cut(self, data: bytes, final: bool) -> int:
+        return len(data)
+
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
+        ids = np.frombuffer(data, np.uint8).astype(np.uint32)
+        if newline_ends:
+            ids[ids == ord("\n")] = self.eos_id
+        return ids
+
+    def decode(self, ids: list[int]) -> bytes:
+        return bytes(ids)
+
+    def spelling(self, token: int) -> bytes:
+        return bytes([token]) if token < 256 else b""
+
+    def find(self, spelling: bytes) -> int | None:
+        return spelling[0] if len(spelling) == 1 else {EOS.encode(): self.eos_id}.get(spelling)
+
+    def name(self, token: int) -> str:
+        return EOS if token == self.eos_id else bytes([token]).decode("utf-8", "backslashreplace")
+
+    def content(self) -> Iterable[bytes]:
+        return (b"byte",)
+
+    def write(self, directory: Path) -> None:
+        pass
+
+
+class TokenCounts:
+    """A growing table of spellings and how often each was seen."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.n = 0
+        self.arena = np.zeros(1 << 16, np.uint8)
+        self.offsets = np.zeros((1 << 13) + 1, np.int64)
+        self.counts = np.zeros(1 << 13, np.int64)
+        self.slots = np.full(1 << 14, -1, np.int32)
+
+    def add(self, data: bytes) -> TokenCounts:
+        """Count the tokens of a block."""
+        from seqloom.kernels.tokens import count_tokens
+
+        array, splitter = padded(data), SPLITTERS.index(self.kind)
+        self._fill(len(data), lambda at: count_tokens(
+            array, len(data), at, splitter, classes_for(self.kind),
+            self.arena, self.offsets, self.counts, self.slots, self.n), longest=len(data))
+        return self
+
+    def merge(self, other: TokenCounts) -> None:
+        """Add the counts of another table."""
+        from seqloom.kernels.tokens import merge_counts
+
+        self._fill(other.n, lambda at: merge_counts(
+            other.arena, other.offsets, other.counts, at, other.n,
+            self.arena, self.offsets, self.counts, self.slots, self.n), longest=len(other.arena))
+
+    def _fill(self, size: int, step: Callable[[int], tuple[int, int]], longest: int) -> None:
+        """Run a kernel that stops when the table is full, and grow the table until it has done everything."""
+        at = 0
+        while at < size:
+            at, self.n = step(at)
+            if at < size:
+                self._grow(longest)
+
+    def _grow(self, longest: int) -> None:
+        from seqloom.kernels.tokens import fill_slots
+
+        if 2 * self.n >= len(self.counts):
+            self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
+            self.offsets = np.concatenate([self.offsets, np.zeros(len(self.counts) // 2, np.int64)])
+            self.slots = np.full(2 * len(self.slots), -1, np.int32)
+            fill_slots(self.arena, self.offsets, 0, self.n, self.slots)
+        room = max(len(self.arena), min(longest, 1 << 24))
+        self.arena = np.concatenate([self.arena, np.zeros(room, np.uint8)])
+
+    def ranked(self, min_count: int, limit: int | None, keep: bytes = b"") -> list[bytes]:
+        """Spellings by descending count, ties by bytes; `keep` stays in the list whatever its rank."""
+        counts = self.counts[:self.n]
+        threshold = min_count
+        if limit is not None and 0 < limit < self.n:
+            threshold = max(threshold, int(np.partition(counts, self.n - limit)[self.n - limit]))
+        blob, offsets = self.arena.tobytes(), self.offsets.tolist()
+        chosen = np.flatnonzero(counts >= threshold)
+        spellings = {blob[offsets[k]:offsets[k + 1]]: int(counts[k]) for k in chosen.tolist()}
+        kept = sorted(spellings)
+        kept.sort(key=spellings.__getitem__, reverse=True)  # a stable sort keeps the order of the bytes within ties
+        top = kept if limit is None else kept[:max(limit, 0)]
+        if not keep or keep in top:
+            return top
+        return [*(top if limit is None else top[:max(limit, 1) - 1]), keep]
+
+    def holds(self, spelling: bytes) -> bool:
+        return find(spelling, self.arena, self.offsets, self.slots) is not None
+
+
+class Vocabulary:
+    """Ids of a frozen list of spellings, as bytes, offsets and hash slots that can be memory-mapped."""
+
+    def __init__(self, kind: str, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray, unk_id: int) -> None:
+        self.kind = kind
+        self.arena, self.offsets, self.slots = arena, offsets, slots
+        self.size = len(offsets) - 1
+        self.eos_id, self.unk_id = 0, unk_id
+        self.lossless = False
+        self.joiner = b"" if kind == "char" else b" "
+
+    @classmethod
+    def from_counts(cls, counts: TokenCounts, min_count: int, size: int | None) -> Vocabulary:
+        """The most frequent spellings; a literal `<unk>` among them always stays."""
+        if counts.n == 0:
+            raise DataError("there is no token in this text to learn a vocabulary from; is the input empty?")
+        literal = UNK.encode() if counts.holds(UNK.encode()) else b""
+        limit = None if size is None else size - (1 if literal else 2)
+        return cls.build(counts.kind, counts.ranked(min_count, limit, literal))
+
+    @classmethod
+    def build(cls, kind: str, spellings: list[bytes]) -> Vocabulary:
+        """`</s>`, then `<unk>` unless it is among the spellings, then these in their order."""
+        from seqloom.kernels.tokens import PAD, fill_slots
+
+        literal = UNK.encode()
+        first = 1 if literal in spellings else 2
+        lengths = np.array([0] * first + [len(s) for s in spellings], np.int64)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        arena = np.frombuffer(b"".join([*spellings, bytes(PAD)]), np.uint8).copy()
+        slots = np.full(1 << (2 * len(offsets)).bit_length(), -1, np.int32)
+        fill_slots(arena, offsets, first, len(offsets) - 1, slots)
+        return cls(kind, arena, offsets, slots, first + spellings.index(literal) if first == 1 else 1)
+
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
+        """uint32 ids of a block."""
+        from seqloom.kernels.tokens import encode_tokens
+
+        ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
+        n = encode_tokens(padded(data), len(data), SPLITTERS.index(self.kind), newline_ends, classes_for(self.kind),
+                          self.arena, self.offsets, self.slots, self.unk_id, self.eos_id, ids)
+        return ids[:n].copy()
+
+    def decode(self, ids: list[int]) -> bytes:
+        return self.joiner.join(self.spelling(i) or UNK.encode() for i in ids)
+
+    def cut(self, data: bytes, final: bool) -> int:
+        return CUTS[self.kind](data, final)
+
+    def spelling(self, token: int) -> bytes:
+        """The bytes of a token; none for the specials."""
+        return self.arena[self.offsets[token]:self.offsets[token + 1]].tobytes()
+
+    def find(self, spelling: bytes) -> int | None:
+        """The id of an ordinary spelling, else of the special of that name."""
+        token = find(spelling, self.arena, self.offsets, self.slots)
+        return {EOS.encode(): self.eos_id, UNK.encode(): self.unk_id}.get(spelling) if token is None else token
+
+    def name(self, token: int) -> str:
+        """What a token looks like."""
+        if token == self.eos_id:
+            return EOS
+        text = self.spelling(token).decode("utf-8", "backslashreplace")
+        return text or UNK
+
+    def content(self) -> Iterable[bytes]:
+        """What decides the ids, for the fingerprint."""
+        return (f"{self.kind} {self.unk_id}".encode(), self.arena.tobytes(), self.offsets.tobytes())
+
+    def write(self, directory: Path) -> None:
+        write_arrays(directory / FILE, {"bytes": self.arena, "offsets": self.offsets, "slots": self.slots})
+
+    @classmethod
+    def read(cls, directory: Path, kind: str) -> Vocabulary:
+        path = directory / FILE
+        arrays = read_arrays(path)
+        try:
+            arena, offsets, slots = arrays["bytes"], arrays["offsets"], arrays["slots"]
+        except KeyError as missing:
+            raise ModelError(f"{path}: the array {missing} is missing; save the model again") from None
+        _check(path, arena, offsets, slots)
+        unk_id = find(UNK.encode(), arena, offsets, slots)
+        return cls(kind, arena, offsets, slots, 1 if unk_id is None else unk_id)
+
+
+def read_list(path: Path, kind: str) -> list[bytes]:
+    """The spellings of a vocabulary file, one a line; each must be a single token of this kind."""
+    from seqloom.kernels.tokens import split_tokens
+
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise DataError(f"cannot read the vocabulary file {path}: {error.strerror}") from None
+    splitter = SPLITTERS.index(kind)
+    seen: dict[bytes, int] = {}
+    starts, stops = np.empty(2, np.int64), np.empty(2, np.int64)
+    for number, line in enumerate(lines, 1):
+        line = line.removesuffix(b"\r")
+        if not line:
+            continue
+        n, _ = split_tokens(padded(line), len(line), 0, splitter, False, classes_for(kind), starts, stops)
+        whole = n == 1 and starts[0] == 0 and stops[0] == len(line)
+        if not whole and line == UNK.encode():
+            continue  # the kind cannot produce this word, and has an unknown word anyway
+        shown = line.decode("utf-8", "backslashreplace")
+        if not whole:
+            raise DataError(f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}")
+        if line in seen:
+            raise DataError(f"{path}, line {number}: {shown!r} stands on line {seen[line]} already; remove one")
+        seen[line] = number
+    if not seen:
+        raise DataError(f"the vocabulary file {path} is empty; it must hold one token a line")
+    return list(seen)
+
+
+def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
+    from seqloom.kernels.tokens import find_tokens
+
+    found = np.empty(1, np.int64)
+    find_tokens(padded(spelling), np.zeros(1, np.int64), np.array([len(spelling)]), arena, offsets, slots, found)
+    return int(found[0]) if found[0] >= 0 else None
+
+
+def padded(data: bytes) -> np.ndarray:
+    """The bytes as an array with the spare bytes behind it that the kernels need."""
+    from seqloom.kernels.tokens import PAD
+
+    return np.frombuffer(data + bytes(PAD), np.uint8)
+
+
+def classes_for(kind: str) -> np.ndarray:
+    return character_classes() if kind == "word" else _NO_CLASSES
+
+
+def _check(path: Path, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> None:
+    """The kernels trust their tables, so a stranger's file is checked before it reaches them."""
+    from seqloom.kernels.tokens import PAD
+
+    shapes = arena.dtype == np.uint8 and offsets.dtype == np.int64 and slots.dtype == np.int32
+    shapes = shapes and arena.ndim == offsets.ndim == slots.ndim == 1 and len(offsets) >= 3
+    good = shapes and offsets[0] == 0 and bool(np.all(np.diff(offsets) >= 0)) and offsets[-1] + PAD <= len(arena)
+    good = good and len(slots) & (len(slots) - 1) == 0 and len(slots) >= 2
+    good = good and int(slots.max()) < len(offsets) - 1 and int(slots.min()) == -1
+    if not good:
+        raise ModelError(f"{path}: the vocabulary tables contradict each other; save the model again")

@@ -1,0 +1,43 @@
+"""Shared by all tests: a kernel cache that is fresh whenever a kernel changes, and small texts."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# numba's cache does not see changes in other files, so its directory is named after all kernel sources.
+_sources = b"".join(p.read_bytes() for p in sorted((ROOT / "src/seqloom/kernels").glob("*.py")))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) /
+                      f"seqloom-kernels-{os.getuid() if hasattr(os, 'getuid') else 0}-{hashlib.sha256(_sources).hexdigest()[:12]}"))
+
+TOY = """\
+the cat sat on the mat
+the dog sat on the log
+a cat and a dog met on the road
+the road led to the sea
+the sea was calm and the cat slept
+a dog barked at the sea
+the cat woke and sat on the log
+"""
+
+
+@pytest.fixture(scope="session")
+def toy_text() -> str:
+    return TOY
+
+
+@pytest.fixture(scope="session")
+def shakespeare() -> str:
+    from seqloom import bundled
+
+    return bundled().text()
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons kept by the user must not leak into tests."""
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))

@@ -1,0 +1,11 @@
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments"])
+def test_examples_in_docstrings(name):
+    outcome = doctest.testmod(importlib.import_module(f"seqloom.metrics.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
