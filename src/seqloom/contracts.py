@@ -109,7 +109,11 @@ class LanguageModel(ABC):
         held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
         self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
                          "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
-        self.fit_ids(ids, valid=held_out, memory=limit)
+        try:
+            self.fit_ids(ids, valid=held_out, memory=limit)
+        except BaseException:
+            self.tokenizer = None  # what was begun is not a fitted model
+            raise
         return self
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
@@ -144,7 +148,7 @@ class LanguageModel(ABC):
     def score(self, text: list[str]) -> list[float]: ...
     def score(self, text: str | list[str]) -> float | list[float]:
         """Natural-log probability of the whole text, the end symbol of each unit included."""
-        scores = [float(np.sum(s, dtype=np.float64)) for s in self._scores([text] if isinstance(text, str) else text)]
+        scores = [float(s.sum(dtype=np.float64)) for s in self._scores([text] if isinstance(text, str) else text)]
         return scores[0] if isinstance(text, str) else scores
 
     @overload
@@ -157,11 +161,19 @@ class LanguageModel(ABC):
         return scores[0] if isinstance(text, str) else scores
 
     def _scores(self, texts: Sequence[str]) -> list[np.ndarray]:
-        encoded = [self.encode(text) for text in texts]
-        if not encoded:
+        """Token log-probabilities of each text; all are encoded and scored in one go."""
+        if not texts:
             return []
-        ids, lengths = (np.concatenate(part) for part in zip(*encoded))
-        ends = np.cumsum([len(i) for i, _ in encoded])
+        if self.unit == "line":
+            lines = [text.removesuffix("\n") for text in texts]
+            ids = encode_corpus(self.tokens(), Corpus.from_texts(lines), unit="line")
+            lengths = unit_lengths(ids, self.tokens().eos_id)
+            per_text = np.array([1 + line.count("\n") for line in lines])
+            ends = np.cumsum(lengths)[np.cumsum(per_text) - 1]
+        else:
+            encoded = [self.encode(text)[0] for text in texts]
+            ids, lengths = np.concatenate(encoded), np.array([len(e) for e in encoded])
+            ends = np.cumsum(lengths)
         return np.split(self.sequence_log_probs(ids, lengths), ends[:-1])
 
     def perplexity(self, data: Any) -> float:
@@ -235,7 +247,8 @@ class LanguageModel(ABC):
         return self._generator().complete(text, n)
 
     def _generator(self) -> Generator:
-        return Generator(self.stepper(), self.tokens(), by_line=self.unit == "line")
+        tokenizer = self.tokens()
+        return Generator(self.stepper(), tokenizer, by_line=self.unit == "line")
 
     # ---- persistence
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from seqloom import progress
 from seqloom.cli.options import common, config_options, emit, given
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, model_class
@@ -70,6 +71,8 @@ def _command_for(name: str) -> click.Command:
         model.fit(read(list(text) if len(text) > 1 else text[0], encoding=encoding), memory=memory)
         model.save(output)
         spent = time.perf_counter() - start
+        for order, note in model.fit_info.get("fallbacks", {}).items():
+            progress.say(f"discounts of order {order} could not be estimated as usual: {note}")
         summary: dict[str, Any] = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
         if valid is not None:
             summary["valid"] = model.evaluate(read(valid, encoding=encoding)).to_dict()

@@ -22,7 +22,7 @@ import numpy as np
 
 from seqloom.errors import ModelError
 from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere
-from seqloom.text.vocabulary import EOS
+from seqloom.text.coding import EOS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -119,9 +119,18 @@ class Subword:
             return b"".join(self._spellings[i] for i in ids)
         if self.kind != "wordpiece":
             return self.engine.decode(ids).encode("utf-8")
-        words = "".join(" " + self.name(i) if i == self.unk_id or not self.name(i).startswith("##") else self.name(i)[2:]
-                        for i in ids)
-        return words.strip(" ").encode("utf-8")
+        return b"".join(self.piece(i, before=True) for i in ids).removeprefix(b" ")
+
+    def piece(self, token: int, before: bool) -> bytes:
+        if self.kind != "wordpiece":
+            return self._spellings[token]
+        name = self.name(token)
+        if name.startswith("##"):
+            return name[2:].encode("utf-8")
+        return (b" " if before else b"") + name.encode("utf-8")
+
+    def lengths(self) -> np.ndarray:
+        return np.array([len(spelling) for spelling in self._spellings], np.int32)
 
     @cached_property
     def _spellings(self) -> list[bytes]:
@@ -148,10 +157,9 @@ class Subword:
         return self._spellings[token]
 
     def find(self, spelling: bytes) -> int | None:
-        token = "".join(ALPHABET[byte] for byte in spelling) if self._byte_level else spelling.decode("utf-8", "replace")
         plain = spelling.decode("utf-8", "replace")
-        specials = {self.eos or EOS: self.eos_id}
-        return self._ids.get(token, self._ids.get(plain, specials.get(plain)))
+        token = "".join(ALPHABET[byte] for byte in spelling) if self._byte_level else plain
+        return self._ids.get(token, self._ids.get(plain, self.eos_id if plain == (self.eos or EOS) else None))
 
     def name(self, token: int) -> str:
         if token == self.eos_id:

@@ -95,21 +95,21 @@ def _wordpiece(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, mi
     engine = Engine(models.WordPiece(unk_token="[UNK]"))
     engine.normalizer = normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False)
     engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(cleanup=False)
-    alphabet = _alphabet(blocks)
+    alphabet = _alphabet(blocks, min(_ALPHABET_SIZE, max(size // 3, 1)))
     fixed = ["[UNK]", *alphabet, *("##" + character for character in alphabet if _continues(character))]
     engine.train_from_iterator(texts(), trainers.WordPieceTrainer(
-        vocab_size=max(size, len(fixed)), min_frequency=min_count, show_progress=False, special_tokens=fixed,
+        vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=fixed,
         limit_alphabet=len(alphabet), initial_alphabet=alphabet))
     spec = json.loads(engine.to_str())
     spec["added_tokens"] = []  # they were special for their ids only and must not be matched in a text
     return Engine.from_str(json.dumps(spec))
 
 
-def _alphabet(blocks: Blocks) -> list[str]:
+def _alphabet(blocks: Blocks, limit: int) -> list[str]:
     counts = TokenCounts("char")
     for block in blocks():
         counts.add(block)
-    characters = [spelling.decode("utf-8", "replace") for spelling in counts.ranked(1, _ALPHABET_SIZE)]
+    characters = [spelling.decode("utf-8", "replace") for spelling in counts.ranked(1, limit)]
     return sorted({character for character in characters if not character.isspace()})
 
 

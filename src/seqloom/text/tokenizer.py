@@ -16,23 +16,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from seqloom import progress
 from seqloom.config import Config, make, option
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
-from seqloom.text import boundaries
-from seqloom.text.vocabulary import CUTS, SPLITTERS, UNK, ByteCoder, TokenCounts, Vocabulary, read_list
+from seqloom.text.boundaries import Cut, cut_before_word
+from seqloom.text.coding import UNK, ByteCoder, Coder, text_blocks, to_bytes
+from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
 Kind = Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"]
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
+
+_MODEL_FILE = "config.json"  # of a saved model
 _SUBWORD_SIZE = 8000
 _BLOCK = 4 << 20
 
@@ -50,32 +53,15 @@ class TokenizerConfig(Config):
         super().__post_init__()
         if self.kind == "byte" and self.vocab_size not in (None, 257):
             raise ConfigError(f"the byte kind has 257 tokens; vocab_size {self.vocab_size} does not apply")
-        if self.kind in ("bpe", "unigram") and self.vocab_size is not None and self.vocab_size < 257:
+        if self.kind in ("bpe", "unigram") and (self.vocab_size or 257) < 257:
             raise ConfigError(f"{self.kind} needs a vocab_size of at least 257, all bytes and the end; "
                               f"got {self.vocab_size}")
+        if self.kind == "unigram" and self.min_count > 1:
+            raise ConfigError("min_count does not apply to unigram; use vocab_size")
         if self.vocab_file is not None and self.kind not in SPLITTERS:
             raise ConfigError(f"vocab_file is for the kinds {', '.join(SPLITTERS)}; got kind {self.kind!r}")
         if self.vocab_file is not None and self.min_count > 1:
             raise ConfigError("min_count does not apply to a vocabulary from a file")
-
-
-class Coder(Protocol):
-    """What a kind of tokenizer has to answer; `Tokenizer` makes the rest of it."""
-
-    size: int
-    eos_id: int
-    unk_id: int | None
-    lossless: bool
-    joiner: bytes
-
-    def cut(self, data: bytes, final: bool) -> int: ...
-    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
-    def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
-    def spelling(self, token: int) -> bytes: ...
-    def find(self, spelling: bytes) -> int | None: ...
-    def name(self, token: int) -> str: ...
-    def content(self) -> Iterable[bytes]: ...
-    def write(self, directory: Path) -> None: ...
 
 
 class Tokenizer:
@@ -155,8 +141,8 @@ class Tokenizer:
         return self._unfitted_cut(data, final) if self._fitted is None else self._fitted.cut(data, final)
 
     @property
-    def _unfitted_cut(self) -> boundaries.Cut:
-        return CUTS.get(self.kind, boundaries.cut_before_word)
+    def _unfitted_cut(self) -> Cut:
+        return CUTS.get(self.kind, cut_before_word)
 
     @property
     def _coder(self) -> Coder:
@@ -208,8 +194,7 @@ class Tokenizer:
 
     def piece(self, id: int, *, before: bool) -> bytes:
         """What a token adds to a text; `before`: something without white space at its end stands there already."""
-        spelled = self.token_bytes(id) or (b"" if id == self.eos_id else UNK.encode())
-        return (self.joiner if before else b"") + spelled
+        return self._coder.piece(self._check_id(id), before)
 
     def token(self, id: int) -> str:
         """What a token looks like, with escapes where it is not whole characters."""
@@ -226,7 +211,7 @@ class Tokenizer:
     @cached_property
     def byte_lengths(self) -> np.ndarray:
         """int32 (V): how many bytes each token stands for; 0 for the specials."""
-        return np.array([len(self._coder.spelling(i)) for i in range(self.vocab_size)], np.int32)
+        return self._coder.lengths()
 
     def _check_id(self, id: int) -> int:
         if not 0 <= id < self.vocab_size:
@@ -278,10 +263,15 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """A directory written by `save`, or anybody's `tokenizer.json`."""
+        """A directory written by `save`, the one of a saved model, or anybody's `tokenizer.json`."""
         place = Path(path)
         if (place / SETTINGS_FILE).is_file():
-            return cls.read_files(place, _read_settings(place / SETTINGS_FILE))
+            settings = _read_settings(place / SETTINGS_FILE)
+            if settings.pop("format_version", None) != 1:
+                raise ModelError(f"{place / SETTINGS_FILE}: written by a newer seqloom; upgrade to read it")
+            return cls.read_files(place, settings)
+        if (place / _MODEL_FILE).is_file() and "tokenizer" in (model := _read_settings(place / _MODEL_FILE)):
+            return cls.read_files(place, model["tokenizer"])
         file = place / "tokenizer.json" if place.is_dir() else place
         if not file.is_file():
             raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
@@ -293,49 +283,11 @@ class Tokenizer:
         return tokenizer
 
 
-def to_bytes(text: str | bytes) -> bytes:
-    """UTF-8; half of a surrogate pair has none and is refused."""
-    if isinstance(text, bytes):
-        return text
-    if not isinstance(text, str):
-        raise DataError(f"expected text, got {type(text).__name__}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(f"character {error.start} of the text is half of a surrogate pair "
-                        f"(U+{ord(text[error.start]):04X}) and not a character; decode the text correctly") from None
-
-
-def text_blocks(data: Any, cut: boundaries.Cut, size: int) -> Iterator[bytes]:
-    """The bytes of a corpus, a text or a list of texts, in blocks of about `size`."""
-    if hasattr(data, "blocks"):
-        return (block.data for block in data.blocks(cut, size))
-    if isinstance(data, str):
-        return iter([to_bytes(data)])
-    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
-        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
-                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
-    return _join(data, size)
-
-
-def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    length = 0
-    for text in texts:
-        waiting.append(to_bytes(text) + b"\n")
-        length += len(waiting[-1])
-        if length >= size:
-            yield b"".join(waiting)
-            waiting, length = [], 0
-    yield b"".join(waiting)
-
-
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(path.read_text("utf-8"))
-        version = settings.pop("format_version")
-    except (OSError, ValueError, AttributeError, KeyError):
-        raise ModelError(f"{path}: damaged; save the tokenizer again") from None
-    if version != 1:
-        raise ModelError(f"{path}: written in format {version} by a newer seqloom; upgrade to read it")
+    except (OSError, ValueError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ModelError(f"{path}: damaged; save the tokenizer again")
     return settings

@@ -16,47 +16,13 @@ import numpy as np
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
+from seqloom.text.coding import EOS, UNK
 
 FILE = "tokenizer.safetensors"
-EOS, UNK = "</s>", "<unk>"
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
 CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
 
 _NO_CLASSES = np.zeros(0, np.uint8)
-
-
-class ByteCoder:
-    """Ids 0 to 255 are the bytes, 256 ends a unit."""
-
-    size, eos_id, unk_id = 257, 256, None
-    lossless, joiner = True, b""
-
-    def cut(self, data: bytes, final: bool) -> int:
-        return len(data)
-
-    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        ids = np.frombuffer(data, np.uint8).astype(np.uint32)
-        if newline_ends:
-            ids[ids == ord("\n")] = self.eos_id
-        return ids
-
-    def decode(self, ids: list[int]) -> bytes:
-        return bytes(ids)
-
-    def spelling(self, token: int) -> bytes:
-        return bytes([token]) if token < 256 else b""
-
-    def find(self, spelling: bytes) -> int | None:
-        return spelling[0] if len(spelling) == 1 else {EOS.encode(): self.eos_id}.get(spelling)
-
-    def name(self, token: int) -> str:
-        return EOS if token == self.eos_id else bytes([token]).decode("utf-8", "backslashreplace")
-
-    def content(self) -> Iterable[bytes]:
-        return (b"byte",)
-
-    def write(self, directory: Path) -> None:
-        pass
 
 
 class TokenCounts:
@@ -171,7 +137,14 @@ class Vocabulary:
         return ids[:n].copy()
 
     def decode(self, ids: list[int]) -> bytes:
-        return self.joiner.join(self.spelling(i) or UNK.encode() for i in ids)
+        return self.joiner.join(self.piece(i, False) for i in ids)
+
+    def piece(self, token: int, before: bool) -> bytes:
+        spelling = b"" if token == self.eos_id else self.spelling(token) or UNK.encode()
+        return self.joiner + spelling if before and spelling else spelling
+
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets).astype(np.int32)
 
     def cut(self, data: bytes, final: bool) -> int:
         return CUTS[self.kind](data, final)

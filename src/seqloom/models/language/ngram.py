@@ -88,7 +88,6 @@ class NGram(LanguageModel):
         fallbacks = {str(k): w.note for k, w in enumerate(weights, 1) if w.note}
         if fallbacks:
             self.fit_info["fallbacks"] = fallbacks
-            progress.say("discount fall-back at " + "; ".join(f"order {k}: {note}" for k, note in fallbacks.items()))
 
     @property
     def context(self) -> int:  # type: ignore[override]

@@ -1,0 +1,118 @@
+"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the simplest kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from seqloom.errors import DataError
+from seqloom.text.boundaries import Cut
+
+EOS, UNK = "</s>", "<unk>"
+
+
+class Coder(Protocol):
+    """What a kind of tokenizer answers; `Tokenizer` makes the rest of it."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def eos_id(self) -> int: ...
+    @property
+    def unk_id(self) -> int | None: ...
+    @property
+    def lossless(self) -> bool: ...
+    @property
+    def joiner(self) -> bytes: ...
+
+    def cut(self, data: bytes, final: bool) -> int: ...
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
+    def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
+    def piece(self, token: int, before: bool) -> bytes: ...  # what it adds to a text that does or does not go on a word
+    def spelling(self, token: int) -> bytes: ...  # none for specials
+    def lengths(self) -> np.ndarray: ...
+    def find(self, spelling: bytes) -> int | None: ...
+    def name(self, token: int) -> str: ...
+    def content(self) -> Iterable[bytes]: ...  # everything that decides the ids
+    def write(self, directory: Path) -> None: ...
+
+
+class ByteCoder:
+    """Ids 0 to 255 are the bytes, 256 ends a unit."""
+
+    size, eos_id, unk_id = 257, 256, None
+    lossless, joiner = True, b""
+
+    def cut(self, data: bytes, final: bool) -> int:
+        return len(data)
+
+    def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
+        ids = np.frombuffer(data, np.uint8).astype(np.uint32)
+        if newline_ends:
+            ids[ids == ord("\n")] = self.eos_id
+        return ids
+
+    def decode(self, ids: list[int]) -> bytes:
+        return bytes(ids)
+
+    def piece(self, token: int, before: bool) -> bytes:
+        return self.spelling(token)
+
+    def spelling(self, token: int) -> bytes:
+        return bytes([token]) if token < 256 else b""
+
+    def lengths(self) -> np.ndarray:
+        return np.array([1] * 256 + [0], np.int32)
+
+    def find(self, spelling: bytes) -> int | None:
+        return spelling[0] if len(spelling) == 1 else {EOS.encode(): self.eos_id}.get(spelling)
+
+    def name(self, token: int) -> str:
+        return EOS if token == self.eos_id else bytes([token]).decode("utf-8", "backslashreplace")
+
+    def content(self) -> Iterable[bytes]:
+        return (b"byte",)
+
+    def write(self, directory: Path) -> None:
+        pass
+
+
+def to_bytes(text: str | bytes) -> bytes:
+    """UTF-8; half of a surrogate pair has none and is refused."""
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise DataError(f"expected text, got {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"character {error.start} of the text is half of a surrogate pair "
+                        f"(U+{ord(text[error.start]):04X}) and not a character; decode the text correctly") from None
+
+
+def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
+    """The bytes of a corpus, a text or a list of texts, in blocks of about `size`."""
+    if hasattr(data, "blocks"):
+        return (block.data for block in data.blocks(cut, size))
+    if isinstance(data, str):
+        return iter([to_bytes(data)])
+    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
+        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
+                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
+    return _join(data, size)
+
+
+def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    length = 0
+    for text in texts:
+        waiting.append(to_bytes(text) + b"\n")
+        length += len(waiting[-1])
+        if length >= size:
+            yield b"".join(waiting)
+            waiting, length = [], 0
+    yield b"".join(waiting)

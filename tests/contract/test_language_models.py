@@ -1,0 +1,231 @@
+"""What every registered language model must do. A new model is tested here by being in the registry."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom import registry, storage
+from seqloom.contracts import LanguageModel, log_probs_by_steps, unit_lengths
+from seqloom.decoding.stepper import select
+from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.models.language.mixture import Mixture
+
+from ..conftest import TOY
+
+NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "language model"]
+HELD_OUT = "the dog woke and met a cat\nthe log was on the road\n"
+
+
+def build(name: str, **options: object) -> LanguageModel:
+    if name == "mixture":
+        members = [registry.model_class(n)(**{"tokenizer": "whitespace", **options}).fit(TOY) for n in ("ngram", "cache")]
+        return Mixture.of(members)
+    return registry.model_class(name)(**options)
+
+
+@pytest.fixture(params=[(name, tok, unit) for name in NAMES for tok, unit in (("whitespace", "line"), ("byte", "stream"))],
+                ids=lambda p: "-".join(p))
+def model(request):
+    name, tokenizer, unit = request.param
+    return build(name, tokenizer=tokenizer, unit=unit).fit(TOY)
+
+
+def test_fit_returns_self_and_unfitted_refuses():
+    for name in NAMES:
+        fresh = build(name)
+        if name != "mixture":
+            with pytest.raises(NotFitted, match="fit"):
+                fresh.score("a")
+            with pytest.raises(NotFitted):
+                fresh.generate("a")
+        assert fresh.fit(TOY) is fresh
+
+
+def test_probabilities_sum_to_one(model):
+    stepper = model.stepper()
+    ids, _ = model.encode(HELD_OUT)
+    state, log_probs = stepper.start(2)
+    for token in ids[:40]:
+        assert log_probs.dtype == np.float32
+        assert log_probs.shape == (2, model.tokens().vocab_size)
+        assert np.abs(np.logaddexp.reduce(log_probs.astype(np.float64), axis=1)).max() < 1e-4
+        state, log_probs = stepper.step(state, np.array([token, token]))
+
+
+def test_both_ways_of_scoring_agree(model):
+    ids, lengths = model.encode(TOY + HELD_OUT)
+    fast = model.sequence_log_probs(ids, lengths)
+    slow = log_probs_by_steps(model.stepper(), ids, lengths)
+    assert fast.shape == ids.shape
+    assert np.allclose(fast, slow, atol=1e-4)
+
+
+def test_score_is_the_sum_of_token_scores_in_nats(model):
+    tokens = model.token_scores("the cat sat")
+    assert len(tokens) == len(model.tokens().encode("the cat sat")) + 1
+    assert model.score("the cat sat") == pytest.approx(sum(tokens), abs=1e-4)
+    assert all(t <= 1e-6 for t in tokens)
+    both = model.score(["the cat sat", "the dog"])
+    assert both == pytest.approx([model.score("the cat sat"), model.score("the dog")])
+    assert model.score([]) == []
+
+
+def test_perplexity_is_of_the_data(model):
+    ids, lengths = model.encode(HELD_OUT if model.unit == "line" else HELD_OUT)
+    expected = math.exp(-float(model.sequence_log_probs(ids, lengths).astype(np.float64).mean()))
+    assert model.perplexity(HELD_OUT) == pytest.approx(expected, rel=1e-5)
+
+
+def test_bits_per_byte_only_where_no_byte_is_lost(model):
+    if model.tokens().lossless:
+        nats = -model.score(HELD_OUT)
+        assert model.bits_per_byte(HELD_OUT) == pytest.approx(nats / math.log(2) / len(HELD_OUT), rel=1e-5)
+        low, high = model.evaluate(HELD_OUT)["bits_per_byte_interval"]
+        assert low <= model.bits_per_byte(HELD_OUT) <= high
+    else:
+        with pytest.raises(ConfigError, match="bits per byte"):
+            model.bits_per_byte(HELD_OUT)
+        assert model.evaluate(HELD_OUT)["bits_per_byte"] is None
+
+
+def test_save_and_load_keep_every_bit(model, tmp_path):
+    model.save(tmp_path / "m")
+    again = seqloom.load(tmp_path / "m")
+    assert type(again) is type(model)
+    assert again.config == model.config or model.name == "mixture"
+    assert again.token_scores(HELD_OUT) == model.token_scores(HELD_OUT)
+    assert again.generate("the", max_tokens=8, seed=5) == model.generate("the", max_tokens=8, seed=5)
+    assert str(again.signature()) == str(model.signature())
+    again.save(tmp_path / "n")
+    assert tree(tmp_path / "m") == tree(tmp_path / "n")
+
+
+def tree(place):
+    return {str(p.relative_to(place)): p.read_bytes() for p in place.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_run_gives_the_same_files(name, tmp_path):
+    for run in ("a", "b"):
+        build(name, tokenizer="whitespace", unit="line").fit(TOY).save(tmp_path / run)
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_same_seed_same_text_and_rows_do_not_mix(model):
+    one = model.generate("the", max_tokens=12, seed=3)
+    assert model.generate("the", max_tokens=12, seed=3) == one
+    assert model.generate(["the", "a dog"], max_tokens=12, seed=3)[0] == one
+    assert "".join(model.stream("the", max_tokens=12, seed=3)) == one
+    assert len({model.generate("the", max_tokens=12, seed=s) for s in range(8)}) > 1
+
+
+def test_one_beam_is_greedy(model):
+    assert model.generate("the", max_tokens=6, beams=1) == model.generate("the", max_tokens=6, temperature=0)
+
+
+def test_a_selected_state_is_a_copy(model):
+    stepper = model.stepper()
+    state, _ = stepper.start(1)
+    for token in model.encode("the cat")[0][:-1]:
+        state, expected = stepper.step(state, np.array([token]))
+    branch = select(state, np.array([0, 0]))
+    for token in model.encode("a dog")[0][:-1]:
+        branch, _ = stepper.step(branch, np.array([token, token]))
+    following = model.encode("sat")[0][:1]
+    _, after = stepper.step(select(state, np.array([0])), following)
+    again, _ = stepper.start(1)
+    for token in model.encode("the cat")[0][:-1]:
+        again, _ = stepper.step(again, np.array([token]))
+    assert np.array_equal(after, stepper.step(again, following)[1])
+
+
+def test_complete_suggests_likely_words(model):
+    found = model.complete("the ", 3)
+    assert 0 < len(found) <= 3
+    assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
+    assert all(0 < p <= 1 and word for word, p in found)
+
+
+def test_signature_names_model_tokenizer_unit_and_data(model):
+    signature = model.evaluate(HELD_OUT).signature.to_dict()
+    assert {"model", "tokenizer", "data", "unit", "carry", "version"} <= set(signature)
+    assert model.evaluate(TOY).signature.to_dict()["data"] != signature["data"]
+
+
+def test_using_a_model_does_not_change_it(model):
+    before = {name: array.copy() for name, array in model.arrays().items()}
+    model.evaluate(HELD_OUT)
+    model.generate("the", max_tokens=5)
+    assert all(np.array_equal(before[name], array) for name, array in model.arrays().items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_data_is_refused_in_one_line(name):
+    for bad, words in ((iter(["a"]), "more than once"), ("", "empty"), ([], "empty"), (3, "int")):
+        with pytest.raises(DataError) as error:
+            build(name).fit(bad)
+        assert words in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_option_is_refused(name):
+    with pytest.raises(ConfigError, match="no_such_option"):
+        registry.model_class(name)(no_such_option=1)
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    model.save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+def test_damaged_directories_are_refused(saved, tmp_path):
+    def broken(change):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(saved, copy)
+        change(copy)
+        with pytest.raises(ModelError) as error:
+            seqloom.load(copy)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    def edit(**values):
+        def change(copy):
+            path = copy / "config.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | values))
+        return change
+
+    def cut(copy):
+        path = copy / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-1] if path.stat().st_size > 60 else b"")
+
+    assert "upgrade" in broken(edit(format_version=99))
+    assert "another program" in broken(edit(format="other"))
+    assert "config.json" in broken(lambda c: (c / "config.json").unlink())
+    assert "damaged" in broken(lambda c: (c / "config.json").write_text("{"))
+    assert "model.safetensors" in broken(lambda c: (c / "model.safetensors").unlink())
+    assert "model.safetensors" in broken(cut)
+    assert broken(edit(config={"no_such": 1}))
+
+
+def test_writing_never_leaves_half_a_directory(saved, model, monkeypatch):
+    good = tree(saved)
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage, "card", fail)
+    with pytest.raises(ModelError, match="No space left"):
+        model.save(saved)
+    assert tree(saved) == good
+    assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+def test_unit_lengths():
+    assert unit_lengths(np.array([5, 0, 0, 3, 4, 0]), 0).tolist() == [2, 1, 3]
