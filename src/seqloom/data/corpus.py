@@ -11,12 +11,8 @@ shuffled lines of running text put neighbours of the training text into the test
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
-import sys
-import tempfile
-import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,7 +25,9 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.documents import Document, check_encoding
-from seqloom.errors import DataError, suggest
+from seqloom.data.sources import find_documents
+from seqloom.errors import DataError
+from seqloom.text.coding import to_bytes
 
 _NEAR = 1 << 16  # how far a border of a split may move to find the end of a line
 _LINE = 20  # shorter lines repeat by chance and say nothing about overlap
@@ -50,12 +48,7 @@ class Corpus:
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
         """A str is the text itself; a list holds one unit each and becomes one line each."""
-        from seqloom.text.tokenizer import to_bytes
-
-        if isinstance(texts, str):
-            data = to_bytes(texts)
-        else:
-            data = b"".join(to_bytes(text) + b"\n" for text in texts)
+        data = to_bytes(texts) if isinstance(texts, str) else b"".join(to_bytes(text) + b"\n" for text in texts)
         if not data:
             raise DataError(f"the corpus {name!r} is empty; give some text")
         return cls([Document(name, data=data)], name)
@@ -64,19 +57,19 @@ class Corpus:
         """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
         for document in self.documents:
-            waiting, wanted = b"", size
+            waiting, start, wanted = bytearray(), 0, size
             for chunk in document.chunks():
-                while len(waiting) >= wanted:  # only now is it known that this is not the end
-                    at = cut(waiting[:wanted], False)
-                    if at == 0:
-                        wanted *= 2
-                        continue
-                    yield Block(waiting[:at], False)
-                    waiting, wanted = waiting[at:], size
+                del waiting[:start]
                 waiting += chunk
+                start = 0
+                while len(waiting) - start > wanted:  # more follows, so this is not the end
+                    at = cut(bytes(waiting[start:start + wanted]), False)
+                    if at:
+                        yield Block(bytes(waiting[start:start + at]), False)
+                    start, wanted = start + at, size if at else 2 * wanted
             if waiting:
                 empty = False
-                yield Block(waiting, True)
+                yield Block(bytes(waiting[start:]), True)
         if empty:
             raise DataError(f"{self.name} is empty; give a file with some text")
 
@@ -148,9 +141,9 @@ class Corpus:
         if not 0 < low < high < total:
             raise DataError(f"{self.name} ({total} bytes) is too small to split into three parts; give more text")
         shares = "/".join(f"{100 * share:g}" for share in fractions)
-        parts = [self._part(a, b, f"{self.name}:{label}")
-                 for a, b, label in ((0, low, "train"), (low, high, "valid"), (high, total, "test"))]
-        return Splits(*parts, description=f"contiguous {shares} by bytes", borders=(low, high, total))
+        train, valid, test = (self._part(a, b, f"{self.name}:{label}") for a, b, label in
+                              ((0, low, "train"), (low, high, "valid"), (high, total, "test")))
+        return Splits(train, valid, test, f"contiguous {shares} by bytes", (low, high, total))
 
     def _part(self, start: int, stop: int, name: str) -> Corpus:
         parts, base = [], 0
@@ -162,26 +155,18 @@ class Corpus:
         return Corpus(parts, name)
 
     def _border(self, target: int) -> int:
-        """The nearest end of a line or document, else white space, else a border between characters."""
-        reach = min(_NEAR, sum(self._contents[1]) // 100)
-        start, base = max(target - reach, 0), 0
-        window = b"".join(chunk for document in self._part(start, target + reach, "").documents
-                          for chunk in document.unchecked())
-        ends = set()
-        for size in self._contents[1]:
-            base += size
-            ends.add(base)
-        middle = target - start
-        for marks in (b"\n", b" \t\r"):
-            places = [start + at + 1 for at in np.flatnonzero(np.isin(
-                np.frombuffer(window, np.uint8), np.frombuffer(marks, np.uint8)))]
-            if marks == b"\n":
-                places += [end for end in ends if start < end < start + len(window)]
-            if places:
-                return int(min(places, key=lambda place: abs(place - target)))
-        while middle < len(window) and window[middle] & 0xC0 == 0x80:
-            middle += 1
-        return start + middle
+        """The end of a line or document nearest to a byte, else white space, else the end of a character."""
+        sizes = self._contents[1]
+        reach = min(_NEAR, sum(sizes) // 100)
+        start = max(target - reach, 0)
+        near = self._part(start, target + reach, "")
+        window = np.frombuffer(b"".join(chunk for part in near.documents for chunk in part.unchecked()), np.uint8)
+        ends = np.cumsum(sizes)
+        lines = np.append(start + 1 + np.flatnonzero(window == ord("\n")), ends[np.abs(ends - target) < reach])
+        spaces = start + 1 + np.flatnonzero(np.isin(window, np.frombuffer(b" \t\r", np.uint8)))
+        characters = start + np.flatnonzero(window & 0xC0 != 0x80)
+        places = next((places for places in (lines, spaces, characters) if len(places)), np.array([target]))
+        return int(places[np.argmin(np.abs(places - target))])
 
 
 @dataclass(frozen=True)
@@ -228,9 +213,9 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8") 
     """
     encoding = check_encoding(encoding)
     if isinstance(source, (str, Path)):
-        documents, name = _documents(source, encoding), Path(source).name or str(source)
+        documents, name = find_documents(source, encoding), Path(source).name or str(source)
     else:
-        documents = [document for one in source for document in _documents(one, encoding)]
+        documents = [document for one in source for document in find_documents(one, encoding)]
         name = documents[0].name if len(documents) == 1 else f"{len(documents)} files"
     if not documents:
         raise DataError("the list of files is empty; name at least one")
@@ -238,57 +223,6 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8") 
     if corpus.n_bytes == 0:
         raise DataError(f"{corpus.name} is empty; give a file with some text")
     return corpus
-
-
-def _documents(source: str | Path, encoding: str) -> list[Document]:
-    if source == "-":
-        return [_spool(encoding)]
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _directory(path, encoding)
-    if path.exists():
-        paths = [path]
-    else:
-        paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(found)]
-    if not paths:
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
-    documents = [Document(str(p), p, encoding=encoding) for p in paths]
-    for document in documents:
-        document.check_head()
-    return documents
-
-
-def _directory(path: Path, encoding: str) -> list[Document]:
-    """All text files below a directory in sorted order; hidden and binary ones are left out."""
-    def refuse(error: OSError) -> None:
-        raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
-
-    found = []
-    for folder, folders, files in os.walk(path, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(folder, name) for name in files if not name.startswith(".")]
-    documents = [Document(str(p), p, encoding=encoding) for p in sorted(found) if p.is_file()]
-    texts = [document for document in documents if encoding != "utf-8" or not document.looks_binary()]
-    if len(texts) < len(documents):
-        progress.say(f"{path}: left out {len(documents) - len(texts)} binary files")
-    if not texts:
-        raise DataError(f"there is no text file in the directory {path}")
-    for document in texts:
-        document.check_head()
-    return texts
-
-
-def _spool(encoding: str) -> Document:
-    """Standard input in a temporary file, so that it can be read again; the file lives as long as the document."""
-    handle, name = tempfile.mkstemp(prefix="seqloom-stdin-")
-    with open(handle, "wb") as file:
-        while data := sys.stdin.buffer.read(1 << 20):
-            file.write(data)
-    document = Document("stdin", Path(name), encoding=encoding)
-    weakref.finalize(document.path, os.unlink, name)
-    document.check_head()
-    return document
 
 
 def overlap(train: Corpus, test: Corpus) -> float:

@@ -87,8 +87,10 @@ class Document:
     def unchecked(self) -> Iterator[bytes]:
         """Bytes of the range, not checked yet."""
         skip, left = self.start, None if self.stop is None else self.stop - self.start
+        stream: Iterator[bytes]
         if self.path is None:
-            stream, skip = iter([self.data[self.start:]]), 0
+            stream = (self.data[at:at + CHUNK] for at in range(self.start, len(self.data), CHUNK))
+            skip = 0
         elif self.encoding != "utf-8":
             stream = self._transcode(self._raw())
         elif self.path.suffix in COMPRESSED:
@@ -130,18 +132,19 @@ class Document:
         read, lines = 0, 1
         for piece in pieces:
             text = self._decode(decoder, piece, read, lines, False)
-            read, lines = read + len(piece), lines + text.count("\n")
-            yield text.encode("utf-8")
-        yield self._decode(decoder, b"", read, lines, True).encode("utf-8")
+            read, lines = read + len(piece), lines + text.count(b"\n")
+            yield text
+        yield self._decode(decoder, b"", read, lines, True)
 
-    def _decode(self, decoder: codecs.IncrementalDecoder, piece: bytes, read: int, lines: int, final: bool) -> str:
-        before = read - len(decoder.getstate()[0])
+    def _decode(self, decoder: codecs.IncrementalDecoder, piece: bytes, read: int, lines: int, final: bool) -> bytes:
+        held = len(decoder.getstate()[0])
         try:
-            return decoder.decode(piece, final)
+            return decoder.decode(piece, final).encode("utf-8")
         except UnicodeError as error:
-            start = getattr(error, "start", 0)
-            raise DataError(f"{self.name} is not {self.encoding} text: near line {lines}, byte {before + start}; "
-                            "give the right encoding") from None
+            start = getattr(error, "start", 0) - held
+            line = lines + piece[:max(start, 0)].count(b"\n")
+            raise DataError(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
+                            "name its encoding (--encoding)") from None
 
     def _check(self, data: bytes, position: int) -> None:
         if data.isascii():  # much faster than decoding, and the usual case
@@ -151,19 +154,23 @@ class Document:
         except UnicodeDecodeError as error:
             offset = position + error.start
             line = 1 + sum(chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked())
+            if self.path is not None and self.path.suffix not in COMPRESSED:
+                offset += self._mark_size()
             raise DataError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
                             f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1") from None
 
 
 def check_encoding(encoding: str) -> str:
-    """The canonical name of an encoding."""
+    """The canonical name of an encoding of text."""
     try:
         name = codecs.lookup(encoding).name
+        codecs.getincrementaldecoder(encoding)
+        b"".decode(encoding)  # refuses codecs that are not for text
     except LookupError:
         import encodings.aliases
 
         near = suggest(encoding, set(encodings.aliases.aliases.values()))
-        raise DataError(f"unknown encoding {encoding!r}{near or '; for example utf-8, utf-16, latin-1, cp1252'}") from None
+        raise DataError(f"unknown encoding {encoding!r}{near or '; use for example utf-16 or latin-1'}") from None
     return "utf-8" if name == "utf-8-sig" else name
 
 

@@ -23,6 +23,7 @@ from seqloom.text.tokenizer import Tokenizer
 
 Unit = Literal["line", "document", "stream"]
 
+_BLOCK = 4 << 20  # bytes
 _JOURNAL_EVERY = 8  # blocks
 
 
@@ -50,7 +51,7 @@ def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Ite
             ids = np.concatenate([ids, eos])
         return len(block.data), ids
 
-    blocks = corpus.blocks(tokenizer.cut)
+    blocks = corpus.blocks(tokenizer.cut, _BLOCK)
     with progress.task("encoding", corpus.n_bytes, "bytes") as bar:
         for block in islice(blocks, skip):
             bar.advance(len(block.data))
@@ -66,9 +67,8 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
                "corpus": corpus.fingerprint, "unit": unit}
     partial, journal, about = (path.with_name(path.name + end) for end in (".partial", ".journal", ".json"))
     done = _read_json(about)
-    if done is not None and done == {**made_by, "count": done.get("count")} and path.is_file():
-        if path.stat().st_size == done["count"] * dtype.itemsize:
-            return _map(path, dtype)
+    if done is not None and path.is_file() and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}:
+        return _map(path, dtype)
     blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
     with open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)

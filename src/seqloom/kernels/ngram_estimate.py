@@ -30,36 +30,54 @@ def counts_of_counts(counts):
 
 @njit(nogil=True, cache=True)
 def context_totals(first, counts, lo, hi, totals, types):
-    """totals[c] = sum of the counts of c's children, types[c] = how many have a count."""
+    """totals[c] = sum of the counts of c's children, types[c] = how many there are; needed before pruning."""
     for c in range(lo, hi):
         total = 0.0
-        n = 0
         for t in range(first[c], first[c + 1]):
             total += counts[t]
-            n += counts[t] > 0
         totals[c] = total
-        types[c] = n
+        types[c] = first[c + 1] - first[c]
 
 
 @njit(nogil=True, cache=True)
 def estimate(first, counts, suffixes, lower, totals, types, discounts, alpha, beta, lo, hi, probs, gammas):
-    """Contexts lo..hi: probabilities of their n-grams, linear, and the weight left for the lower order."""
+    """Contexts lo..hi: probabilities of their n-grams, linear, and the weight left for the lower order.
+
+    `totals` and `types` are given where pruning has taken n-grams away, else they are empty and summed here.
+    """
+    pruned = len(totals) > 0
     for c in range(lo, hi):
         begin = first[c]
         end = first[c + 1]
-        denominator = totals[c] + alpha * types[c] + beta
-        if begin == end or denominator <= 0.0:
-            gammas[c] = 1.0
-            continue
+        total = 0.0
         kept = 0.0
         for t in range(begin, end):
             a = counts[t]
+            total += a
             kept += a - discounts[min(a, 3)]
+        n_types = np.float64(end - begin)
+        if pruned:
+            total = totals[c]
+            n_types = types[c]
+        denominator = total + alpha * n_types + beta
+        if begin == end or denominator <= 0.0:
+            gammas[c] = 1.0
+            continue
         gamma = (denominator - kept) / denominator
         gammas[c] = gamma
         for t in range(begin, end):
             a = counts[t]
             probs[t] = (a - discounts[min(a, 3)]) / denominator + gamma * lower[suffixes[t]]
+
+
+@njit(nogil=True, cache=True)
+def floors(first, counts, unseen, beta, lo, hi, gammas):
+    """Where unseen words do not ask the lower order: what one of them gets, k / (T + k V)."""
+    for c in range(lo, hi):
+        total = beta
+        for t in range(first[c], first[c + 1]):
+            total += counts[t]
+        gammas[c] = unseen / total if first[c] < first[c + 1] else 1.0
 
 
 @njit(nogil=True, cache=True)

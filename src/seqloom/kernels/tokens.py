@@ -109,14 +109,14 @@ def _split_words(data, size, i, newline_ends, classes, starts, stops):
             continue
         starts[n] = i
         i = after
-        while (kind == LETTER or kind == DIGIT) and i < size:
+        while kind in (LETTER, DIGIT) and i < size:
             following, after = _class_at(data, size, i, classes)
             if following == APOSTROPHE and kind == LETTER and after < size:
                 following, after = _class_at(data, size, after, classes)
                 if following != LETTER:
                     break
             kind = following
-            if kind == LETTER or kind == DIGIT:
+            if kind in (LETTER, DIGIT):
                 i = after
         stops[n] = i
         n += 1

@@ -100,9 +100,11 @@ def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
         return (block.data for block in data.blocks(cut, size))
     if isinstance(data, str):
         return iter([to_bytes(data)])
-    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
-        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
-                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
+    if isinstance(data, Iterator):
+        raise DataError(f"a {type(data).__name__} can be read only once; give a list of texts, or a corpus "
+                        "from seqloom.read(path)")
+    if not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
+        raise DataError(f"expected a text, a list of texts or a corpus, got {type(data).__name__}")
     return _join(data, size)
 
 

@@ -217,7 +217,11 @@ def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _untouched(spec: dict[str, Any]) -> bool:
     """Whether text reaches the pre-tokenizer as it is: not normalised, nothing taken out of it before."""
-    return spec["normalizer"] is None and all(token["special"] for token in spec["added_tokens"])
+    return spec["normalizer"] is None and _only_specials_added(spec)
+
+
+def _only_specials_added(spec: dict[str, Any]) -> bool:
+    return all(token["special"] for token in spec["added_tokens"])
 
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
@@ -234,8 +238,6 @@ def _cut_rule(spec: dict[str, Any]) -> Cut:
         rules = [part.get("pattern", {}).get("Regex") for part in parts[:-1]]
         if rules == ([] if last.get("use_regex", True) else [SPACE_RULE]):
             return cut_before_word
-    normalizer = (spec["normalizer"] or {"type": "BertNormalizer"})["type"]
-    if [last["type"], normalizer] == ["BertPreTokenizer", "BertNormalizer"] and len(parts) == 1:
-        if all(token["special"] for token in spec["added_tokens"]):
-            return cut_before_space
-    return cut_nowhere
+    known = (spec["normalizer"] or {"type": "BertNormalizer"})["type"] == "BertNormalizer"
+    bert = [part["type"] for part in parts] == ["BertPreTokenizer"]
+    return cut_before_space if bert and known and _only_specials_added(spec) else cut_nowhere

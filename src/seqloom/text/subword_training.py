@@ -29,20 +29,16 @@ _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xF
 
 def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, bar: Task) -> Subword:
     """A subword tokenizer with at most `size` ids, from blocks of UTF-8 that can be read more than once."""
-    makers = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}
-    seen = 0
+    if not any(blocks()):
+        raise DataError("there is no text to train the tokenizer on; is the input empty?")
 
     def texts() -> Iterator[str]:
-        nonlocal seen
         for block in blocks():
-            seen += len(block)
             yield block.decode("utf-8", "replace")
             bar.advance(len(block))
 
-    engine = makers[kind](blocks, texts, size - 1, min_count, boundary)  # one id is left for the end
-    if not seen:
-        raise DataError("there is no text to train the tokenizer on; is the input empty?")
-    return Subword(engine, None)
+    makers = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}
+    return Subword(makers[kind](blocks, texts, size - 1, min_count, boundary), None)  # one id is left for the end
 
 
 def _byte_level(boundary: str) -> PreTokenizer:

@@ -31,8 +31,6 @@ from seqloom.text.boundaries import Cut, cut_before_word
 from seqloom.text.coding import UNK, ByteCoder, Coder, text_blocks, to_bytes
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
-Kind = Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"]
-
 SETTINGS_FILE = "seqloom_tokenizer.json"
 
 _MODEL_FILE = "config.json"  # of a saved model
@@ -42,7 +40,8 @@ _BLOCK = 4 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(Config):
-    kind: Kind = option("byte", "what a token is")
+    kind: Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"] = option(
+        "byte", "what a token is")
     vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)", minimum=2)
     min_count: int = option(1, "leave out tokens seen less often than this", minimum=1)
     vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
@@ -151,7 +150,7 @@ class Tokenizer:
         return self._fitted
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         return self.config.kind
 
     @property
@@ -179,7 +178,7 @@ class Tokenizer:
 
     @property
     def has_oov(self) -> bool:
-        """Whether text can have unknown words. Not where the corpus's own `<unk>`, an ordinary word, stands for them."""
+        """Whether text can have unknown words; not where the text's own word `<unk>` stands for them."""
         return self.unk_id is not None and not self.token_bytes(self.unk_id)
 
     @property

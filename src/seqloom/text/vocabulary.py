@@ -43,7 +43,7 @@ class TokenCounts:
         array, splitter = padded(data), SPLITTERS.index(self.kind)
         self._fill(len(data), lambda at: count_tokens(
             array, len(data), at, splitter, classes_for(self.kind),
-            self.arena, self.offsets, self.counts, self.slots, self.n), longest=len(data))
+            self.arena, self.offsets, self.counts, self.slots, self.n))
         return self
 
     def merge(self, other: TokenCounts) -> None:
@@ -52,26 +52,26 @@ class TokenCounts:
 
         self._fill(other.n, lambda at: merge_counts(
             other.arena, other.offsets, other.counts, at, other.n,
-            self.arena, self.offsets, self.counts, self.slots, self.n), longest=len(other.arena))
+            self.arena, self.offsets, self.counts, self.slots, self.n))
 
-    def _fill(self, size: int, step: Callable[[int], tuple[int, int]], longest: int) -> None:
+    def _fill(self, size: int, step: Callable[[int], tuple[int, int]]) -> None:
         """Run a kernel that stops when the table is full, and grow the table until it has done everything."""
         at = 0
         while at < size:
             at, self.n = step(at)
             if at < size:
-                self._grow(longest)
+                self._grow()
 
-    def _grow(self, longest: int) -> None:
+    def _grow(self) -> None:
         from seqloom.kernels.tokens import fill_slots
 
-        if 2 * self.n >= len(self.counts):
-            self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
-            self.offsets = np.concatenate([self.offsets, np.zeros(len(self.counts) // 2, np.int64)])
-            self.slots = np.full(2 * len(self.slots), -1, np.int32)
-            fill_slots(self.arena, self.offsets, 0, self.n, self.slots)
-        room = max(len(self.arena), min(longest, 1 << 24))
-        self.arena = np.concatenate([self.arena, np.zeros(room, np.uint8)])
+        if self.n < len(self.counts):  # then it was the arena that was full
+            self.arena = _doubled(self.arena)
+            return
+        self.counts = _doubled(self.counts)
+        self.offsets = np.concatenate([self.offsets, np.zeros(len(self.counts) // 2, np.int64)])
+        self.slots = np.full(2 * len(self.slots), -1, np.int32)
+        fill_slots(self.arena, self.offsets, 0, self.n, self.slots)
 
     def ranked(self, min_count: int, limit: int | None, keep: bytes = b"") -> list[bytes]:
         """Spellings by descending count, ties by bytes; `keep` stays in the list whatever its rank."""
@@ -228,6 +228,10 @@ def padded(data: bytes) -> np.ndarray:
     from seqloom.kernels.tokens import PAD
 
     return np.frombuffer(data + bytes(PAD), np.uint8)
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    return np.concatenate([array, np.zeros_like(array)])
 
 
 def classes_for(kind: str) -> np.ndarray:

@@ -74,14 +74,10 @@ def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int,
     seq = np.empty(len(part) + int(np.count_nonzero(part == eos_id)) + 1, np.uint32)
     length = insert_bos(part, eos_id, bos, lo == 0 or ids[lo - 1] == eos_id, seq)
     seq = seq[:length]
-    levels = _count_sequence(seq, length - ahead, order, vocab_size, eos_id, bar, hi - lo)
-    if workspace.on_disk:
-        levels.levels = [Level(*(workspace.keep(a) for a in (x.words, x.counts, x.suffixes, x.parents)))
-                         for x in levels.levels]
-    return levels
+    return _count_sequence(seq, length - ahead, order, vocab_size, eos_id, workspace, bar, hi - lo)
 
 
-def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eos_id: int,
+def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eos_id: int, workspace: Workspace,
                     bar: progress.Task, n_tokens: int) -> Levels:
     from seqloom.kernels import ngram_count as kernel
     from seqloom.kernels.parallel import parallel_run
@@ -105,7 +101,9 @@ def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eo
         n = len(node_suffix)
         bucket = np.empty(n_words + 1, np.int64)
         kernel.bucket_nodes(starts, groups, n, bucket)
-        level = Level(np.empty(n, np.uint32), node_count, node_suffix, np.empty(n, np.uint32))
+        level = Level(workspace.empty(n, np.uint32), workspace.keep(node_count), workspace.keep(node_suffix),
+                      workspace.empty(n, np.uint32))
+        del node_count, node_suffix
         cuts = np.searchsorted(bucket, np.arange(0, n + CHUNK, CHUNK)).clip(0, n_words)
         spans = sorted({(int(a), int(b)) for a, b in zip(np.r_[0, cuts], np.r_[cuts, n_words]) if a < b})
 
@@ -114,6 +112,7 @@ def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eo
                                 bucket, level.suffixes, level.parents, level.words)
 
         parallel_run(sweep, spans)
+        workspace.release(upper.words, upper.suffixes, upper.parents, level.counts)
         out.levels.append(level)
         out.bos_begin.append(int(bucket[vocab_size]))
         bar.advance(n_tokens)
@@ -197,11 +196,12 @@ def _merge_level(parts: list[Level], places: list[np.ndarray],
     most = sum(len(p) for p in parts)
     words, counts, suffixes, parents = (workspace.empty(most, np.uint32) for _ in range(4))
     out_places = [workspace.empty(len(p), np.uint32) for p in parts]
-    step = max((workspace.memory or 1 << 30) // (64 * len(parts)), 1 << 10)
+    step = max((workspace.memory or 1 << 30) // (256 * len(parts)), 1 << 10)
     heads, n = [0] * len(parts), 0
     with progress.task("merging", most, "n-grams") as bar:
         while any(h < len(p) for h, p in zip(heads, parts)):
             ends = _common_border(parts, places, heads, step)
+            workspace.release(*(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)))
             keys = [_keys(p, place, h, e) for p, place, h, e in zip(parts, places, heads, ends)]
             begins = np.cumsum([0] + [len(k) for k in keys], dtype=np.int64)
             size = int(begins[-1])
@@ -216,6 +216,7 @@ def _merge_level(parts: list[Level], places: list[np.ndarray],
             for r, (h, e) in enumerate(zip(heads, ends)):
                 out_places[r][h:e] = place[begins[r] : begins[r + 1]] + np.uint32(n)
             heads, n = ends, n + got
+            workspace.release(words, counts, suffixes, parents, *out_places)
             bar.advance(size)
     workspace.release(*(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)), *places)
     return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), out_places

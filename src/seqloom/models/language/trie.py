@@ -13,7 +13,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.errors import ModelError
-from seqloom.models.language.counting import Levels
+from seqloom.models.language.counting import Level, Levels
 from seqloom.models.language.smoothing import Smoothing, Weights
 from seqloom.models.language.workspace import Workspace
 
@@ -89,26 +89,22 @@ class Trie:
 
 def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace) -> tuple[Trie, list[Weights]]:
     """Estimate the model. `prune[k - 1]`: n-grams of order k seen at most so often are left out."""
-    levels, order = counted.levels, len(counted.levels)
-    smooth, kept = [], []
-    lower = np.zeros(0, np.float32)
-    keep_lower: np.ndarray | None = None  # new numbers of the level below where it was pruned
-    with progress.task("estimating", sum(len(x) for x in levels), "n-grams") as bar:
-        for k in range(1, order + 1):
-            level = levels[k - 1]
+    smooth: list[Weights] = []
+    parts: list[_Part] = []
+    pruning = _Pruning(prune)
+    with progress.task("estimating", sum(len(x) for x in counted.levels), "n-grams") as bar:
+        for k, level in enumerate(counted.levels, 1):
             counts = _effective_counts(counted, k, smoothing.adjusted, workspace)
             weights = smoothing.weights(_counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size)
-            smooth.append(weights)
             if k == 1:
                 part = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
             else:
-                threshold = prune[min(k, len(prune)) - 1] if prune else 0
-                part, keep_lower = _higher(level, counts, weights, smoothing.chained, lower, threshold, keep_lower,
-                                           len(levels[k - 2]), counted.vocab_size, workspace)
-            kept.append(part)
-            lower = part.probs
+                n_contexts = len(counted.levels[k - 2])
+                part = _higher(level, counts, weights, smoothing.chained, parts[-1].probs, n_contexts, pruning, workspace)
+            smooth.append(weights)
+            parts.append(part)
             bar.advance(len(level))
-    return _assemble(kept, smoothing.chained, workspace), smooth
+    return _assemble(parts, smoothing.chained, workspace), smooth
 
 
 @dataclass
@@ -154,40 +150,60 @@ def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: i
     return _Part(words, np.zeros_like(words), probs, np.array([0, vocab_size + 1], np.uint32), np.ones(1, np.float32))
 
 
-def _higher(level, counts, weights, chained, lower, threshold, keep_lower, n_contexts, vocab_size, workspace):  # type: ignore[no-untyped-def]
-    """Estimate one level above the unigrams; returns it with the new numbers of its n-grams if it was pruned."""
+def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, lower: np.ndarray, n_contexts: int,
+            pruning: _Pruning, workspace: Workspace) -> _Part:
+    """Estimate one level above the unigrams."""
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.ngram_count import child_offsets
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
-    words, parents, suffixes = level.words, level.parents, level.suffixes
     first = workspace.empty(n_contexts + 1, np.uint32)
-    child_offsets(parents, n_contexts, first)
-    totals, types = workspace.empty(n_contexts, np.float64), workspace.empty(n_contexts, np.float64)
-    spans = chunk_bounds(n_contexts, CHUNK)
-    parallel_run(lambda s: kernel.context_totals(first, counts, *s, totals, types), spans)
-    renumber = None
-    if keep_lower is not None or threshold > 0:
-        keep = level.counts > threshold
-        words, counts, suffixes, parents = words[keep], counts[keep], suffixes[keep], parents[keep]
-        renumber = np.cumsum(keep, dtype=np.uint32) - np.uint32(1)
-        if keep_lower is not None:
-            alive, numbers = keep_lower
-            suffixes, parents = numbers[suffixes], numbers[parents]
-            totals, types = totals[alive], types[alive]
-            n_contexts = len(totals)
-        first = np.empty(n_contexts + 1, np.uint32)
-        child_offsets(parents, n_contexts, first)
-        spans = chunk_bounds(n_contexts, CHUNK)
-        renumber = (keep, renumber)
+    child_offsets(level.parents, n_contexts, first)
+    workspace.release(level.parents)
+    words, suffixes = level.words, level.suffixes
+    totals = types = np.zeros(0)
+    if pruning.active:
+        totals, types = np.empty(n_contexts), np.empty(n_contexts)
+        parallel_run(lambda s: kernel.context_totals(first, counts, *s, totals, types), chunk_bounds(n_contexts, CHUNK))
+        words, counts, suffixes, first, totals, types = pruning.apply(level, counts, totals, types)
+        n_contexts = len(totals)
     probs, gammas = workspace.empty(len(words), np.float32), workspace.empty(n_contexts, np.float32)
     below = lower if chained else np.zeros(len(lower), np.float32)
+    spans = chunk_bounds(n_contexts, CHUNK)
     parallel_run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
                                            weights.per_type, weights.constant, *s, probs, gammas), spans)
-    if not chained:  # what one unseen word gets
-        unseen = np.maximum(-weights.zero, 0.0)
-        np.divide(unseen, totals + weights.constant, out=gammas, where=np.diff(first) > 0, casting="same_kind")
-    return _Part(words, suffixes, probs, first, gammas), renumber
+    if not chained:
+        parallel_run(lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas), spans)
+    workspace.release(counts, first, suffixes, gammas, lower)
+    return _Part(words, suffixes, probs, first, gammas)
+
+
+class _Pruning:
+    """Leaves out rare n-grams, level by level, and renumbers what points at the level below.
+
+    Thresholds do not fall from order to order and an n-gram is never more frequent than its parts, so what is
+    kept always has its context and its suffix.
+    """
+
+    def __init__(self, thresholds: Sequence[int]) -> None:
+        self.thresholds, self.order = thresholds, 1
+        self.active = any(thresholds)
+        self.kept: np.ndarray | None = None  # of the level below
+        self.numbers: np.ndarray | None = None
+
+    def apply(self, level: Level, counts: np.ndarray, totals: np.ndarray, types: np.ndarray) -> tuple[np.ndarray, ...]:
+        from seqloom.kernels.ngram_count import child_offsets
+
+        self.order += 1
+        keep = level.counts > self.thresholds[min(self.order, len(self.thresholds)) - 1]
+        suffixes, parents = level.suffixes[keep], level.parents[keep]
+        if self.kept is not None and self.numbers is not None:
+            suffixes, parents = self.numbers[suffixes], self.numbers[parents]
+            totals, types = totals[self.kept], types[self.kept]
+        self.kept, self.numbers = keep, np.cumsum(keep, dtype=np.uint32) - np.uint32(1)
+        first = np.empty(len(totals) + 1, np.uint32)
+        child_offsets(parents, len(totals), first)
+        return level.words[keep], counts[keep], suffixes, first, totals, types
 
 
 def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
@@ -202,18 +218,14 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
     first = workspace.empty(inner + 1, np.uint32)
     words[0] = links[0] = log_probs[0] = 0
     first[inner] = total
+    for k, part in enumerate(parts):
+        begin, below = int(starts[k + 1]), int(starts[k])
+        first[below : below + len(part.gammas)] = part.first[:-1] + np.uint32(begin)
 
-    def copy(task: tuple[int, int, int]) -> None:
-        k, lo, hi = task
-        part, begin, below = parts[k], starts[k + 1], starts[k]
-        words[begin + lo : begin + hi] = part.words[lo:hi]
-        with np.errstate(divide="ignore"):
-            np.log(part.probs[lo:hi], out=log_probs[begin + lo : begin + hi])
-            if lo == 0:
-                first[below : below + len(part.gammas)] = part.first[:-1] + np.uint32(begin)
-                np.log(part.gammas, out=backoffs[below : below + len(part.gammas)])
-
-    parallel_run(copy, [(k, lo, hi) for k, p in enumerate(parts) for lo, hi in chunk_bounds(len(p.words), CHUNK)])
+        _copy(part.words, words[begin : begin + len(part.words)])
+        _copy(part.probs, log_probs[begin : begin + len(part.words)], log=True)
+        _copy(part.gammas, backoffs[below : below + len(part.gammas)], log=True)
+        workspace.release(words, log_probs, backoffs, part.words, part.probs, part.gammas, part.first)
     for k, part in enumerate(parts):
         begin, below = int(starts[k + 1]), int(starts[k])
         own, upper = links[begin : begin + len(part.words)], links[below:begin]
@@ -222,7 +234,22 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
         else:
             parallel_run(lambda s, p=part, b=below, u=upper, o=own: link(p.suffixes, b, first, backoffs, u, *s, o),
                          chunk_bounds(len(part.words), CHUNK))
+        workspace.release(part.suffixes, links)
     return Trie(words, log_probs, links, first, backoffs, starts, chained)
+
+
+def _copy(source: np.ndarray, target: np.ndarray, log: bool = False) -> None:
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    def run(span: tuple[int, int]) -> None:
+        part = slice(*span)
+        if log:
+            with np.errstate(divide="ignore"):
+                np.log(source[part], out=target[part])
+        else:
+            target[part] = source[part]
+
+    parallel_run(run, chunk_bounds(len(source), CHUNK))
 
 
 def check(trie: Trie, vocab_size: int) -> None:

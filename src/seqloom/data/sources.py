@@ -1,0 +1,66 @@
+"""Finding the documents of a corpus: files, patterns, directories, standard input."""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from seqloom import progress
+from seqloom.data.documents import Document
+from seqloom.errors import DataError, suggest
+
+
+def find_documents(source: str | Path, encoding: str) -> list[Document]:
+    """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now."""
+    if source == "-":
+        return [_spool(encoding)]
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _directory(path, encoding)
+    if path.exists():
+        paths = [path]
+    else:
+        paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(found)]
+    if not paths:
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
+    documents = [Document(str(p), p, encoding=encoding) for p in paths]
+    for document in documents:
+        document.check_head()
+    return documents
+
+
+def _directory(path: Path, encoding: str) -> list[Document]:
+    """All text files below a directory in sorted order; hidden and binary ones are left out."""
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
+
+    found = []
+    for folder, folders, files in os.walk(path, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, name) for name in files if not name.startswith(".")]
+    documents = [Document(str(p), p, encoding=encoding) for p in sorted(found) if p.is_file()]
+    texts = [document for document in documents if encoding != "utf-8" or not document.looks_binary()]
+    if len(texts) < len(documents):
+        progress.say(f"{path}: left out {len(documents) - len(texts)} binary files")
+    if not texts:
+        raise DataError(f"there is no text file in the directory {path}")
+    for document in texts:
+        document.check_head()
+    return texts
+
+
+def _spool(encoding: str) -> Document:
+    """Standard input in a temporary file, so that it can be read again; removed when the program ends."""
+    handle, name = tempfile.mkstemp(prefix="seqloom-stdin-")
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with open(handle, "wb") as file:
+        while data := sys.stdin.buffer.read(1 << 20):
+            file.write(data)
+    document = Document("stdin", Path(name), encoding=encoding)
+    document.check_head()
+    return document
