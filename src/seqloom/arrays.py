@@ -24,7 +24,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays; safetensors orders them so that each one is aligned."""
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

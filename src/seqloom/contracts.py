@@ -12,6 +12,7 @@ each file is; with `stream` the whole text is one sequence with one `</s>` at th
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ class LanguageModel(ABC):
         if samples:
             costs, weights = segment_costs(self, corpus, ids, log_probs)
             low, high = bootstrap.interval(costs, weights, samples=samples)
-            name, scale = ("bits_per_byte_interval", np.log(2)) if tokenizer.lossless else ("nats_per_token_interval", 1.0)
+            name, scale = ("bits_per_byte_interval", math.log(2)) if tokenizer.lossless else ("nats_per_token_interval", 1.0)
             metrics[name] = (low / scale, high / scale)
         return Result(metrics, self.signature(corpus, split), tuple(notes))
 

@@ -199,6 +199,7 @@ def test_sparsity_report(toy_text):
     """How many n-grams could be, are, and were met in the test text."""
     model = NGram(order=3).fit(toy_text)
     rows = model.sparsity("the cat sat on the sea\n")
+    assert model.sparsity("the zebra\n")[0].seen_in_test == pytest.approx(2 / 3)
     assert [r.order for r in rows] == [1, 2, 3]
     v = model.tokens().vocab_size
     assert [r.possible for r in rows] == [v - 1, (v - 1) * v, (v - 1) * v**2]

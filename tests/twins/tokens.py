@@ -14,9 +14,13 @@ def back(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+_ONE = ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "HENTAIGANA",
+        "COMBINING KATAKANA", "IDEOGRAPHIC ITERATION", "IDEOGRAPHIC CLOSING", "IDEOGRAPHIC NUMBER",
+        "VERTICAL KANA", "VERTICAL IDEOGRAPHIC", "HANGZHOU", "MASU")
+
+
 def is_word_of_one(character: str) -> bool:
-    name = unicodedata.name(character, "")
-    return 0x20000 <= ord(character) < 0x40000 or name.startswith(("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA"))
+    return 0x20000 <= ord(character) < 0x40000 or unicodedata.name(character, "").startswith(_ONE)
 
 
 def split(data: bytes, kind: str) -> list[bytes]:

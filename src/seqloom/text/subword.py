@@ -122,7 +122,7 @@ class Subword:
         return b"".join(self.piece(i, before=True) for i in ids).removeprefix(b" ")
 
     def piece(self, token: int, before: bool) -> bytes:
-        if self.kind != "wordpiece":
+        if self.kind != "wordpiece" or token == self.eos_id:
             return self._spellings[token]
         name = self.name(token)
         if name.startswith("##"):

@@ -20,8 +20,9 @@ from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.language.counting import count_ngrams, memory_needed
+from seqloom.models.language.estimation import build
 from seqloom.models.language.smoothing import SmoothingName, smoothing_named
-from seqloom.models.language.trie import Trie, build, check
+from seqloom.models.language.trie import Trie, check
 from seqloom.models.language.workspace import Workspace
 
 
@@ -120,6 +121,8 @@ class NGram(LanguageModel):
         tokenizer = self.tokens()
         ids = encode_corpus(tokenizer, as_corpus(data), unit=self.unit)
         _, matched = self.trie.score(ids, tokenizer.eos_id, orders=True)
+        if tokenizer.has_oov:
+            matched[ids == tokenizer.unk_id] = 0  # an unknown word has not been seen
         lengths = unit_lengths(ids, tokenizer.eos_id)
         before = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1  # tokens to the left, with <s>
         k, v = np.diff(self.trie.level_starts[1:]), tokenizer.vocab_size

@@ -1,0 +1,30 @@
+"""`make bench`: side by side with the peers, as ratios.
+
+    make bench                       # everything that can be run here
+    make bench ARGS="ngram --quick"  # small data, two repetitions: to see that it works
+
+Corpora are found through $SEQLOOM_DATA; peers are used where they are installed (`pip install -e .[peers]`; the
+KenLM programs lmplz, build_binary through $KENLM_BIN). What is missing is named and skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import ngram
+
+SUITES = {"ngram": ngram.run}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which suites; all by default")
+    parser.add_argument("--quick", action="store_true", help="small data and two repetitions")
+    parser.add_argument("--only", help="run only the rows whose name contains this")
+    arguments = parser.parse_args()
+    for name in arguments.suites or SUITES:
+        SUITES[name](quick=arguments.quick, only=arguments.only or "")
+
+
+if __name__ == "__main__":
+    main()

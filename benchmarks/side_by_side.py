@@ -1,0 +1,89 @@
+"""Measuring ours and a peer in turns: only ratios of neighbours mean anything on a machine that others use too."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster ours is: median of the pairs, and their range."""
+
+    median: float
+    low: float
+    high: float
+    ours: float  # median seconds
+    peer: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f}x ({self.low:.1f}-{self.high:.1f})"
+
+
+def alternate(ours: Callable[[], float], peer: Callable[[], float], times: int) -> Ratio:
+    """Run both in turns; each returns the seconds it took."""
+    pairs = [(ours(), peer()) for _ in range(times)]
+    ratios = [p / o for o, p in pairs]
+    return Ratio(statistics.median(ratios), min(ratios), max(ratios),
+                 statistics.median(o for o, _ in pairs), statistics.median(p for _, p in pairs))
+
+
+@dataclass(frozen=True)
+class Finished:
+    seconds: float
+    peak: int  # bytes
+
+
+def run(command: Sequence[str], *, env: dict[str, str] | None = None, stdin: Path | None = None) -> Finished:
+    """Run a program to its end; wall time and its own peak memory."""
+    start = time.perf_counter()
+    source = open(stdin, "rb") if stdin else subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               env={**os.environ, **(env or {})})
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise RuntimeError(f"{command[0]} failed: {errors.decode(errors='replace')[-500:]}")
+    return Finished(time.perf_counter() - start, usage.ru_maxrss * 1024)
+
+
+def data(*parts: str) -> Path | None:
+    """A file below $SEQLOOM_DATA, or None with a remark."""
+    root = os.environ.get("SEQLOOM_DATA")
+    path = Path(root, *parts) if root else None
+    if path is None or not path.exists():
+        print(f"(skipped: {'/'.join(parts)} is not below $SEQLOOM_DATA)")
+        return None
+    return path
+
+
+def machine() -> str:
+    """One line for the table: what this was measured on."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    packages = []
+    for name in ("numba", "numpy", "kenlm", "nltk"):
+        try:
+            packages.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(packages)}"
+
+
+def table(title: str, rows: list[tuple[str, ...]], header: tuple[str, ...]) -> None:
+    print(f"\n## {title}\n\n{machine()}\n")
+    print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)

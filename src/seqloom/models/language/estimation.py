@@ -1,0 +1,186 @@
+"""From counted levels to a back-off trie: adjusted counts, discounts, pruning, probabilities, links.
+
+One level after the other, from the unigrams up, because an n-gram's probability is interpolated with that of its
+suffix in the level below (Chen and Goodman 1998, section 2.7). With a `Workspace` on disk only one level is in
+memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.models.language.counting import Level, Levels
+from seqloom.models.language.smoothing import Smoothing, Weights
+from seqloom.models.language.trie import Trie
+from seqloom.models.language.workspace import Workspace
+
+CHUNK = 1 << 18
+
+
+def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace: Workspace) -> tuple[Trie, list[Weights]]:
+    """Estimate the model. `prune[k - 1]`: n-grams of order k seen at most so often are left out."""
+    smooth: list[Weights] = []
+    parts: list[_Part] = []
+    pruning = _Pruning(prune)
+    with progress.task("estimating", sum(len(x) for x in counted.levels), "n-grams") as bar:
+        for k, level in enumerate(counted.levels, 1):
+            counts = _effective_counts(counted, k, smoothing.adjusted, workspace)
+            weights = smoothing.weights(_counts_of_counts(counts, k, counted.vocab_size), counted.vocab_size)
+            if k == 1:
+                part = _unigrams(counts, weights, smoothing.chained, counted.vocab_size)
+            else:
+                n_contexts = len(counted.levels[k - 2])
+                part = _higher(level, counts, weights, smoothing.chained, parts[-1].probs, n_contexts, pruning, workspace)
+            smooth.append(weights)
+            parts.append(part)
+            bar.advance(len(level))
+    return _assemble(parts, smoothing.chained, workspace), smooth
+
+
+@dataclass
+class _Part:
+    """One estimated level: arrays of its n-grams, and of the contexts in the level below."""
+
+    words: np.ndarray
+    suffixes: np.ndarray
+    probs: np.ndarray  # linear
+    first: np.ndarray  # children of each context, local numbers
+    gammas: np.ndarray  # weight that each context leaves to the lower order
+
+
+def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Workspace) -> np.ndarray:
+    """Raw counts, or how many different words stand to the left (raw for what begins with `<s>`)."""
+    from seqloom.kernels.ngram_estimate import adjusted_counts
+
+    raw = counted.levels[k - 1].counts
+    if not adjusted or k == len(counted.levels):
+        return raw
+    out = workspace.empty(len(raw), np.uint32)
+    out[:] = 0
+    adjusted_counts(counted.levels[k].suffixes, out)
+    begin = counted.bos_begin[k - 1]
+    out[begin:] = raw[begin:]
+    return out
+
+
+def _counts_of_counts(counts: np.ndarray, k: int, vocab_size: int) -> np.ndarray:
+    from seqloom.kernels.ngram_estimate import counts_of_counts
+
+    return counts_of_counts(counts[:vocab_size] if k == 1 else counts)  # <s> itself is never predicted
+
+
+def _unigrams(counts: np.ndarray, weights: Weights, chained: bool, vocab_size: int) -> _Part:
+    """The words against the uniform distribution; `<s>` is a context only and has probability zero."""
+    a = counts[:vocab_size].astype(np.float64)
+    total = a.sum() + weights.per_type * np.count_nonzero(a) + weights.constant
+    seen = (a - weights.table()[np.minimum(counts[:vocab_size], 3)]) / total
+    rest = 1.0 - seen.sum() if chained else 0.0
+    probs = np.append(seen + rest / vocab_size, 0.0).astype(np.float32)
+    words = np.arange(vocab_size + 1, dtype=np.uint32)
+    return _Part(words, np.zeros_like(words), probs, np.array([0, vocab_size + 1], np.uint32), np.ones(1, np.float32))
+
+
+def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, lower: np.ndarray, n_contexts: int,
+            pruning: _Pruning, workspace: Workspace) -> _Part:
+    """Estimate one level above the unigrams."""
+    from seqloom.kernels import ngram_estimate as kernel
+    from seqloom.kernels.ngram_count import child_offsets
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    first = workspace.empty(n_contexts + 1, np.uint32)
+    child_offsets(level.parents, n_contexts, first)
+    workspace.release(level.parents)
+    words, suffixes = level.words, level.suffixes
+    totals = types = np.zeros(0)
+    if pruning.active:
+        totals, types = np.empty(n_contexts), np.empty(n_contexts)
+        parallel_run(lambda s: kernel.context_totals(first, counts, *s, totals, types), chunk_bounds(n_contexts, CHUNK))
+        words, counts, suffixes, first, totals, types = pruning.apply(level, counts, totals, types)
+        n_contexts = len(totals)
+    probs, gammas = workspace.empty(len(words), np.float32), workspace.empty(n_contexts, np.float32)
+    below = lower if chained else np.zeros(len(lower), np.float32)
+    spans = chunk_bounds(n_contexts, CHUNK)
+    parallel_run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
+                                           weights.per_type, weights.constant, *s, probs, gammas), spans)
+    if not chained:
+        parallel_run(lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas), spans)
+    workspace.release(counts, first, suffixes, gammas, lower)
+    return _Part(words, suffixes, probs, first, gammas)
+
+
+class _Pruning:
+    """Leaves out rare n-grams, level by level, and renumbers what points at the level below.
+
+    Thresholds do not fall from order to order and an n-gram is never more frequent than its parts, so what is
+    kept always has its context and its suffix.
+    """
+
+    def __init__(self, thresholds: Sequence[int]) -> None:
+        self.thresholds, self.order = thresholds, 1
+        self.active = any(thresholds)
+        self.kept: np.ndarray | None = None  # of the level below
+        self.numbers: np.ndarray | None = None
+
+    def apply(self, level: Level, counts: np.ndarray, totals: np.ndarray, types: np.ndarray) -> tuple[np.ndarray, ...]:
+        from seqloom.kernels.ngram_count import child_offsets
+
+        self.order += 1
+        keep = level.counts > self.thresholds[min(self.order, len(self.thresholds)) - 1]
+        suffixes, parents = level.suffixes[keep], level.parents[keep]
+        if self.kept is not None and self.numbers is not None:
+            suffixes, parents = self.numbers[suffixes], self.numbers[parents]
+            totals, types = totals[self.kept], types[self.kept]
+        self.kept, self.numbers = keep, np.cumsum(keep, dtype=np.uint32) - np.uint32(1)
+        first = np.empty(len(totals) + 1, np.uint32)
+        child_offsets(parents, len(totals), first)
+        return level.words[keep], counts[keep], suffixes, first, totals, types
+
+
+def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
+    """Put the levels one behind the other, take logarithms, and link each n-gram to its longest live suffix."""
+    from seqloom.kernels.ngram_estimate import link
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    starts = np.cumsum([0, 1] + [len(p.words) for p in parts], dtype=np.int64)
+    total, inner = int(starts[-1]), int(starts[-2])
+    words, links = workspace.empty(total, np.uint32), workspace.empty(total, np.uint32)
+    log_probs, backoffs = workspace.empty(total, np.float32), workspace.empty(inner, np.float32)
+    first = workspace.empty(inner + 1, np.uint32)
+    words[0] = links[0] = log_probs[0] = 0
+    first[inner] = total
+    for k, part in enumerate(parts):
+        begin, below = int(starts[k + 1]), int(starts[k])
+        first[below : below + len(part.gammas)] = part.first[:-1] + np.uint32(begin)
+
+        _copy(part.words, words[begin : begin + len(part.words)])
+        _copy(part.probs, log_probs[begin : begin + len(part.words)], log=True)
+        _copy(part.gammas, backoffs[below : below + len(part.gammas)], log=True)
+        workspace.release(words, log_probs, backoffs, part.words, part.probs, part.gammas, part.first)
+    for k, part in enumerate(parts):
+        begin, below = int(starts[k + 1]), int(starts[k])
+        own, upper = links[begin : begin + len(part.words)], links[below:begin]
+        if k == 0:
+            own[:] = 0
+        else:
+            parallel_run(lambda s, p=part, b=below, u=upper, o=own: link(p.suffixes, b, first, backoffs, u, *s, o),
+                         chunk_bounds(len(part.words), CHUNK))
+        workspace.release(part.suffixes, links)
+    return Trie(words, log_probs, links, first, backoffs, starts, chained)
+
+
+def _copy(source: np.ndarray, target: np.ndarray, log: bool = False) -> None:
+    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+
+    def run(span: tuple[int, int]) -> None:
+        part = slice(*span)
+        if log:
+            with np.errstate(divide="ignore"):
+                np.log(source[part], out=target[part])
+        else:
+            target[part] = source[part]
+
+    parallel_run(run, chunk_bounds(len(source), CHUNK))

@@ -1,0 +1,272 @@
+"""Corpora: sources, encodings, blocks, splits, and what is refused."""
+
+import gzip
+import hashlib
+import io
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqloom.data import documents
+from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap, read
+from seqloom.errors import DataError, MissingExtra
+from seqloom.text.boundaries import cut_before_space, cut_between_characters, cut_nowhere
+from tests.text.strategies import texts
+
+TEXT = "first line\nsecond, naïve line\n第三行 😀\n"
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def content(corpus: Corpus) -> bytes:
+    return b"".join(block.data for block in corpus.blocks(cut_between_characters))
+
+
+# ---- sources
+
+
+def test_file(tmp_path: Path) -> None:
+    corpus = read(write(tmp_path / "a.txt", TEXT))
+    assert corpus.text() == TEXT
+    assert list(corpus.lines()) == TEXT.split("\n")[:-1]
+    assert corpus.n_bytes == len(TEXT.encode())
+    assert corpus.fingerprint == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert corpus.name == "a.txt"
+    assert content(corpus) == content(corpus) == TEXT.encode()
+
+
+def zstd(data: bytes) -> bytes:
+    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd)])
+def test_compressed(tmp_path: Path, suffix: str, pack) -> None:
+    text = TEXT * 3000
+    packed = pack(text.encode())
+    corpus = read(write(tmp_path / f"a.txt{suffix}", packed))
+    assert corpus.n_bytes is None
+    assert corpus.text() == text
+    assert corpus.fingerprint == read(write(tmp_path / "a.txt", text)).fingerprint
+    assert corpus.n_bytes == len(text.encode())
+    train, valid, test = corpus.split()
+    assert train.text() + valid.text() + test.text() == text
+    two = read(write(tmp_path / f"two{suffix}", pack(b"one\n") + pack(b"two\n")))  # several streams in one file
+    assert two.text() == "one\ntwo\n"
+    for broken in (packed[: len(packed) // 2], packed[:-1], b"not packed at all"):
+        with pytest.raises(DataError, match=rf"b{suffix}.*complete copy"):
+            content(read(write(tmp_path / f"b{suffix}", broken)))
+
+
+def test_zst_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'seqloom\[zst\]'"):
+        read(write(tmp_path / "a.zst", b"x"))
+
+
+def test_directory_list_and_pattern(tmp_path: Path) -> None:
+    write(tmp_path / "b.txt", "two\n")
+    write(tmp_path / "a" / "z.txt", "one\n")
+    write(tmp_path / "c.txt.gz", gzip.compress(b"three\n"))
+    write(tmp_path / "d.bin", b"\x00\xff\xfe\x80" * 100)
+    write(tmp_path / "empty.txt", b"")
+    write(tmp_path / ".hidden", "no\n")
+    write(tmp_path / ".git" / "x", "no\n")
+    corpus = read(tmp_path)
+    assert corpus.text() == "one\ntwo\nthree\n"
+    assert [block.ends_document for block in corpus.blocks(cut_before_space)] == [True] * 3
+    assert read(str(tmp_path / "*.txt")).text() == "two\n"
+    assert read(str(tmp_path / "**" / "*.txt")).text() == "one\ntwo\n"
+    assert read([tmp_path / "b.txt", str(tmp_path / "a" / "z.txt")]).text() == "two\none\n"
+    assert read([tmp_path / "b.txt", tmp_path / "a" / "z.txt"]).fingerprint != Corpus.from_texts("two\none\n").fingerprint
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    corpus = read("-")
+    assert corpus.name == "stdin"
+    assert corpus.text() == corpus.text() == TEXT
+    assert corpus.n_bytes == len(TEXT.encode())
+
+
+def test_texts() -> None:
+    assert Corpus.from_texts("a\nb").text() == "a\nb"
+    assert Corpus.from_texts(["a", "b"]).text() == "a\nb\n"
+    assert as_corpus(["a"]).text() == "a\n"
+    corpus = Corpus.from_texts("x")
+    assert as_corpus(corpus) is corpus
+    for empty in ("", []):
+        with pytest.raises(DataError, match="empty"):
+            Corpus.from_texts(empty)
+    with pytest.raises(DataError, match="surrogate"):
+        Corpus.from_texts("\udcff")
+
+
+def test_bundled() -> None:
+    corpus = bundled()
+    assert corpus.n_bytes == 1_115_394
+    assert corpus.text().startswith("First Citizen:\n")
+
+
+# ---- encodings
+
+
+def test_marks_and_line_ends(tmp_path: Path) -> None:
+    corpus = read(write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n"))
+    assert corpus.text() == "one\r\ntwo\r\n"
+    assert corpus.n_bytes == 10
+    assert read(write(tmp_path / "a.gz", gzip.compress(b"\xef\xbb\xbfone"))).text() == "one"
+    inner = "a\ufeffb"
+    assert read(write(tmp_path / "b.txt", inner)).text() == inner
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig", "UTF8"])
+def test_other_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 3))  # characters across borders of chunks
+    text = "naïve café\nzwei Zeilen\n"
+    corpus = read(write(tmp_path / "a.txt", text.encode(encoding)), encoding=encoding)
+    assert corpus.text() == text
+    assert content(corpus) == text.encode()
+    train, valid, test = corpus.split((0.4, 0.3, 0.3))
+    assert train.text() + valid.text() + test.text() == text
+
+
+def test_wrong_encoding_says_where(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"fine\nalso fine\nna\xefve\n")
+    with pytest.raises(DataError, match=r"a\.txt is not UTF-8.*line 3, byte offset 17.*0xEF.*--encoding latin-1"):
+        content(read(path))
+    far = write(tmp_path / "far.txt", b"x" * 99 + b"\n" + "好\n".encode() * 600_000 + b"\xff")
+    with pytest.raises(DataError, match=f"line 600002, byte offset {100 + 4 * 600_000} "):
+        content(read(far))
+    with pytest.raises(DataError, match="line 1, byte offset 2 "):
+        content(read(write(tmp_path / "cut.txt", "ab好".encode()[:-1])))
+    with pytest.raises(DataError, match="line 2, byte offset 7 "):
+        content(read(write(tmp_path / "mark.txt", b"\xef\xbb\xbfone\n\x80")))
+    with pytest.raises(DataError, match=r"utf-16.*byte offset 8"):
+        content(read(write(tmp_path / "odd", "abc".encode("utf-16") + b"\x00"), encoding="utf-16"))
+    with pytest.raises(DataError, match="unknown encoding 'latin-11'"):
+        read(path, encoding="latin-11")
+    with pytest.raises(DataError, match="unknown encoding 'hex'"):
+        read(path, encoding="hex")
+
+
+def test_utf16_is_recognised(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="UTF-16 text.*encoding='utf-16'"):
+        read(write(tmp_path / "a.txt", TEXT.encode("utf-16")))
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    write(tmp_path / "corpus.txt", TEXT)
+    with pytest.raises(DataError, match=r"no such file.*corpsu\.txt; did you mean 'corpus\.txt'"):
+        read(tmp_path / "corpsu.txt")
+    with pytest.raises(DataError, match="no such file"):
+        read(str(tmp_path / "*.md"))
+    with pytest.raises(DataError, match="binary"):
+        read(write(tmp_path / "x.bin", bytes(range(256)) * 50))
+    with pytest.raises(DataError, match="empty"):
+        read(write(tmp_path / "empty.txt", b""))
+    with pytest.raises(DataError, match="empty"):
+        content(read(write(tmp_path / "empty.gz", gzip.compress(b""))))
+    with pytest.raises(DataError, match="at least one"):
+        read([])
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match="no text file"):
+        read(tmp_path / "none")
+    assert read(write(tmp_path / "nul.txt", b"a\0b")).text() == "a\0b"  # NUL in valid UTF-8 is text
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(tmp_path: Path) -> None:
+    path = write(tmp_path / "d" / "a.txt", TEXT)
+    path.chmod(0)
+    with pytest.raises(DataError, match="permission"):
+        read(path)
+    path.parent.chmod(0)
+    try:
+        with pytest.raises(DataError, match="cannot read the directory"):
+            read(path.parent)
+    finally:
+        path.parent.chmod(0o700)
+
+
+# ---- blocks
+
+
+@given(parts=st.lists(texts, min_size=1, max_size=4), size=st.integers(1, 30), chunk=st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_blocks(parts: list[str], size: int, chunk: int) -> None:
+    data = [part.encode() for part in parts]
+    corpus = Corpus([documents.Document(str(i), data=part) for i, part in enumerate(data)], "test")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(documents, "CHUNK", chunk)
+    try:
+        if not any(data):
+            with pytest.raises(DataError, match="empty"):
+                list(corpus.blocks(cut_before_space, size))
+            return
+        blocks = list(corpus.blocks(cut_before_space, size))
+        assert b"".join(block.data for block in blocks) == b"".join(data)
+        assert sum(block.ends_document for block in blocks) == sum(map(bool, data))
+        assert all(block.data for block in blocks)
+        assert corpus.text() == "".join(parts)
+    finally:
+        patch.undo()
+    assert blocks == list(corpus.blocks(cut_before_space, size))  # borders do not depend on how it was read
+
+
+def test_a_block_grows_until_it_can_be_cut(tmp_path: Path) -> None:
+    corpus = read(write(tmp_path / "a.txt", b"x" * 1000 + b" " + b"y" * 1000))
+    assert [len(block.data) for block in corpus.blocks(cut_before_space, 10)] == [1000, 1001]
+    assert [len(block.data) for block in corpus.blocks(cut_nowhere, 10)] == [2001]
+
+
+# ---- splits and overlap
+
+
+def test_split_ends_at_lines(shakespeare: str) -> None:
+    splits = Corpus.from_texts(shakespeare).split((0.8, 0.1, 0.1))
+    train, valid, test = splits
+    assert train.text() + valid.text() + test.text() == shakespeare
+    assert all(part.text().endswith("\n") for part in splits)
+    assert abs((train.n_bytes or 0) / len(shakespeare) - 0.8) < 0.001
+    assert splits.description == "contiguous 80/10/10 by bytes"
+    again = Corpus.from_texts(shakespeare).split()
+    assert splits.fingerprint == again.fingerprint
+    assert splits.fingerprint != Corpus.from_texts(shakespeare).split((0.7, 0.2, 0.1)).fingerprint
+    inner = train.split((0.5, 0.25, 0.25))
+    assert inner.train.text() + inner.valid.text() + inner.test.text() == train.text()
+
+
+def test_split_without_lines() -> None:
+    words = Corpus.from_texts("word " * 1000)
+    assert all(part.text().endswith(" ") for part in words.split())
+    runs = Corpus.from_texts("好" * 1000)
+    assert "".join(part.text() for part in runs.split()) == "好" * 1000
+    with pytest.raises(DataError, match="too small"):
+        Corpus.from_texts("ab").split()
+    for wrong in ((0.5, 0.5), (1.0, 0.0, 0.0), (0.5, 0.2, 0.2)):
+        with pytest.raises(DataError, match="sum to 1"):
+            words.split(wrong)
+
+
+def test_split_over_several_files(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{i}.txt", f"file {i} " * 100 + "\n") for i in range(10)]
+    splits = read(paths).split()
+    assert [len(part.documents) for part in splits] == [8, 1, 1]
+    assert "".join(part.text() for part in splits) == read(paths).text()
+    joined = read([write(tmp_path / "x", "a " * 500), write(tmp_path / "y", "b " * 500)]).split((0.25, 0.5, 0.25))
+    assert [[d.name[-1] for d in part.documents] for part in joined] == [["x"], ["x", "y"], ["y"]]
+
+
+def test_overlap() -> None:
+    train = Corpus.from_texts([f"this is line number {i} of many" for i in range(100)])
+    test = Corpus.from_texts(["  this is line number 7 of many ", "short", "this line is nowhere else at all"])
+    assert overlap(train, test) == 0.5
+    assert overlap(train, Corpus.from_texts("short")) == 0.0

@@ -1,0 +1,59 @@
+"""The README and the tutorial are run: Python blocks as doctests, console blocks as commands."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_python_blocks(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(blocks(page, "python"))
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    assert test.examples, "Python blocks are written with >>> so that they are checked"
+    output: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(test, out=output.append).failed == 0, "".join(output)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)
+def test_console_blocks(page, tmp_path):
+    """Lines after `$ ` are run in one shell, in an empty directory with a corpus.txt; all must succeed."""
+    from seqloom import bundled
+
+    (tmp_path / "corpus.txt").write_text(bundled().text()[:60_000], encoding="utf-8")
+    (tmp_path / "test.txt").write_text(bundled().text()[60_000:70_000], encoding="utf-8")
+    lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    lines = [line for line in lines if not line.startswith("make")]
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=tmp_path, env=env, capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_begins_with_the_two_commands():
+    first = blocks(ROOT / "README.md", "console")[0]
+    assert first.splitlines()[0].startswith("$ make compare")
+    assert first.splitlines()[1].startswith("$ make test")
+
+
+def test_readme_tree_names_existing_places():
+    """Every file and folder of the annotated tree is there."""
+    tree = next(b for b in blocks(ROOT / "README.md", "text") if "src/seqloom/" in b)
+    base = ROOT / "src/seqloom"
+    for line in tree.splitlines()[1:]:
+        name = line.split()[0] if line.startswith("  ") and line.split() else ""
+        if name:
+            assert (base / name).exists(), name
