@@ -16,7 +16,15 @@ SEGMENT = 2048  # tokens
 
 @njit(nogil=True, cache=True)
 def find_child(words, lo, hi, w):
-    """The place of w in words[lo:hi] (ascending), or -1."""
+    """The place of w in words[lo:hi] (ascending), or -1.
+
+    Gallops from the left: ids are given by frequency, so the word asked for is mostly near the beginning.
+    """
+    reach = np.int64(8)
+    while lo + reach < hi and words[lo + reach] <= w:
+        lo += reach
+        reach *= 2
+    hi = min(lo + reach, hi)
     while hi - lo > 8:
         mid = (lo + hi) >> 1
         if words[mid] <= w:
@@ -93,7 +101,7 @@ def score_span(words, log_probs, first, backoffs, links, chained, ids, lo, hi, o
             left[j] = first[state[j]]
             right[j] = first[state[j] + 1]
         for j in range(active):
-            warm ^= words[min((left[j] + right[j]) >> 1, last)]
+            warm ^= words[min(left[j], last)]
         for j in range(active):
             w = np.int64(ids[at[j]])
             found[j] = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1

@@ -16,6 +16,14 @@ from seqloom.models.language.trie import Trie
 Explicit = tuple[np.ndarray, np.ndarray, np.ndarray]  # word ids (n, k), log-probabilities, back-off weights
 
 
+class Doubled(DataError):
+    """An n-gram that is given twice: row `row` of those of order `order`."""
+
+    def __init__(self, order: int, row: int) -> None:
+        super().__init__(f"a {order}-gram stands there twice")
+        self.order, self.row = order, row
+
+
 def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
     """`levels[k - 1]` holds the n-grams of order k in any order; level 1 has every word and `<s>` = vocab_size."""
     tables = [_sorted(*level) for level in levels]
@@ -38,15 +46,16 @@ def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
         first[starts[k - 1] : starts[k]] = starts[k] + np.cumsum(counts) - counts
     first[inner] = total
     trie = Trie(words, log_probs, _links(tables, keys, starts, first, backoffs), first, backoffs, starts, True)
-    _fill_blanks(trie, tables)
+    _fill_blanks(trie, tables, keys)
     return trie
 
 
 def _sorted(grams: np.ndarray, log_probs: np.ndarray, backoffs: np.ndarray) -> Explicit:
-    order = np.lexsort(grams.T[::-1])
+    order = np.lexsort(grams.T[::-1])  # stable
     grams = np.asarray(grams, np.int64)[order]
-    if len(grams) > 1 and (grams[1:] == grams[:-1]).all(axis=1).any():
-        raise DataError(f"a {grams.shape[1]}-gram stands there twice")
+    again = (grams[1:] == grams[:-1]).all(axis=1)
+    if again.any():
+        raise Doubled(grams.shape[1], int(order[1:][again].min()))
     return grams, log_probs[order], backoffs[order]
 
 
@@ -94,11 +103,26 @@ def _links(tables: list[Explicit], keys: list[np.ndarray], starts: np.ndarray, f
     return links
 
 
-def _fill_blanks(trie: Trie, tables: list[Explicit]) -> None:
+def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> None:
     """log p of an n-gram that only its extensions needed: back-off weight of its context plus the shorter n-gram."""
-    for k, (_, log_probs, _) in enumerate(tables, 1):
-        for i in np.flatnonzero(np.isnan(log_probs)):
-            node = int(trie.level_starts[k]) + int(i)
-            parent = int(np.searchsorted(trie.first, node, side="right")) - 1
-            state = np.array([trie.links[parent]], np.int64)
-            trie.log_probs[node] = trie.backoffs[parent] + trie.distributions(state)[0, trie.words[node]]
+    for k, (grams, log_probs, _) in enumerate(tables, 1):
+        blank = np.flatnonzero(np.isnan(log_probs))
+        if len(blank):
+            rows, nodes = grams[blank], int(trie.level_starts[k]) + blank
+            trie.log_probs[nodes] = _backoff(trie, rows, keys) + _log_probs(trie, rows[:, 1:], keys)
+
+
+def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
+    """log p of the last word after the others, by the recursion that defines back-off."""
+    place = _find(rows, keys)
+    out = trie.log_probs[np.where(place >= 0, place + trie.level_starts[rows.shape[1]], 0)].astype(np.float64)
+    missing = np.flatnonzero(place < 0)
+    if len(missing):
+        out[missing] = _backoff(trie, rows[missing], keys) + _log_probs(trie, rows[missing, 1:], keys)
+    return out
+
+
+def _backoff(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:
+    """The back-off weight of the context, all words but the last; none where it is unknown."""
+    place = _find(rows[:, :-1], keys)
+    return np.where(place >= 0, trie.backoffs[np.maximum(place, 0) + trie.level_starts[rows.shape[1] - 1]], 0.0)

@@ -25,6 +25,8 @@ from seqloom.models.language.smoothing import SmoothingName, smoothing_named
 from seqloom.models.language.trie import Trie, check
 from seqloom.models.language.workspace import Workspace
 
+SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
+
 
 @dataclass(frozen=True, kw_only=True)
 class NGramConfig(TextConfig):
@@ -76,9 +78,7 @@ class NGram(LanguageModel):
                             f"the order is {c.order}; use a lower order, another unit, or more text")
         need = memory_needed(len(ids), c.order)
         on_disk = memory is not None and need > memory
-        if need > 1 << 30 or on_disk:
-            progress.say(f"{len(ids):,} tokens: about {need / 1e9:.1f} GB of memory"
-                         + (f", more than --memory {memory / 1e9:.1f} GB: working on disk" if on_disk and memory else ""))
+        _announce(len(ids), c.order, need, memory if on_disk else None)
         workspace = Workspace(memory if on_disk else None, on_disk)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
@@ -142,6 +142,15 @@ class NGram(LanguageModel):
         except TypeError as error:
             raise ModelError(f"arrays of an n-gram model are missing or too many ({error})") from None
         check(self.trie, self.tokens().vocab_size)
+
+
+def _announce(n_tokens: int, order: int, need: int, limit: int | None) -> None:
+    """Say before a long job what it will take."""
+    seconds = n_tokens * order / SPEED
+    if seconds > 5 or limit is not None:
+        disk = f", working on disk because --memory allows {limit / 1e9:.1f} GB" if limit is not None else ""
+        progress.say(f"{n_tokens:,} tokens, order {order}: about {seconds * (1 if limit is None else 2):.0f} s "
+                     f"and up to {(limit or need) / 1e9:.1f} GB of memory{disk}")
 
 
 class NGramStepper:

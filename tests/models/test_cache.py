@@ -1,0 +1,30 @@
+"""The sliding window against counting by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from seqloom import Cache
+from seqloom.contracts import log_probs_by_steps
+
+TEXT = "a b a c a b b b c a\nb a a\na\n"
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 100])
+def test_window_counts(window):
+    model = Cache(window=window, floor=0.1).fit(TEXT)
+    v = model.tokens().vocab_size
+    ours = iter(model.token_scores(TEXT))
+    for line in TEXT.splitlines():
+        words = [*line.split(), "</s>"]
+        for i, word in enumerate(words):
+            past = words[max(0, i - window) : i]
+            p = 0.9 * past.count(word) / len(past) + 0.1 / v if past else 1 / v
+            assert next(ours) == pytest.approx(math.log(p), abs=1e-5)
+
+
+def test_ring_equals_window():
+    model = Cache(window=3).fit(TEXT)
+    ids, lengths = model.encode(TEXT)
+    assert np.allclose(model.sequence_log_probs(ids, lengths), log_probs_by_steps(model.stepper(), ids, lengths), atol=1e-5)
