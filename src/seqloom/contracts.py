@@ -22,13 +22,13 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.config import Config, make, option
+from seqloom.config import Config, choices, field_types, make, option
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.generation import Generator, Suggestion
 from seqloom.decoding.sampling import SamplingConfig
-from seqloom.decoding.stepper import Stepper
-from seqloom.errors import ConfigError, NotFitted
+from seqloom.decoding.stepper import Stepper, log_probs_by_steps
+from seqloom.errors import ConfigError, NotFitted, suggest
 from seqloom.metrics import bootstrap, likelihood, segments
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
@@ -65,7 +65,7 @@ class LanguageModel(ABC):
         self.members: list[LanguageModel] = []
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Unit:
         """What one sequence is: line, document or stream."""
         return self.config.unit
 
@@ -88,7 +88,7 @@ class LanguageModel(ABC):
         """The inverse of `arrays`; the arrays may be memory-mapped."""
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Natural-log probability of each token, float32, flat like `ids`: units of `lengths` tokens, each with its `</s>`.
+        """Natural-log probability of each token, float32, flat like `ids`: units of `lengths` tokens, `</s>` included.
 
         This is the slow way that every model has, over `step`.
         """
@@ -105,12 +105,12 @@ class LanguageModel(ABC):
         """
         corpus = as_corpus(data)
         limit = parse_size(memory)
-        self.tokenizer = tokenizer or self._make_tokenizer(corpus)
-        ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
-        held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
-        self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
-                         "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
         try:
+            self.tokenizer = tokenizer or self._make_tokenizer(corpus)
+            ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
+            held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
+            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
+                             "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             self.fit_ids(ids, valid=held_out, memory=limit)
         except BaseException:
             self.tokenizer = None  # what was begun is not a fitted model
@@ -119,19 +119,25 @@ class LanguageModel(ABC):
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
-        if Path(c.tokenizer).exists():
-            return Tokenizer.load(c.tokenizer)
-        if not c.tokenizer.isalpha():
-            raise ConfigError(f"tokenizer {c.tokenizer!r}: neither a kind nor an existing file or directory")
-        made = TokenizerConfig(kind=c.tokenizer, vocab_size=c.vocab_size, min_count=c.min_count, vocab_file=c.vocab_file)
-        return Tokenizer(made).fit(corpus)
+        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file}
+        kinds = choices(field_types(TokenizerConfig)["kind"])
+        if c.tokenizer in kinds:  # also where a directory happens to have that name
+            return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
+        if not Path(c.tokenizer).exists():
+            raise ConfigError(f"tokenizer {c.tokenizer!r} is neither one of {', '.join(kinds)} nor an existing "
+                              f"file or directory{suggest(c.tokenizer, kinds)}")
+        idle = [name for name, value in chosen.items() if value not in (None, 1)]
+        if idle:
+            raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {c.tokenizer!r}")
+        return Tokenizer.load(c.tokenizer)
 
     # ---- the verbs
 
     def tokens(self) -> Tokenizer:
         """The tokenizer of a fitted model."""
         if self.tokenizer is None:
-            raise NotFitted(f"this {self.name} model has not been fitted; call fit(data) or seqloom.load(directory) first")
+            raise NotFitted(f"this {self.name} model has not been fitted; "
+                            "call fit(data) or seqloom.load(directory) first")
         return self.tokenizer
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +212,8 @@ class LanguageModel(ABC):
         if samples:
             costs, weights = segment_costs(self, corpus, ids, log_probs)
             low, high = bootstrap.interval(costs, weights, samples=samples)
-            name, scale = ("bits_per_byte_interval", math.log(2)) if tokenizer.lossless else ("nats_per_token_interval", 1.0)
+            name = "bits_per_byte_interval" if tokenizer.lossless else "nats_per_token_interval"
+            scale = math.log(2) if tokenizer.lossless else 1.0
             metrics[name] = (low / scale, high / scale)
         return Result(metrics, self.signature(corpus, split), tuple(notes))
 
@@ -273,30 +280,6 @@ class LanguageModel(ABC):
         return model
 
 
-def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:
-    """Log-probability of each token by moving the state through it; units of like length go side by side."""
-    from seqloom.decoding.stepper import select
-
-    starts = np.cumsum(lengths) - lengths
-    out = np.empty(len(ids), np.float32)
-    by_length = np.argsort(-lengths, kind="stable")
-    for group in np.array_split(by_length, max(-(-len(lengths) // batch), 1)):
-        if len(group) == 0:
-            continue
-        state, log_probs = stepper.start(len(group))
-        rows = len(group)
-        for t in range(int(lengths[group[0]])):
-            still = int(np.count_nonzero(lengths[group] > t))
-            if still < rows:
-                state, log_probs, rows = select(state, np.arange(still)), log_probs[:still], still
-            at = starts[group[:rows]] + t
-            now = ids[at].astype(np.int64)
-            out[at] = log_probs[np.arange(rows), now]
-            if t + 1 < int(lengths[group[0]]):
-                state, log_probs = stepper.step(state, now)
-    return out
-
-
 def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
     """How many tokens each unit has, its `</s>` included."""
     ends = np.flatnonzero(ids == eos_id) + 1
@@ -309,13 +292,17 @@ def corpus_bytes(corpus: Corpus, unit: str) -> int:
     return (corpus.n_bytes or 0) + (1 if unit == "line" and not corpus.ends_with_newline else 0)
 
 
-def segment_costs(model: LanguageModel, corpus: Corpus, ids: np.ndarray, log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Costs and weights of stretches of text, to resample: lines in bytes, or units in tokens where bytes are lost."""
+def segment_costs(model: LanguageModel, corpus: Corpus, ids: np.ndarray,
+                  log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Costs and weights of stretches of text, to resample: lines in bytes, or in tokens where bytes are lost."""
     tokenizer = model.tokens()
     if not tokenizer.lossless:
         lengths = unit_lengths(ids, tokenizer.eos_id)
-        costs = -np.add.reduceat(log_probs.astype(np.float64), np.cumsum(lengths) - lengths)
-        return costs, lengths.astype(np.float64)
+        starts = np.cumsum(lengths) - lengths
+        if model.unit != "line":  # a single long unit has no spread
+            starts = np.union1d(starts, np.arange(0, len(ids), 500))
+        costs = -np.add.reduceat(log_probs.astype(np.float64), starts)
+        return costs, np.diff(starts, append=len(ids)).astype(np.float64)
     data = corpus.text().encode()
     widths = tokenizer.byte_lengths[ids].astype(np.int64)
     if model.unit == "line":
@@ -334,9 +321,10 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
     """
     corpus = as_corpus(data)
     by_bytes = first.tokens().lossless and second.tokens().lossless
-    if not by_bytes and first.tokens() != second.tokens():
-        raise ConfigError(f"{first.label()} and {second.label()} cut the text into different tokens "
-                          "and at least one loses bytes, so their likelihoods cannot be compared")
+    if not by_bytes and (first.tokens() != second.tokens() or first.unit != second.unit):
+        raise ConfigError("the models cut the text into different tokens and at least one loses bytes, so their "
+                          "likelihoods cannot be compared: " + " and ".join(
+                              f"{m.tokens().label()} by {m.unit}" for m in (first, second)))
     costs = []
     for model in (first, second):
         ids, log_probs = model._evaluated(corpus)
@@ -348,11 +336,14 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
 
 def parse_size(size: int | str | None) -> int | None:
     """Bytes from 800_000_000, "800M" or "1.5G"."""
-    if size is None or isinstance(size, int):
-        return size
-    text = size.strip().upper().removesuffix("B").removesuffix("I")
+    if size is None:
+        return None
+    text = str(size).strip().upper().removesuffix("B").removesuffix("I")
     factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     try:
-        return int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
-    except ValueError:
-        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}") from None
+        found = int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
+    except (ValueError, OverflowError):
+        found = 0
+    if found <= 0:
+        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}")
+    return found

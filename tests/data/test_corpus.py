@@ -5,6 +5,7 @@ import hashlib
 import io
 import lzma
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,8 @@ def test_directory_list_and_pattern(tmp_path: Path) -> None:
     assert read(str(tmp_path / "*.txt")).text() == "two\n"
     assert read(str(tmp_path / "**" / "*.txt")).text() == "one\ntwo\n"
     assert read([tmp_path / "b.txt", str(tmp_path / "a" / "z.txt")]).text() == "two\none\n"
-    assert read([tmp_path / "b.txt", tmp_path / "a" / "z.txt"]).fingerprint != Corpus.from_texts("two\none\n").fingerprint
+    listed = read([tmp_path / "b.txt", tmp_path / "a" / "z.txt"])
+    assert listed.fingerprint != Corpus.from_texts(listed.text()).fingerprint  # two documents are not one
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +96,22 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert corpus.name == "stdin"
     assert corpus.text() == corpus.text() == TEXT
     assert corpus.n_bytes == len(TEXT.encode())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(TEXT,))
+    writer.start()
+    corpus = read(tmp_path / "pipe")
+    writer.join()
+    assert corpus.text() == corpus.text() == TEXT
+
+
+def test_open_lines(tmp_path: Path) -> None:
+    corpus = read([write(tmp_path / "a", "x"), write(tmp_path / "b", "y\n"), write(tmp_path / "c", "")])
+    assert (corpus.open_lines, corpus.ends_with_newline) == (1, True)
+    assert not Corpus.from_texts("x").ends_with_newline
 
 
 def test_texts() -> None:
@@ -158,8 +176,10 @@ def test_wrong_encoding_says_where(tmp_path: Path) -> None:
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="UTF-16 text.*encoding='utf-16'"):
+    with pytest.raises(DataError, match=r"UTF-16 text.*encoding='utf-16'"):
         read(write(tmp_path / "a.txt", TEXT.encode("utf-16")))
+    with pytest.raises(DataError, match="UTF-16"):
+        read(tmp_path)
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

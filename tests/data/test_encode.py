@@ -73,9 +73,9 @@ def test_file_of_something_else_is_replaced(words: Tokenizer, shakespeare: str, 
     path = tmp_path / "ids"
     first, second = (Corpus.from_texts(shakespeare[low:low + 10_000]) for low in (0, 10_000))
     encode_corpus(words, first, unit="line", path=path)
-    for corpus, tokenizer, unit in ((second, words, "line"), (second, words, "stream"), (second, Tokenizer(), "stream")):
-        expected = encode_corpus(tokenizer, corpus, unit=unit)
-        assert np.array_equal(encode_corpus(tokenizer, corpus, unit=unit, path=path), expected)
+    for tokenizer, unit in ((words, "line"), (words, "stream"), (Tokenizer(), "stream")):
+        expected = encode_corpus(tokenizer, second, unit=unit)
+        assert np.array_equal(encode_corpus(tokenizer, second, unit=unit, path=path), expected)
     path.write_bytes(path.read_bytes()[:-2])
     assert np.array_equal(encode_corpus(Tokenizer(), second, unit="stream", path=path), expected)
 
@@ -121,6 +121,17 @@ def test_interrupted_run_goes_on(words: Tokenizer, shakespeare: str, tmp_path: P
     total = sum(1 for _ in corpus.blocks(words.cut, 1000))
     assert second.done == (total - 16 if damage in ("garbage", "cut to the journal") else total)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ids", "ids.json", "whole", "whole.json"]
+
+
+def test_interrupted_just_before_the_end(shakespeare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the stream is not written twice."""
+    corpus, path = Corpus.from_texts(shakespeare[:8000]), tmp_path / "ids"
+    with monkeypatch.context() as patch:
+        patch.setattr(encoding, "_last", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            encode_corpus(Tokenizer(), corpus, unit="stream", path=path)
+    assert json.loads((tmp_path / "ids.journal").read_text())["blocks"] == 8
+    assert encode_corpus(Tokenizer(), corpus, unit="stream", path=path).tolist() == [*shakespeare[:8000].encode(), 256]
 
 
 def test_partial_of_other_input_is_not_used(words: Tokenizer, shakespeare: str, tmp_path: Path,

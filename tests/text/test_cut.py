@@ -9,8 +9,8 @@ from tests.text.strategies import byte_strings
 TRAINING = """the cook cooks, the cooker cooked; they're cooking!\n\n  indented   text\tand tabs \n
 don't ‘quote’ 12 eggs 你好 世界 カタカナ \u3000 naïve\xa0café \r\n</s> <unk> a  b   c    d\n\n\n x\n y\n""" * 20
 
-CASES = [("whitespace", "gpt2"), ("word", "gpt2"), ("char", "gpt2"), ("byte", "gpt2"), ("bpe", "gpt2"), ("bpe", "space"),
-         ("unigram", "gpt2"), ("unigram", "space"), ("wordpiece", "gpt2")]
+CASES = [("whitespace", "gpt2"), ("word", "gpt2"), ("char", "gpt2"), ("byte", "gpt2"), ("bpe", "gpt2"),
+         ("bpe", "space"), ("unigram", "gpt2"), ("unigram", "space"), ("wordpiece", "gpt2")]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def test_both_sides_of_a_cut_encode_alone(fitted: dict, case: tuple[str, str], d
     for newline_ends in (False, True):
         whole = tokenizer.encode(data, newline_ends=newline_ends).tolist()
         for at in cuts:
-            left, right = (tokenizer.encode(part, newline_ends=newline_ends).tolist() for part in (data[:at], data[at:]))
-            assert left + right == whole, at
+            left = tokenizer.encode(data[:at], newline_ends=newline_ends).tolist()
+            assert left + tokenizer.encode(data[at:], newline_ends=newline_ends).tolist() == whole, at
 
 
 @pytest.mark.parametrize("case", CASES)

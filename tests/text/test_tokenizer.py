@@ -93,10 +93,10 @@ def test_vocabulary_file(tmp_path: Path) -> None:
     assert tokenizer.encode("cat dog").tolist() == [3, 2]
     assert make("word", "", vocab_file=str(path)).encode("cat <").tolist() == [3, 1]
     path.write_text("one\ntwo words\n", encoding="utf-8")
-    with pytest.raises(DataError, match="line 2.*not one token"):
+    with pytest.raises(DataError, match=r"line 2.*not one token"):
         make("whitespace", "", vocab_file=str(path))
     path.write_text("one\ntwo\none\n", encoding="utf-8")
-    with pytest.raises(DataError, match="line 3.*line 1"):
+    with pytest.raises(DataError, match=r"line 3.*line 1"):
         make("whitespace", "", vocab_file=str(path))
     with pytest.raises(DataError, match="cannot read"):
         make("whitespace", "", vocab_file=str(tmp_path / "none"))
@@ -243,7 +243,7 @@ def test_damaged_files(fitted: dict[str, Tokenizer], tmp_path: Path) -> None:
     whole = path.read_bytes()
     for broken in (b"", whole[:100], whole[:-10], b"\xff" * 50):
         path.write_bytes(broken)
-        with pytest.raises(ModelError, match="tokenizer.safetensors"):
+        with pytest.raises(ModelError, match=r"tokenizer\.safetensors"):
             Tokenizer.load(tmp_path)
     path.unlink()
     with pytest.raises(ModelError, match="incomplete"):
@@ -331,7 +331,7 @@ def test_strangers_that_are_not_lossless(tmp_path: Path) -> None:
 
 def test_one_shot_generators_are_refused() -> None:
     for kind in ("whitespace", "bpe"):
-        with pytest.raises(DataError, match="only once.*list"):
+        with pytest.raises(DataError, match=r"only once.*list"):
             make(kind, (line for line in ["a"]))
     with pytest.raises(DataError, match="got int"):
         make("word", ["a", 3])
@@ -364,6 +364,7 @@ def test_wrong_ids_are_refused(fitted: dict[str, Tokenizer]) -> None:
 def test_options_are_checked() -> None:
     for options in ({"kind": "byte", "vocab_size": 100}, {"kind": "bpe", "vocab_size": 100}, {"kind": "wrod"},
                     {"kind": "bpe", "vocab_file": "x"}, {"kind": "word", "vocab_file": "x", "min_count": 2},
+                    {"kind": "word", "vocab_file": "x", "vocab_size": 9},
                     {"kind": "unigram", "min_count": 2}, {"min_cuont": 1}):
         with pytest.raises(ConfigError):
             Tokenizer(**options)

@@ -38,6 +38,12 @@ class Block(NamedTuple):
     ends_document: bool
 
 
+class _Content(NamedTuple):
+    digest: str
+    size: int
+    closed: bool  # ends with a newline
+
+
 class Corpus:
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
@@ -73,13 +79,15 @@ class Corpus:
         if empty:
             raise DataError(f"{self.name} is empty; give a file with some text")
 
-    @cached_property
+    @property
     def ends_with_newline(self) -> bool:
         """Whether the last line is closed."""
-        last = b""
-        for chunk in self.documents[-1].chunks():
-            last = chunk[-1:] or last
-        return last == b"\n"
+        return [content.closed for content in self._contents if content.size][-1:] == [True]
+
+    @property
+    def open_lines(self) -> int:
+        """How many documents end without a newline: as lines, each of them has one `</s>` that is not in its bytes."""
+        return sum(content.size > 0 and not content.closed for content in self._contents)
 
     @cached_property
     def _known_size(self) -> int | None:
@@ -90,28 +98,27 @@ class Corpus:
     def n_bytes(self) -> int | None:
         """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
         if self._known_size is None and "_contents" in self.__dict__:
-            return sum(self._contents[1])
+            return sum(content.size for content in self._contents)
         return self._known_size
 
     @cached_property
-    def _contents(self) -> tuple[list[str], list[int]]:
-        """SHA-256 and size of every document; reads everything once."""
-        digests, sizes = [], []
+    def _contents(self) -> list[_Content]:
+        """What can be said of every document after reading everything once."""
+        contents = []
         with progress.task(f"reading {self.name}", self._known_size, "bytes") as bar:
             for document in self.documents:
-                digest, size = hashlib.sha256(), 0
+                digest, size, chunk = hashlib.sha256(), 0, b""
                 for chunk in document.chunks():
                     digest.update(chunk)
                     size += len(chunk)
                     bar.advance(len(chunk))
-                digests.append(digest.hexdigest())
-                sizes.append(size)
-        return digests, sizes
+                contents.append(_Content(digest.hexdigest(), size, chunk.endswith(b"\n")))
+        return contents
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the content, or of the documents' hashes when there are several."""
-        digests = [digest for digest, size in zip(*self._contents) if size]
+        digests = [content.digest for content in self._contents if content.size]
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def text(self) -> str:
@@ -135,7 +142,7 @@ class Corpus:
         """Contiguous training, validation and test parts; borders move to the end of a line where one is near."""
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
             raise DataError(f"a split needs three positive fractions that sum to 1; got {fractions}")
-        total = sum(self._contents[1])
+        total = sum(content.size for content in self._contents)
         low = self._border(round(total * fractions[0]))
         high = self._border(round(total * (fractions[0] + fractions[1])))
         if not 0 < low < high < total:
@@ -147,16 +154,16 @@ class Corpus:
 
     def _part(self, start: int, stop: int, name: str) -> Corpus:
         parts, base = [], 0
-        for document, size in zip(self.documents, self._contents[1]):
-            low, high = max(start - base, 0), min(stop - base, size)
+        for document, content in zip(self.documents, self._contents):
+            low, high = max(start - base, 0), min(stop - base, content.size)
             if low < high:
                 parts.append(document.part(low, high))
-            base += size
+            base += content.size
         return Corpus(parts, name)
 
     def _border(self, target: int) -> int:
         """The end of a line or document nearest to a byte, else white space, else the end of a character."""
-        sizes = self._contents[1]
+        sizes = [content.size for content in self._contents]
         reach = min(_NEAR, sum(sizes) // 100)
         start = max(target - reach, 0)
         near = self._part(start, target + reach, "")

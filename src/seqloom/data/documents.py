@@ -62,13 +62,13 @@ class Document:
             if at:
                 yield waiting[:at]
             position, waiting = position + at, waiting[at:]
-        self._check(waiting, position)  # only an unfinished character can be left
-        if waiting:
-            yield waiting
+        self._check(waiting, position)  # only an unfinished character can be left, and is an error
 
     def looks_binary(self) -> bool:
-        """Whether the head holds NUL bytes and is not UTF-8."""
+        """Whether the head holds NUL bytes and is neither UTF-8 nor marked as UTF-16."""
         head = self.head()
+        if head[:2] in _UTF16_MARKS:
+            return False
         return b"\0" in head and not _is_utf8(head[:cut_between_characters(head, len(head) < _HEAD)])
 
     def check_head(self) -> None:
@@ -165,7 +165,7 @@ def check_encoding(encoding: str) -> str:
     try:
         name = codecs.lookup(encoding).name
         codecs.getincrementaldecoder(encoding)
-        b"".decode(encoding)  # refuses codecs that are not for text
+        b"aa".decode(encoding, "replace")  # refuses codecs that are not for text
     except LookupError:
         import encodings.aliases
 

@@ -36,12 +36,17 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    parts = [ids.astype(dtype) for _, ids in _encoded(tokenizer, corpus, unit, 0)]
-    return np.concatenate(parts)
+    parts = [ids.astype(dtype) for ids in _encoded(tokenizer, corpus, unit, 0)]
+    return np.concatenate([*parts, _last(tokenizer, unit, dtype)])
 
 
-def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(bytes read, uint32 ids) block by block, without the first `skip` blocks; at last the end of the stream."""
+def _last(tokenizer: Tokenizer, unit: Unit, dtype: np.dtype) -> np.ndarray:
+    """What comes after all blocks: the end of the stream."""
+    return np.array([tokenizer.eos_id] if unit == "stream" else [], dtype)
+
+
+def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Iterator[np.ndarray]:
+    """uint32 ids block by block, without the first `skip` blocks."""
     eos = np.array([tokenizer.eos_id], np.uint32)
 
     def encode(block: Block) -> tuple[int, np.ndarray]:
@@ -56,10 +61,8 @@ def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Ite
         for block in islice(blocks, skip):
             bar.advance(len(block.data))
         for size, ids in parallel_map(encode, blocks):
-            yield size, ids
+            yield ids
             bar.advance(size)
-    if unit == "stream":
-        yield 0, eos
 
 
 def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
@@ -73,15 +76,17 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
     with open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
-        for _, ids in _encoded(tokenizer, corpus, unit, blocks):
+        for ids in _encoded(tokenizer, corpus, unit, blocks):
             file.write(ids.astype(dtype).tobytes())
             blocks, count = blocks + 1, count + len(ids)
             if blocks % _JOURNAL_EVERY == 0:
                 _sync(file)
                 _write_json(journal, {**made_by, "blocks": blocks, "count": count})
+        last = _last(tokenizer, unit, dtype)
+        file.write(last.tobytes())
         _sync(file)
     path.unlink(missing_ok=True)  # never an old array beside a new description
-    _write_json(about, {**made_by, "count": count})
+    _write_json(about, {**made_by, "count": count + len(last)})
     os.replace(partial, path)
     journal.unlink(missing_ok=True)
     return _map(path, dtype)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import glob
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from seqloom import progress
 from seqloom.data.documents import Document
@@ -17,16 +19,17 @@ from seqloom.errors import DataError, suggest
 def find_documents(source: str | Path, encoding: str) -> list[Document]:
     """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now."""
     if source == "-":
-        return [_spool(encoding)]
+        return [_spool(sys.stdin.buffer, "stdin", encoding)]
     path = Path(source).expanduser()
     if path.is_dir():
         return _directory(path, encoding)
-    if path.exists():
-        paths = [path]
-    else:
-        paths = [Path(found) for found in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(found)]
+    if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
+        with open(path, "rb") as file:
+            return [_spool(file, str(source), encoding)]
+    paths = [path] if path.exists() else [Path(found) for found in sorted(glob.glob(str(path), recursive=True))
+                                          if os.path.isfile(found)]
     if not paths:
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
     documents = [Document(str(p), p, encoding=encoding) for p in paths]
     for document in documents:
@@ -54,13 +57,12 @@ def _directory(path: Path, encoding: str) -> list[Document]:
     return texts
 
 
-def _spool(encoding: str) -> Document:
-    """Standard input in a temporary file, so that it can be read again; removed when the program ends."""
-    handle, name = tempfile.mkstemp(prefix="seqloom-stdin-")
-    atexit.register(Path(name).unlink, missing_ok=True)
+def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
+    """A stream in a temporary file, so that it can be read again; removed when the program ends."""
+    handle, place = tempfile.mkstemp(prefix="seqloom-")
+    atexit.register(Path(place).unlink, missing_ok=True)
     with open(handle, "wb") as file:
-        while data := sys.stdin.buffer.read(1 << 20):
-            file.write(data)
-    document = Document("stdin", Path(name), encoding=encoding)
+        shutil.copyfileobj(source, file)
+    document = Document(name, Path(place), encoding=encoding)
     document.check_head()
     return document

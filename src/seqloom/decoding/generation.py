@@ -5,6 +5,7 @@ A `Generator` is made of a Stepper and the tokenizer that belongs to it; it hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -16,10 +17,15 @@ from seqloom.decoding.healing import Healed, PrefixIndex, heal, restrict
 from seqloom.decoding.sampling import SamplingConfig, sample, top_indices
 from seqloom.decoding.stepper import State, Stepper, prefill, select
 from seqloom.decoding.stops import TextStream
+from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 
 WORD_TOKENS = 32  # a suggested word may have so many tokens at most
 WIDTH = 4  # hypotheses followed for each suggestion wanted
+IDEOGRAPH = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # each a word of its own
+
+_WORD = re.compile(rf"[{IDEOGRAPH}]|[^\s{IDEOGRAPH}]+")
+_UNFINISHED = re.compile(rf"[^\s{IDEOGRAPH}]+\Z")
 
 
 class Suggestion(NamedTuple):
@@ -58,31 +64,47 @@ class Generator:
         return self._spell(prompt, healed, (int(ids[0]) for ids in drawn), stop)
 
     def complete(self, text: str, n: int) -> list[Suggestion]:
-        """The n likeliest next words, or endings of the last word where the text does not end in white space."""
+        """The n likeliest next words; without white space at the end, words that the last one may become."""
         text = self._last_line(text)
-        found = self._complete_token(text, n) if self.tokenizer.joiner else self._complete_spelling(text, n)
+        whole = self.tokenizer.joiner and not self.tokenizer.subword
+        found = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
         return [Suggestion(word, p) for word, p in found]
 
     @cached_property
     def index(self) -> PrefixIndex:
-        return PrefixIndex([self.tokenizer.token_bytes(i) for i in range(self.tokenizer.vocab_size)])
+        """Tokens by what they add to a text that goes on a word, so ` th` and `th` (##th) are told apart."""
+        return PrefixIndex([self.tokenizer.piece(i, before=True) if self.tokenizer.token_bytes(i) else b""
+                            for i in range(self.tokenizer.vocab_size)])
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Which tokens, bool (V,), end the word before them: white space, another word's beginning, `</s>`."""
+        pieces = [self.tokenizer.piece(i, before=True).decode("utf-8", "ignore") for i in range(self.tokenizer.vocab_size)]
+        ends = np.array([bool(piece) and not _UNFINISHED.match(piece[0]) for piece in pieces])
+        ends[self.stepper.eos_id] = True
+        return ends
 
     def _last_line(self, text: str) -> str:
         return text.rpartition("\n")[2] if self.by_line else text
 
     def _prepare(self, prompt: str) -> Healed:
+        """The ids of a prompt; subword tokens are taken back where a longer one could stand, also at a last space."""
         prompt = self._last_line(prompt)
         ids = self.tokenizer.encode(prompt)
-        if not self.tokenizer.subword or not prompt or prompt[-1].isspace():
+        if not self.tokenizer.subword or not prompt:
             return Healed(ids, None, b"")
+        if self.tokenizer.joiner and prompt[-1].isspace():  # the space is part of no token: a word must begin
+            return Healed(ids, self.index.starting_with(self.tokenizer.joiner), self.tokenizer.joiner)
         return heal(self.index, ids)
 
     def _spell(self, prompt: str, healed: Healed, ids: Iterator[int], stop: Sequence[str]) -> Iterator[str]:
         """Whole characters, without the bytes that healing took back, up to a stop string or `</s>`."""
         text = TextStream(stop, skip=len(healed.dropped))
-        before = bool(prompt) and not prompt[-1].isspace()
+        before = bool(healed.dropped) or (bool(prompt) and not prompt[-1].isspace())
+        ended = False
         for token in ids:
             if token == self.stepper.eos_id:
+                ended = True
                 break
             piece, stopped = text.feed(self.tokenizer.piece(token, before=before))
             before = True
@@ -90,17 +112,17 @@ class Generator:
                 yield piece
             if stopped:
                 return
-        rest, _ = text.flush()
+        rest, _ = text.flush(cut=not ended)
         if rest:
             yield rest
 
     def _complete_token(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokenizers whose tokens are words."""
-        fragment = "" if not text or text[-1].isspace() else text.split()[-1]
-        allowed = self.index.starting_with(fragment.encode()) if fragment else None
-        if fragment and (allowed is None or not len(allowed)):
+        fragment = unfinished(text)
+        allowed = self.index.starting_with(self.tokenizer.joiner + to_bytes(fragment)) if fragment else None
+        if allowed is not None and not len(allowed):
             fragment, allowed = "", None
-        ids = self.tokenizer.encode(text.rstrip()[: -len(fragment)] if fragment else text)
+        ids = self.tokenizer.encode(text.removesuffix(fragment))
         _, log_probs = prefill(self.stepper, [ids])
         log_probs = restrict(log_probs, [allowed])
         log_probs[:, self.stepper.eos_id] = -np.inf
@@ -111,20 +133,22 @@ class Generator:
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
-        healed = self._prepare(text)
-        inside = bool(text) and not text[-1].isspace()
+        healed, fragment = self._prepare(text), unfinished(text)
         state, log_probs = prefill(self.stepper, [healed.ids])
         log_probs = restrict(log_probs, [healed.allowed]).astype(np.float64)
         if healed.allowed is not None:
             log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)
         words: dict[str, float] = {}
         costs, spelled = np.zeros(1), [b""]
-        for _ in range(WORD_TOKENS):
+        for step in range(WORD_TOKENS):
+            if step or healed.allowed is None:
+                self._close(words, fragment, [s[len(healed.dropped):] for s in spelled], costs, log_probs)
             rows, ids, costs = self._best(costs[:, None] + log_probs, WIDTH * n)
-            spelled = [spelled[r] + self.tokenizer.token_bytes(i) for r, i in zip(rows, ids)]
+            spelled = [spelled[r] + self.tokenizer.piece(i, before=True) for r, i in zip(rows, ids)]
             going = []
             for j, spelling in enumerate(spelled):
-                word = _finished_word(spelling[len(healed.dropped):], inside, ids[j] == self.stepper.eos_id)
+                ending = spelling[len(healed.dropped):].decode("utf-8", errors="ignore")
+                word = _finished_word(fragment, ending, ids[j] == self.stepper.eos_id)
                 if word is None:
                     going.append(j)
                 elif word:
@@ -138,6 +162,16 @@ class Generator:
             costs, spelled = costs[keep], [spelled[j] for j in going]
         return sorted(words.items(), key=lambda item: (-item[1], item[0]))[:n]
 
+    def _close(self, words: dict[str, float], fragment: str, endings: list[bytes], costs: np.ndarray,
+               log_probs: np.ndarray) -> None:
+        """Count each word that has begun as ended by all the tokens that would end it, and leave the others."""
+        for row, ending in enumerate(endings):
+            word = fragment + ending.decode("utf-8", errors="ignore").lstrip()
+            if word:
+                mass = float(np.exp(costs[row] + log_probs[row, self.ends]).sum())
+                words[word] = words.get(word, 0.0) + mass
+                log_probs[row, self.ends] = -np.inf
+
     def _step(self, state: State, rows: np.ndarray, ids: np.ndarray) -> tuple[State, np.ndarray]:
         state, log_probs = self.stepper.step(select(state, rows), ids)
         return state, log_probs.astype(np.float64)
@@ -150,16 +184,36 @@ class Generator:
         return best // costs.shape[1], best % costs.shape[1], flat[0, best]
 
 
-def _finished_word(spelling: bytes, inside: bool, ended: bool) -> str | None:
-    """The word once white space or the end follows it; None while it may go on, "" where there is none."""
-    text = spelling.decode("utf-8", errors="ignore")
-    if not inside:
-        text = text.lstrip()
-        if not text:
-            return "" if ended else None
-    word = text.split()[0] if text and not text[0].isspace() else ""
-    over = ended or len(word) < len(text)
-    return word if over else None
+def unfinished(text: str) -> str:
+    """The word that a text breaks off in; nothing after white space, nor where every character is a word.
+
+    >>> unfinished("to be or no"), unfinished("to be ")
+    ('no', '')
+    """
+    found = _UNFINISHED.search(text)
+    return found[0] if found else ""
+
+
+def attach(text: str, word: str) -> str:
+    """The text with a suggested word in place of its unfinished one, or after it.
+
+    >>> attach("to be or no", "not"), attach("to be", "or"), attach("to be ", "or")
+    ('to be or not', 'to be or', 'to be or')
+    """
+    fragment = unfinished(text)
+    if not fragment or word.startswith(fragment):
+        return text.removesuffix(fragment) + word
+    return f"{text} {word}"
+
+
+def _finished_word(fragment: str, ending: str, ended: bool) -> str | None:
+    """The word once something else or the end follows it; None while it may go on, "" where there is none."""
+    text = fragment + ending if fragment else ending.lstrip()
+    found = _WORD.match(text)
+    if found is None:
+        return "" if ended else None
+    over = ended or found.end() < len(text) or not _UNFINISHED.match(found[0])
+    return found[0] if over else None
 
 
 class _Without:

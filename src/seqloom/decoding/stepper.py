@@ -106,6 +106,28 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
     return select(join(aside), np.argsort(np.concatenate(order))), result
 
 
+def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:
+    """Log-probability of each token by moving the state through it; units of like length go side by side."""
+    starts = np.cumsum(lengths) - lengths
+    out = np.empty(len(ids), np.float32)
+    by_length = np.argsort(-lengths, kind="stable")
+    for group in np.array_split(by_length, max(-(-len(lengths) // batch), 1)):
+        if len(group) == 0:
+            continue
+        state, log_probs = stepper.start(len(group))
+        rows = len(group)
+        for t in range(int(lengths[group[0]])):
+            still = int(np.count_nonzero(lengths[group] > t))
+            if still < rows:
+                state, log_probs, rows = select(state, np.arange(still)), log_probs[:still], still
+            at = starts[group[:rows]] + t
+            now = ids[at].astype(np.int64)
+            out[at] = log_probs[np.arange(rows), now]
+            if t + 1 < int(lengths[group[0]]):
+                state, log_probs = stepper.step(state, now)
+    return out
+
+
 def _checked(prompts: Sequence[np.ndarray], vocab_size: int) -> list[np.ndarray]:
     arrays = [np.asarray(prompt, dtype=np.int64) for prompt in prompts]
     for row, ids in enumerate(arrays):

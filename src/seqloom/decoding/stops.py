@@ -104,7 +104,7 @@ class TextStream:
         self._skip -= len(data) - len(fresh)
         return self._stops.feed(self._decoder.feed(fresh))
 
-    def flush(self) -> tuple[str, bool]:
-        """The rest, once no token follows."""
-        text, stopped = self._stops.feed(self._decoder.flush())
+    def flush(self, *, cut: bool = False) -> tuple[str, bool]:
+        """The rest, once no token follows; where it was cut off, without a character that was not complete."""
+        text, stopped = self._stops.feed("" if cut else self._decoder.flush())
         return (text, True) if stopped else (text + self._stops.flush(), False)

@@ -74,11 +74,11 @@ def _names(tokenizer: Tokenizer) -> list[str]:
     if tokenizer.kind == "wordpiece":  # its ##ing is not its ing
         spelled = [tokenizer.token(i).encode() for i in range(tokenizer.vocab_size)]
     names = [_escape(s.decode("utf-8", "surrogateescape") or tokenizer.token(i)) for i, s in enumerate(spelled)]
-    times = Counter(names)  # a stranger's tokenizer may spell the same bytes in two ways
-    names = [name if times[name] == 1 else f"{name}\\#{i}" for i, name in enumerate(names)]
     names[tokenizer.eos_id] = EOS.decode()
     if tokenizer.unk_id is not None:
         names[tokenizer.unk_id] = UNK.decode()
+    times = Counter(names)  # a stranger's tokenizer may spell the same bytes in two ways
+    names = [name if times[name] == 1 else f"{name}\\#{i}" for i, name in enumerate(names)]
     return [*names, BOS.decode()]
 
 
@@ -171,6 +171,8 @@ class _Reader:
                 bar.advance(count)
         if self._next_text() != b"\\end\\":
             self.fail("expected \\end\\; the file is cut off, or has more n-grams than its header says")
+        while self.file.read(1 << 20):  # gzip checks its sum at the very end
+            pass
         missing = [w.decode() for w in (BOS, EOS) if w not in vocabulary]
         if missing:
             self.fail(f"the unigrams lack {' and '.join(missing)}")
@@ -206,8 +208,9 @@ class _Reader:
         for i in range(count):
             fields = self._read_line().split()
             if len(fields) not in sizes:
-                self.fail(f"expected a probability, {k} words and a back-off weight; "
-                          f"the header promises {count:,} {k}-grams and this is number {i + 1:,}")
+                weight = "no back-off weight at the highest order" if last else "a back-off weight"
+                self.fail(f"expected a probability, {k} words and {weight}; the header promises {count:,} "
+                          f"{k}-grams and this is number {i + 1:,}")
             if k == 1:
                 self._add_word(fields[1], vocabulary)
             try:

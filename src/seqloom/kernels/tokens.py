@@ -159,8 +159,8 @@ def _load(data, i):
 
 
 @njit(nogil=True, cache=True)
-def _hash_all(data, starts, stops, n, hashes):
-    for k in range(n):
+def _hash_all(data, starts, stops, hashes):
+    for k in range(len(starts)):
         i, left = starts[k], stops[k] - starts[k]
         h = _SEED ^ (np.uint64(left) * _PRIME)
         while left > 0:
@@ -175,10 +175,10 @@ def _hash_all(data, starts, stops, n, hashes):
 
 
 @njit(nogil=True, cache=True)
-def _find_all(data, starts, stops, hashes, n, arena, offsets, slots, found):
+def _find_all(data, starts, stops, hashes, arena, offsets, slots, found):
     """Token of every spelling; where the table does not hold it, -1 - (the free slot where it belongs)."""
     mask = np.int64(len(slots) - 1)
-    for k in range(n):
+    for k in range(len(starts)):
         start, length = starts[k], stops[k] - starts[k]
         slot = hashes[k] & mask
         token = np.int64(slots[slot])
@@ -207,13 +207,14 @@ def _add_all(data, starts, stops, hashes, amounts, found, arena, offsets, counts
     for k in range(len(amounts)):
         token = found[k]
         if token < 0 and slots[-1 - token] >= 0:  # the slot was taken by an earlier token of this chunk
-            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], 1, arena, offsets, slots, found[k:k + 1])
+            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], arena, offsets, slots, found[k:k + 1])
             token = found[k]
         if token < 0:
             at, length = offsets[n], stops[k] - starts[k]
             if n >= len(counts) or 2 * n >= len(slots) or at + length + PAD > len(arena):
                 return k, n
-            arena[at:at + length] = data[starts[k]:stops[k]]
+            for j in range(length):
+                arena[at + j] = data[starts[k] + j]
             offsets[n + 1] = at + length
             slots[-1 - token] = n
             token = n
@@ -232,9 +233,9 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
     hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     ones = np.ones(_CHUNK, np.int64)
     while i < size:
-        m, i = split_tokens(data, size, i, splitter, False, classes, starts, stops)
-        _hash_all(data, starts, stops, m, hashes)
-        _find_all(data, starts, stops, hashes, m, arena, offsets, slots, found)
+        m, i = split_tokens(data, size, i, splitter, np.bool_(False), classes, starts, stops)
+        _hash_all(data, starts[:m], stops[:m], hashes)
+        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, found)
         done, n = _add_all(data, starts, stops, hashes, ones[:m], found, arena, offsets, counts, slots, n)
         if done < m:
             return starts[done], n
@@ -248,8 +249,8 @@ def merge_counts(other_arena, other_offsets, other_counts, first, last, arena, o
     while first < last:
         m = min(_CHUNK, last - first)
         starts, stops = other_offsets[first:first + m], other_offsets[first + 1:first + m + 1]
-        _hash_all(other_arena, starts, stops, m, hashes)
-        _find_all(other_arena, starts, stops, hashes, m, arena, offsets, slots, found)
+        _hash_all(other_arena, starts, stops, hashes)
+        _find_all(other_arena, starts, stops, hashes, arena, offsets, slots, found)
         amounts = other_counts[first:first + m]
         done, n = _add_all(other_arena, starts, stops, hashes, amounts, found, arena, offsets, counts, slots, n)
         first += done
@@ -265,7 +266,7 @@ def fill_slots(arena, offsets, first, last, slots):
     mask = np.int64(len(slots) - 1)
     for low in range(first, last, _CHUNK):
         m = min(_CHUNK, last - low)
-        _hash_all(arena, offsets[low:low + m], offsets[low + 1:low + m + 1], m, hashes)
+        _hash_all(arena, offsets[low:low + m], offsets[low + 1:low + m + 1], hashes)
         for k in range(m):
             slot = hashes[k] & mask
             while slots[slot] >= 0:
@@ -277,8 +278,8 @@ def fill_slots(arena, offsets, first, last, slots):
 def find_tokens(data, starts, stops, arena, offsets, slots, found):
     """Token of every spelling `data[start:stop]`, negative where the table does not hold it."""
     hashes = np.empty(len(starts), np.int64)
-    _hash_all(data, starts, stops, len(starts), hashes)
-    _find_all(data, starts, stops, hashes, len(starts), arena, offsets, slots, found)
+    _hash_all(data, starts, stops, hashes)
+    _find_all(data, starts, stops, hashes, arena, offsets, slots, found)
 
 
 @njit(nogil=True, cache=True)
@@ -286,11 +287,11 @@ def encode_tokens(data, size, splitter, newline_ends, classes, arena, offsets, s
     """Write the ids of the data into `ids` (room for one a byte) and return how many there are."""
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
-    n, i = 0, 0
+    n, i = 0, np.int64(0)  # a literal zero would be compiled apart
     while i < size:
         m, i = split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops)
-        _hash_all(data, starts, stops, m, hashes)
-        _find_all(data, starts, stops, hashes, m, arena, offsets, slots, found)
+        _hash_all(data, starts[:m], stops[:m], hashes)
+        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, found)
         for k in range(m):
             if stops[k] == starts[k]:
                 ids[n + k] = eos_id

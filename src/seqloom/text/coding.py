@@ -1,5 +1,4 @@
-"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the simplest kind.
-"""
+"""What stands behind every kind of tokenizer: the questions it answers, its input as bytes, and the simplest kind."""
 
 from __future__ import annotations
 

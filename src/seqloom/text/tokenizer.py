@@ -28,7 +28,7 @@ from seqloom import progress
 from seqloom.config import Config, make, option
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.text.boundaries import Cut, cut_before_word
-from seqloom.text.coding import UNK, ByteCoder, Coder, text_blocks, to_bytes
+from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
@@ -59,8 +59,8 @@ class TokenizerConfig(Config):
             raise ConfigError("min_count does not apply to unigram; use vocab_size")
         if self.vocab_file is not None and self.kind not in SPLITTERS:
             raise ConfigError(f"vocab_file is for the kinds {', '.join(SPLITTERS)}; got kind {self.kind!r}")
-        if self.vocab_file is not None and self.min_count > 1:
-            raise ConfigError("min_count does not apply to a vocabulary from a file")
+        if self.vocab_file is not None and (self.min_count > 1 or self.vocab_size is not None):
+            raise ConfigError("a vocabulary from a file is taken whole; min_count and vocab_size do not apply")
 
 
 class Tokenizer:
@@ -72,7 +72,8 @@ class Tokenizer:
 
     def fit(self, data: Any) -> Self:
         """Learn the vocabulary from a corpus, a text, or a list (any restartable iterable) of texts."""
-        self.__dict__.pop("fingerprint", None)
+        for cached in ("fingerprint", "byte_lengths"):
+            self.__dict__.pop(cached, None)
         if self.config.kind == "byte":
             return self
         if self.config.kind in SPLITTERS:
@@ -86,9 +87,7 @@ class Tokenizer:
 
         config = self.config
         if config.vocab_file is not None:
-            spellings = read_list(Path(config.vocab_file), config.kind)
-            specials = 1 if UNK.encode() in spellings else 2
-            return Vocabulary.build(config.kind, spellings[:config.vocab_size and config.vocab_size - specials])
+            return Vocabulary.build(config.kind, read_list(Path(config.vocab_file), config.kind))
         total = TokenCounts(config.kind)
         blocks = text_blocks(data, self._unfitted_cut, _BLOCK)
         with progress.task("counting tokens", getattr(data, "n_bytes", None), "bytes") as bar:

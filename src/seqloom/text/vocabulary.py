@@ -227,7 +227,9 @@ def padded(data: bytes) -> np.ndarray:
     """The bytes as an array with the spare bytes behind it that the kernels need."""
     from seqloom.kernels.tokens import PAD
 
-    return np.frombuffer(data + bytes(PAD), np.uint8)
+    array = np.zeros(len(data) + PAD, np.uint8)  # writable, as the arena is: one compiled kernel serves both
+    array[:len(data)] = np.frombuffer(data, np.uint8)
+    return array
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.config import Config, option
-from seqloom.contracts import LanguageModel
+from seqloom.contracts import LanguageModel, Unit, unit_lengths
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError
@@ -41,7 +41,7 @@ class Mixture(LanguageModel):
         return model
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Unit:
         return self._members()[0].unit
 
     def _members(self) -> list[LanguageModel]:
@@ -63,8 +63,6 @@ class Mixture(LanguageModel):
         return self._members()[0].tokens()
 
     def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
-        from seqloom.contracts import unit_lengths
-
         lengths = unit_lengths(ids, self.tokens().eos_id)
         probs = np.exp(np.stack([m.sequence_log_probs(ids, lengths) for m in self._members()], axis=1).astype(np.float64))
         weights = np.full(len(self.members), 1 / len(self.members))
@@ -84,7 +82,7 @@ class Mixture(LanguageModel):
                                     for i, (m, w) in enumerate(zip(self.members, weights))}
 
     @property
-    def parameters(self) -> int:
+    def parameters(self) -> int:  # type: ignore[override]
         return sum(m.parameters for m in self.members) + len(self.weights)
 
     def label(self) -> str:
