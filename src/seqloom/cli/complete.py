@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit
+from seqloom.cli.options import common, emit, stdin_lines
+
+if TYPE_CHECKING:
+    from seqloom.contracts import LanguageModel
 
 
 @click.command(name="complete", epilog="""\b
@@ -19,17 +23,22 @@ Examples:
 @click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(min=1), help="How many suggestions.")
 @common
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
-    """Likely next words after TEXT, or endings of its last word where it does not end in a blank."""
+    """Likely next words after TEXT; where it does not end in a blank, words that its last one may become.
+
+    Without TEXT it is interactive, or reads standard input line by line.
+    """
     from seqloom.storage import load
 
     loaded = load(model)
-    if text is None and not sys.stdin.isatty():
-        for line in sys.stdin:
-            _show(loaded.complete(line.rstrip("\n"), number), as_json)
-    elif text is None:
+    if text is not None and text != "-":
+        _show(loaded.complete(text, number), as_json)
+    elif text is None and sys.stdin.isatty() and not as_json:
         _interactive(loaded, number)
     else:
-        _show(loaded.complete(text, number), as_json)
+        for row, line in enumerate(stdin_lines()):
+            if row and not as_json:
+                click.echo()
+            _show(loaded.complete(line, number), as_json)
 
 
 def _show(suggestions: list[tuple[str, float]], as_json: bool) -> None:
@@ -40,24 +49,27 @@ def _show(suggestions: list[tuple[str, float]], as_json: bool) -> None:
         click.echo(f"{p:.4f}\t{word}")
 
 
-def _interactive(model: object, number: int) -> None:
+def _interactive(model: LanguageModel, number: int) -> None:
     """Type text; an empty line ends; a number takes that suggestion."""
+    from seqloom.decoding.generation import attach, unfinished
+
     click.echo("Type some text and press Enter; a number takes a suggestion, an empty line ends.", err=True)
     text = ""
     while True:
-        suggestions = model.complete(text, number)  # type: ignore[attr-defined]
+        suggestions = model.complete(text, number)
         for i, (word, p) in enumerate(suggestions, 1):
             click.echo(f"  {i}. {word}  ({p:.1%})", err=True)
+        click.echo(f"{text}|", nl=False, err=True)
         try:
-            typed = input(f"{text}|")
+            typed = input()
         except EOFError:
+            click.echo(err=True)
             break
         if not typed:
             break
         if typed.isdigit() and 0 < int(typed) <= len(suggestions):
-            fragment = "" if not text or text[-1].isspace() else text.split()[-1]
-            word = suggestions[int(typed) - 1][0]
-            text = text + (word if not word.startswith(fragment) else word[len(fragment):]) + " "
+            text = attach(text, suggestions[int(typed) - 1][0])
+            text += " " if unfinished(text) else ""
         else:
             text += typed
     click.echo(text)

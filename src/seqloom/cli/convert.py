@@ -21,19 +21,22 @@ Examples:
 def command(source: str, target: str, as_json: bool) -> None:
     """Turn an ARPA file (plain or .gz) into a model directory, or a model directory into an ARPA file."""
     from seqloom.interop.arpa import read_arpa, write_arpa
-    from seqloom.models.language.ngram import NGram
     from seqloom.storage import check_target, load
 
     if Path(source).is_dir():
         if not target.endswith((".arpa", ".arpa.gz")):
-            raise ConfigError(f"{target}: the name must end in .arpa or .arpa.gz, which is what a model can be turned into")
+            raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
         model = load(source)
-        if not isinstance(model, NGram):
-            raise ConfigError(f"{source} is a {model.name} model; only n-gram models can be written as ARPA")
         write_arpa(model, target)
     else:
+        if target.endswith((".arpa", ".arpa.gz")):
+            raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
+                              "to read an ARPA file name a directory as the target")
         check_target(target)
         model = read_arpa(source)
         model.save(target)
     done = {"source": source, "target": target, "ngrams": model.fit_info["ngrams"]}
-    emit(done) if as_json else click.echo(f"{target}: order {model.config.order}, {sum(done['ngrams'].values()):,} n-grams")
+    if as_json:
+        emit(done)
+    else:
+        click.echo(f"{target}: order {model.config.order}, {sum(done['ngrams'].values()):,} n-grams")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import common, emit
+from seqloom.cli.options import common, emit, read_corpus
+from seqloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqloom.contracts import LanguageModel
+    from seqloom.data.corpus import Corpus
 
 
 @click.command(name="evaluate", epilog="""\b
@@ -15,30 +21,58 @@ Examples:
   seqloom evaluate model test.txt --against other-model --json
 """)
 @click.argument("model")
-@click.argument("text", default="-")
+@click.argument("text", nargs=-1)
 @click.option("--against", metavar="MODEL", help="A second model: both on the same text, and their paired difference.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text file.")
+@click.option("--sparsity", is_flag=True,
+              help="For n-gram models: how many n-grams could be, how many the model has, and how many of TEXT's.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
 @common
-def command(model: str, text: str, against: str | None, encoding: str, as_json: bool) -> None:
-    """Likelihood of held-out text: perplexity with and without unknown words, bits per byte with an interval."""
-    from seqloom.contracts import paired_difference
-    from seqloom.data.corpus import read
+def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, encoding: str,
+            as_json: bool) -> None:
+    """Likelihood of held-out TEXT: perplexity with and without unknown words, bits per byte with an interval.
+
+    Without TEXT, or with -, standard input is read.
+    """
     from seqloom.storage import load
 
-    corpus = read(text, encoding=encoding)
     first = load(model)
+    second = load(against) if against is not None else None
+    if sparsity and not hasattr(first, "sparsity"):
+        raise ConfigError(f"--sparsity is for n-gram models; {model} is a {first.name} model")
+    corpus = read_corpus(text, encoding)
+    difference = _difference(first, second, corpus) if second is not None else None
     result = first.evaluate(corpus)
-    if against is None:
-        emit(result.to_dict()) if as_json else click.echo(str(result))
-        return
-    second = load(against)
-    other = second.evaluate(corpus)
-    unit, paired = paired_difference(first, second, corpus)
+    rows = [row._asdict() for row in first.sparsity(corpus)] if sparsity else []
     if as_json:
-        emit({model: result.to_dict(), against: other.to_dict(), "difference": {"unit": unit, **paired._asdict()}})
+        values = result.to_dict() | ({"sparsity": rows} if sparsity else {})
+        if second is not None:
+            values |= {"model": model, "against": {"model": against, **second.evaluate(corpus).to_dict()},
+                       "difference": difference}
+        emit(values)
         return
-    click.echo(f"{model}\n{result}\n\n{against}\n{other}\n")
-    if math.isfinite(paired.difference):
-        better = model if paired.difference < 0 else against
-        click.echo(f"difference  {paired.difference:+.4f} {unit} ({paired.low:+.4f} to {paired.high:+.4f}), "
-                   f"p = {paired.p_value:.3g}: {better} is better" + ("" if paired.p_value < 0.05 else ", not significantly"))
+    click.echo(f"{model}\n{result}" if second is not None else str(result))
+    if sparsity:
+        click.echo("\norder           possible      in model  share of the text's seen")
+        for order, possible, in_model, seen in (row.values() for row in rows):
+            click.echo(f"{order:>5}  {possible:>17.6g}  {in_model:>12,}  {seen:>24.1%}")
+    if second is not None and difference is not None:
+        click.echo(f"\n{against}\n{second.evaluate(corpus)}\n\n{_sentence(difference, model, str(against))}")
+
+
+def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> dict[str, Any]:
+    from seqloom.contracts import paired_difference
+
+    unit, paired = paired_difference(first, second, corpus)
+    return {"unit": unit} | {k: v if math.isfinite(v) else str(v) for k, v in paired._asdict().items()}
+
+
+def _sentence(d: dict[str, Any], model: str, against: str) -> str:
+    if isinstance(d["difference"], str):
+        return f"difference  {d['difference']} {d['unit']}: a token of probability zero, nothing more can be said"
+    if d["difference"] == 0:
+        return f"difference  none ({d['unit']})"
+    spread = "" if isinstance(d["low"], str) else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
+    sure = not spread or d["p_value"] < 0.05
+    better = model if d["difference"] < 0 else against
+    return (f"difference  {d['difference']:+.4f} {d['unit']}{spread}: {better} is better"
+            + ("" if sure else ", not significantly"))

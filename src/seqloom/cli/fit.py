@@ -8,14 +8,19 @@ from typing import Any
 import click
 
 from seqloom import progress
-from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.options import common, config_options, emit, given, read_corpus
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, model_class
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
              "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
-    "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5",
+    "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5\n"
+               "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
+    "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a saved model\n"
+             "  seqloom fit cache corpus.txt -o cache --window 2000 --unit stream",
+    "uniform": "  seqloom fit uniform corpus.txt -o uniform\n"
+               "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
 }
 
 
@@ -28,7 +33,8 @@ class ModelGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _command_for(cmd_name) if cmd_name in MODELS else None
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context,
+                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in MODELS and not args[0].startswith("-"):
             raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], MODELS)}", ctx)
         return super().resolve_command(ctx, args)
@@ -49,11 +55,11 @@ def command() -> None:
 
 def _command_for(name: str) -> click.Command:
     cls = model_class(name)
-    example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model")
+    example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
+    about = f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories or patterns; without it, or with -, standard input."
 
-    @click.command(name=name, help=f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories, globs, or - for stdin.",
-                   epilog=f"\b\nExamples:\n{example}\n")
-    @click.argument("text", nargs=-1, required=True)
+    @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
+    @click.argument("text", nargs=-1)
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
     @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
     @click.option("--memory", metavar="SIZE", help="Work on disk when counting needs more than this (800M, 2G).")
@@ -62,26 +68,26 @@ def _command_for(name: str) -> click.Command:
     @common
     def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str, as_json: bool,
             **options: Any) -> None:
-        from seqloom.data.corpus import read
         from seqloom.storage import check_target
 
         model = cls(**given(cls.config_class, options))
         check_target(output)
+        held_out = None if valid is None else read_corpus((valid,), encoding)
         start = time.perf_counter()
-        model.fit(read(list(text) if len(text) > 1 else text[0], encoding=encoding), memory=memory)
+        model.fit(read_corpus(text, encoding), memory=memory)
         model.save(output)
         spent = time.perf_counter() - start
-        for order, note in model.fit_info.get("fallbacks", {}).items():
-            progress.say(f"discounts of order {order} could not be estimated as usual: {note}")
-        summary: dict[str, Any] = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
-        if valid is not None:
-            summary["valid"] = model.evaluate(read(valid, encoding=encoding)).to_dict()
+        if orders := model.fit_info.get("fallbacks"):
+            progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
+                         f"what was used instead: seqloom info {output}")
+        result = None if held_out is None else model.evaluate(held_out)
         if as_json:
-            emit(summary)
-        else:
-            click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
-                       f"{model.parameters:,} parameters, {spent:.1f} s")
-            if valid is not None:
-                click.echo(str(model.evaluate(read(valid, encoding=encoding))))
+            values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
+            emit(values | ({"valid": result.to_dict()} if result else {}))
+            return
+        click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
+                   f"{model.parameters:,} parameters, {spent:.1f} s")
+        if result:
+            click.echo(str(result))
 
     return fit

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.options import common, config_options, emit, given, stdin_lines
 from seqloom.decoding.sampling import SamplingConfig
+from seqloom.errors import ConfigError
 
 
 @click.command(name="generate", epilog="""\b
@@ -20,24 +20,25 @@ Examples:
 @click.argument("prompt", required=False)
 @click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(min=1), help="How many texts.")
 @click.option("--beams", type=click.IntRange(min=1), help="Search for the likeliest text instead of drawing one.")
-@click.option("--length-penalty", default=1.0, show_default=True, help="With --beams: 0 favours short texts, 1 is neutral.")
+@click.option("--length-penalty", default=1.0, show_default=True,
+              help="With --beams: 0 favours short texts, 1 is neutral.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
 @config_options(SamplingConfig)
 @common
-def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float, stop: tuple[str, ...],
-            as_json: bool, **options: Any) -> None:
+def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float,
+            stop: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
     from seqloom.storage import load
 
+    if beams is not None and number > 1:
+        raise ConfigError("--beams finds the one likeliest text; drop -n")
     loaded = load(model)
-    if prompt == "-":
-        prompt = sys.stdin.read()
-        prompt = prompt[:-1] if prompt.endswith("\n") else prompt
-    prompt = prompt or ""
+    prompt = "\n".join(stdin_lines()) if prompt == "-" else prompt or ""
     sampling = given(SamplingConfig, options)
     if number == 1 and beams is None and not as_json:
+        pieces = loaded.stream(prompt, stop=stop, **sampling)
         click.echo(prompt, nl=False)
-        for piece in loaded.stream(prompt, stop=stop, **sampling):
+        for piece in pieces:
             click.echo(piece, nl=False)
         click.echo()
         return

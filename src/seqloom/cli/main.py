@@ -6,7 +6,6 @@ Commands are loaded when they are called, so `--help` is quick. Results go to st
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from importlib import import_module
 
@@ -40,7 +39,8 @@ class LazyGroup(click.Group):
             return None
         return import_module(f"seqloom.cli.{cmd_name}").command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context,
+                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
@@ -64,15 +64,17 @@ def main() -> None:
 def run() -> None:
     """Entry point: one line for errors, the trace with --debug."""
     debug = "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no error
     try:
         code = main.main(standalone_mode=False)
-        sys.stdout.flush()
         raise SystemExit(code if isinstance(code, int) else 0)
     except SystemExit:
         raise
-    except BrokenPipeError:  # the reader went away (head); that is its right
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        raise SystemExit(0) from None
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        raise SystemExit(2) from None
     except (KeyboardInterrupt, click.Abort):
         if debug:
             raise
@@ -100,7 +102,7 @@ def _show_usage_error(error: click.ClickException) -> None:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, SeqloomError):
         return " ".join(str(error).splitlines())
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
         return f"the disk is full ({error.filename or 'while writing'}); make room and run the same command again"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'input or output'}: {error.strerror}"

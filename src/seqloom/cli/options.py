@@ -8,17 +8,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
+import sys
 import types
 import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from seqloom.cli.reporter import reporter_for
 from seqloom.config import Config, choices, field_types
-from seqloom.errors import ConfigError
-from seqloom.progress import reporting
+from seqloom.errors import DataError, suggest
+from seqloom.progress import reporting, say
+
+if TYPE_CHECKING:
+    from seqloom.data.corpus import Corpus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,10 +36,26 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--debug", is_flag=True, help="Show the trace of an error.")
     @functools.wraps(function)
     def wrapped(*args: Any, quiet: bool, debug: bool, **options: Any) -> Any:
-        with reporting(reporter_for(quiet)):
-            return function(*args, **options)
+        try:
+            with reporting(reporter_for(quiet)):
+                result = function(*args, **options)
+                sys.stdout.flush()
+                return result
+        except BrokenPipeError:  # the reader went away (head); that is its right
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise SystemExit(0) from None
 
     return wrapped
+
+
+class Choice(click.Choice):
+    """One of several words; a wrong one is told its neighbour."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.choices:
+            known = ", ".join(self.choices)
+            self.fail(f"{value!r} is not one of {known}{suggest(str(value), self.choices)}", param, ctx)
+        return value
 
 
 def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Callable[[F], F]:
@@ -42,7 +63,7 @@ def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Call
 
     def decorate(function: F) -> F:
         for option in reversed(list(_options(cls, skip))):
-            function = option(function)  # type: ignore[assignment]
+            function = option(function)
         return function
 
     return decorate
@@ -60,7 +81,7 @@ def _options(cls: type[Config], skip: typing.Collection[str]) -> typing.Iterator
             yield click.option(f"{flag}/--no-{flag[2:]}", f.name, help=settings["help"], default=None)
             continue
         if choices(kind):
-            settings["type"] = click.Choice([c for c in choices(kind) if c != "imported"])
+            settings["type"] = Choice([c for c in choices(kind) if c != "imported"])
         elif typing.get_origin(kind) is tuple:
             settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
         else:
@@ -100,13 +121,21 @@ def emit(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
-def read_text(source: str) -> str:
-    """The text of a small input: a file or `-` for stdin."""
+def read_corpus(text: tuple[str, ...], encoding: str = "utf-8") -> Corpus:
+    """The text arguments of a command; none, or `-`, is standard input."""
     from seqloom.data.corpus import read
 
-    return read(source).text()
+    sources = list(text) or ["-"]
+    if "-" in sources and sys.stdin.isatty():
+        say("reading standard input; end it with Ctrl-D")
+    return read(sources if len(sources) > 1 else sources[0], encoding=encoding)
 
 
-def require(condition: object, message: str) -> None:
-    if not condition:
-        raise ConfigError(message)
+def stdin_lines() -> Iterator[str]:
+    """Standard input line by line, without the newlines, as it comes."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").removesuffix("\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
+                            f"is 0x{line[error.start]:02X}") from None

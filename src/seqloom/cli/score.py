@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit
+from seqloom.cli.options import common, emit, read_corpus
+
+if TYPE_CHECKING:
+    from seqloom.contracts import LanguageModel
+    from seqloom.data.corpus import Corpus
 
 BATCH = 10_000  # lines
 
@@ -18,48 +23,57 @@ Examples:
   seqloom score model test.txt --tokens
 """)
 @click.argument("model")
-@click.argument("text", default="-")
-@click.option("--tokens", is_flag=True, help="One line a token: token, log-probability, and for n-grams matched order and OOV.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text file.")
+@click.argument("text", nargs=-1)
+@click.option("--tokens", is_flag=True,
+              help="One line a token: token, log-probability, and for n-grams matched order and whether it is unknown.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
 @common
-def command(model: str, text: str, tokens: bool, encoding: str, as_json: bool) -> None:
-    """Natural-log probability of each line (of the whole text for models of documents or streams)."""
-    from seqloom.data.corpus import read
+def command(model: str, text: tuple[str, ...], tokens: bool, encoding: str, as_json: bool) -> None:
+    """Natural-log probability of each line of TEXT (of each file or of the whole where that is the model's unit).
+
+    Without TEXT, or with -, standard input is read.
+    """
     from seqloom.storage import load
 
     loaded = load(model)
-    corpus = read(text, encoding=encoding)
-    units = corpus.lines() if loaded.unit == "line" else iter([corpus.text()])
+    units = _units(read_corpus(text, encoding), loaded.unit)
     if tokens:
-        for unit in units:
-            _show_tokens(loaded, unit, as_json)
+        for number, (_, unit) in enumerate(units, 1):
+            _show_tokens(loaded, number, unit, as_json)
         return
-    for batch in _batches(units):
-        for unit, value in zip(batch, loaded.score(batch)):
+    while batch := list(itertools.islice(units, BATCH)):
+        for (name, unit), value in zip(batch, loaded.score([unit for _, unit in batch])):
             if as_json:
-                emit({"score": value, "text": unit})
+                emit({"score": value, "text": unit} if loaded.unit == "line" else {"score": value, "name": name})
             else:
-                click.echo(f"{value:.6f}\t{unit}" if loaded.unit == "line" else f"{value:.6f}")
+                click.echo(f"{value:.6f}\t{unit if loaded.unit == 'line' else name}")
 
 
-def _show_tokens(model: object, unit: str, as_json: bool) -> None:
+def _units(corpus: Corpus, unit: str) -> Iterator[tuple[str, str]]:
+    """Name and text of what the model scores as one."""
+    if unit == "line":
+        return ((corpus.name, line) for line in corpus.lines())
+    if unit == "stream":
+        return iter([(corpus.name, corpus.text())])
+    return ((document.name, b"".join(document.chunks()).decode()) for document in corpus.documents)
+
+
+def _show_tokens(model: LanguageModel, number: int, unit: str, as_json: bool) -> None:
     if hasattr(model, "full_scores"):
         for token, log_prob, order, oov in model.full_scores(unit):
             if as_json:
-                emit({"token": token, "log_prob": log_prob, "order": order, "oov": oov})
+                emit({"unit": number, "token": token, "log_prob": log_prob, "order": order, "oov": oov})
             else:
-                click.echo(f"{_visible(token)}\t{log_prob:.6f}\t{order}\t{'oov' if oov else ''}".rstrip())
+                click.echo(f"{_visible(token)}\t{log_prob:.6f}\t{order}" + ("\toov" if oov else ""))
         return
-    ids, _ = model.encode(unit)  # type: ignore[attr-defined]
-    for token, log_prob in zip(ids, model.token_scores(unit)):  # type: ignore[attr-defined]
-        name = model.tokens().token(int(token))  # type: ignore[attr-defined]
-        emit({"token": name, "log_prob": log_prob}) if as_json else click.echo(f"{_visible(name)}\t{log_prob:.6f}")
+    ids, _ = model.encode(unit)
+    for token, log_prob in zip(ids, model.token_scores(unit)):
+        name = model.tokens().token(int(token))
+        if as_json:
+            emit({"unit": number, "token": name, "log_prob": log_prob})
+        else:
+            click.echo(f"{_visible(name)}\t{log_prob:.6f}")
 
 
 def _visible(token: str) -> str:
     return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-
-
-def _batches(units: Iterator[str]) -> Iterator[list[str]]:
-    while batch := list(itertools.islice(units, BATCH)):
-        yield batch

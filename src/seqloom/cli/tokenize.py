@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.options import Choice, common, config_options, emit, given, read_corpus
 from seqloom.text.tokenizer import TokenizerConfig
 
 
@@ -17,20 +17,23 @@ Examples:
   seqloom tokenize corpus.txt --kind bpe --vocab-size 8000 --save tokenizer
   seqloom tokenize corpus.txt --tokenizer tokenizer --ids-file corpus.ids
 """)
-@click.argument("text", nargs=-1, required=True)
-@click.option("--tokenizer", metavar="PATH", help="Use a saved tokenizer, a model's, or a tokenizer.json, instead of training.")
+@click.argument("text", nargs=-1)
+@click.option("--tokenizer", metavar="PATH",
+              help="Use a saved tokenizer, a model's, or a tokenizer.json, instead of training.")
 @click.option("--save", metavar="DIR", help="Save the trained tokenizer and print a summary.")
 @click.option("--ids-file", metavar="FILE", help="Write all ids to a compact binary file and print a summary.")
 @click.option("--ids", is_flag=True, help="Print ids instead of tokens.")
-@click.option("--unit", type=click.Choice(["line", "document", "stream"]), default="line", show_default=True,
+@click.option("--unit", type=Choice(["line", "document", "stream"]), default="line", show_default=True,
               help="With --ids-file: where </s> is put.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
 @config_options(TokenizerConfig)
 @common
 def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_file: str | None, ids: bool, unit: Any,
             encoding: str, as_json: bool, **options: Any) -> None:
-    """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line."""
-    from seqloom.data.corpus import read
+    """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line.
+
+    Without TEXT, or with -, standard input is read.
+    """
     from seqloom.data.encode import encode_corpus
     from seqloom.errors import ConfigError
     from seqloom.text.tokenizer import Tokenizer
@@ -38,7 +41,9 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
     chosen = given(TokenizerConfig, options)
     if tokenizer and chosen:
         raise ConfigError(f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}")
-    corpus = read(list(text) if len(text) > 1 else text[0], encoding=encoding)
+    if save and (Path(save, "config.json").exists() or Path(save).is_file()):
+        raise ConfigError(f"{save}: something else is there, a model or a file; choose another name for the tokenizer")
+    corpus = read_corpus(text, encoding)
     made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
     if save:
         made.save(save)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from seqloom.decoding.healing import Healed, PrefixIndex, heal, restrict
 from seqloom.decoding.sampling import SamplingConfig, sample, top_indices
 from seqloom.decoding.stepper import State, Stepper, prefill, select
 from seqloom.decoding.stops import TextStream
+from seqloom.errors import ConfigError
 from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
 
@@ -52,6 +54,10 @@ class Generator:
             drawn = list(sample(self.stepper, [h.ids for h in healed], config, first_allowed=allowed))
             rows = [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
         else:
+            idle = [f.name for f in fields(config)
+                    if f.name not in ("max_tokens", "seed") and getattr(config, f.name) != f.default]
+            if idle:
+                raise ConfigError(f"beam search draws nothing, so {', '.join(idle)} has no effect; drop it, or beams")
             found = beam_search(self.stepper, [h.ids for h in healed], beams=beams, max_tokens=config.max_tokens,
                                 length_penalty=length_penalty, first_allowed=allowed)
             rows = [hypotheses[0].ids.tolist() for hypotheses in found]
@@ -79,8 +85,9 @@ class Generator:
     @cached_property
     def ends(self) -> np.ndarray:
         """Which tokens, bool (V,), end the word before them: white space, another word's beginning, `</s>`."""
-        pieces = [self.tokenizer.piece(i, before=True).decode("utf-8", "ignore") for i in range(self.tokenizer.vocab_size)]
-        ends = np.array([bool(piece) and not _UNFINISHED.match(piece[0]) for piece in pieces])
+        pieces = (self.tokenizer.piece(i, before=True) for i in range(self.tokenizer.vocab_size))
+        starts = [piece.decode("utf-8", "ignore")[:1] for piece in pieces]
+        ends = np.array([bool(start) and not _UNFINISHED.match(start) for start in starts])
         ends[self.stepper.eos_id] = True
         return ends
 

@@ -21,6 +21,7 @@ from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.language.counting import count_ngrams, memory_needed
 from seqloom.models.language.estimation import build
+from seqloom.models.language.pruning import prune_by_entropy
 from seqloom.models.language.smoothing import SmoothingName, smoothing_named
 from seqloom.models.language.trie import Trie, check
 from seqloom.models.language.workspace import Workspace
@@ -35,6 +36,8 @@ class NGramConfig(TextConfig):
     k: float = option(1.0, "what add-k adds to each count", minimum=1e-9)
     prune: tuple[int, ...] = option((), "for each order, leave out n-grams seen at most so often (0 0 1); the last "
                                     "holds for higher orders", minimum=0)
+    prune_entropy: float = option(0.0, "leave out n-grams whose loss raises perplexity by less than this share (1e-8 is mild)",
+                                  minimum=0.0, maximum=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +48,8 @@ class NGramConfig(TextConfig):
                 raise ConfigError(f"prune must not fall from order to order; got {list(self.prune)}")
             if len(self.prune) > self.order:
                 raise ConfigError(f"prune has {len(self.prune)} values for order {self.order}")
+        if self.prune_entropy and not smoothing_named(self.smoothing, self.k).chained:
+            raise ConfigError(f"prune_entropy needs a smoothing that backs off, which {self.smoothing} does not")
 
 
 class TokenScore(NamedTuple):
@@ -82,6 +87,8 @@ class NGram(LanguageModel):
         workspace = Workspace(memory if on_disk else None, on_disk)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
+        if c.prune_entropy:
+            self.trie = prune_by_entropy(self.trie, c.prune_entropy)
         sizes = np.diff(self.trie.level_starts[1:]).tolist()
         self.fit_info["ngrams"] = {str(k): n for k, n in enumerate(sizes, 1)}
         if c.smoothing in ("modified-kneser-ney", "kneser-ney", "absolute"):
@@ -97,6 +104,8 @@ class NGram(LanguageModel):
     def label(self) -> str:
         c = self.config
         pruned = f"-prune{'.'.join(map(str, c.prune))}" if any(c.prune) else ""
+        if c.prune_entropy:
+            pruned += f"-entropy{c.prune_entropy:g}"
         return f"ngram{c.order}-{c.smoothing}{f'({c.k:g})' if c.smoothing == 'add-k' else ''}{pruned}"
 
     @property
