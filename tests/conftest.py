@@ -1,5 +1,6 @@
 """Shared by all tests: a kernel cache that is fresh whenever a kernel changes, and small texts."""
 
+import getpass
 import hashlib
 import os
 import tempfile
@@ -11,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 # numba's cache does not see changes in other files, so its directory is named after all kernel sources.
 _sources = b"".join(p.read_bytes() for p in sorted((ROOT / "src/seqloom/kernels").glob("*.py")))
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) /
-                      f"seqloom-kernels-{os.getuid() if hasattr(os, 'getuid') else 0}-{hashlib.sha256(_sources).hexdigest()[:12]}"))
+_name = f"seqloom-kernels-{getpass.getuser()}-{hashlib.sha256(_sources).hexdigest()[:12]}"
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / _name))
 
 TOY = """\
 the cat sat on the mat

@@ -7,7 +7,10 @@ that the header gives, copy-on-write, so that a model opens at once and processe
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +25,15 @@ _DTYPES = {
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays; safetensors orders them so that each one is aligned."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
+    try:
+        save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
+    except SafetensorError as error:  # a full disk comes as this, with the system's number in its text
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        code = int(found[1]) if found else errno.EIO
+        raise OSError(code, os.strerror(code) if found else str(error), str(path)) from None
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -21,7 +21,6 @@ from typing import Any, Literal, Self, TypeVar
 
 from seqloom.errors import ConfigError, suggest
 
-
 C = TypeVar("C", bound="Config")
 
 
@@ -134,3 +133,18 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
 def _describe(kind: Any) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "none"}
     return " or ".join(words.get(part, str(part)) for part in _parts(kind))
+
+
+def parse_size(size: int | str | None) -> int | None:
+    """Bytes from 800_000_000, "800M" or "1.5G"."""
+    if size is None:
+        return None
+    text = str(size).strip().upper().removesuffix("B").removesuffix("I")
+    factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    try:
+        found = int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
+    except (ValueError, OverflowError):
+        found = 0
+    if found <= 0:
+        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}")
+    return found

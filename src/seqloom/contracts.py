@@ -22,14 +22,15 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.config import Config, choices, field_types, make, option
+from seqloom.config import Config, choices, field_types, make, option, parse_size
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.generation import Generator, Suggestion
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
 from seqloom.errors import ConfigError, NotFitted, suggest
-from seqloom.metrics import bootstrap, likelihood, segments
+from seqloom.metrics import bootstrap, likelihood
+from seqloom.metrics.costs import corpus_bytes, segment_costs, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -210,7 +211,7 @@ class LanguageModel(ABC):
             notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
                          "use a smoothing other than maximum-likelihood")
         if samples:
-            costs, weights = segment_costs(self, corpus, ids, log_probs)
+            costs, weights = segment_costs(tokenizer, self.unit, corpus, ids, log_probs)
             low, high = bootstrap.interval(costs, weights, samples=samples)
             name = "bits_per_byte_interval" if tokenizer.lossless else "nats_per_token_interval"
             scale = math.log(2) if tokenizer.lossless else 1.0
@@ -280,40 +281,6 @@ class LanguageModel(ABC):
         return model
 
 
-def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
-    """How many tokens each unit has, its `</s>` included."""
-    ends = np.flatnonzero(ids == eos_id) + 1
-    return np.diff(ends, prepend=0)
-
-
-def corpus_bytes(corpus: Corpus, unit: str) -> int:
-    """The bytes that a model is charged for: with lines, a missing last newline is paid for too."""
-    _ = corpus.fingerprint  # reading it once tells the size of compressed files too
-    return (corpus.n_bytes or 0) + (1 if unit == "line" and not corpus.ends_with_newline else 0)
-
-
-def segment_costs(model: LanguageModel, corpus: Corpus, ids: np.ndarray,
-                  log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Costs and weights of stretches of text, to resample: lines in bytes, or in tokens where bytes are lost."""
-    tokenizer = model.tokens()
-    if not tokenizer.lossless:
-        lengths = unit_lengths(ids, tokenizer.eos_id)
-        starts = np.cumsum(lengths) - lengths
-        if model.unit != "line":  # a single long unit has no spread
-            starts = np.union1d(starts, np.arange(0, len(ids), 500))
-        costs = -np.add.reduceat(log_probs.astype(np.float64), starts)
-        return costs, np.diff(starts, append=len(ids)).astype(np.float64)
-    data = corpus.text().encode()
-    widths = tokenizer.byte_lengths[ids].astype(np.int64)
-    if model.unit == "line":
-        if not data.endswith(b"\n"):
-            data += b"\n"
-        widths[ids == tokenizer.eos_id] = 1
-    borders = segments.line_segments(data)
-    sums = segments.segment_sums(-log_probs.astype(np.float64), np.cumsum(widths), borders)
-    return sums, np.diff(borders, prepend=0).astype(np.float64)
-
-
 def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:
     """How much the first model's cost differs from the second's on the same text: unit, and the paired test.
 
@@ -328,22 +295,7 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
     costs = []
     for model in (first, second):
         ids, log_probs = model._evaluated(corpus)
-        values, weights = segment_costs(model, corpus, ids, log_probs)
+        values, weights = segment_costs(model.tokens(), model.unit, corpus, ids, log_probs)
         costs.append(values / np.log(2) if by_bytes else values)
     unit = "bits per byte" if by_bytes else "nats per token"
     return unit, bootstrap.paired(costs[0], costs[1], weights)
-
-
-def parse_size(size: int | str | None) -> int | None:
-    """Bytes from 800_000_000, "800M" or "1.5G"."""
-    if size is None:
-        return None
-    text = str(size).strip().upper().removesuffix("B").removesuffix("I")
-    factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-    try:
-        found = int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
-    except (ValueError, OverflowError):
-        found = 0
-    if found <= 0:
-        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}")
-    return found

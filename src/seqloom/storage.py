@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
+import itertools
 import json
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +33,10 @@ from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 CONFIG, ARRAYS, CARD, MEMBERS = "config.json", "model.safetensors", "README.md", "members"
+COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
+
+_numbers = itertools.count()
+_ours: set[str] = set()  # directories that this process is writing
 
 
 def save(model: Any, directory: str | Path) -> None:
@@ -58,11 +66,11 @@ def load(directory: str | Path) -> Any:
     """The model that was saved there, of whatever kind."""
     place = Path(directory)
     config = read_config(place)
-    cls = model_class(config["model"])
     try:
+        cls = model_class(config["model"])
         tokenizer = Tokenizer.read_files(place, config["tokenizer"]) if "tokenizer" in config else None
-        members = [load(p) for p in sorted((place / MEMBERS).iterdir(), key=lambda p: int(p.name))] \
-            if (place / MEMBERS).is_dir() else []
+        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdigit())
+        members = [load(place / MEMBERS / str(number)) for number in numbers]
         return cls.restore(config["config"], config["fit"], tokenizer, read_arrays(place / ARRAYS), members)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
@@ -74,7 +82,8 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     """The checked `config.json` of a saved model."""
     place = Path(directory)
     if not place.exists():
-        raise ModelError(f"{place}: no such directory; fit a model first, for example: seqloom fit ngram TEXT -o {place}")
+        raise ModelError(f"{place}: no such directory; fit a model first, for example: "
+                         f"seqloom fit ngram TEXT -o {place}")
     if not place.is_dir():
         raise ModelError(f"{place}: not a directory; a saved model is a directory with {CONFIG}{_foreign(place)}")
     if not (place / CONFIG).is_file():
@@ -107,20 +116,24 @@ def _foreign(path: Path) -> str:
 
 def check_target(directory: str | Path) -> None:
     """Refuse, before a long job, a place where its result could not be written at the end."""
-    target = Path(directory).absolute()
+    target = Path(os.path.realpath(directory))
     if target.exists() and not _replaceable(target):
-        raise ModelError(f"{directory}: exists and is not a saved model; choose another name or remove it")
+        raise ModelError(f"{directory}: exists and is not a saved model, or not only; choose another name or remove it")
     parent = next(p for p in target.parents if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise ModelError(f"{directory}: cannot be written, {parent} is read-only or not a directory; choose another place")
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
+    except OSError as error:
+        raise ModelError(f"{directory}: cannot be written, nothing can be made in {parent} "
+                         f"({error.strerror}); choose another place") from None
 
 
 @contextmanager
 def writing(directory: str | Path) -> Iterator[Path]:
     """A new directory beside the wanted one, which takes its place when the block ends well."""
     check_target(directory)
-    target = Path(directory).absolute()
-    place = target.parent / f".{target.name}.{os.getpid()}.partial"
+    target = Path(os.path.realpath(directory))
+    place = target.parent / f".{target.name}.{os.getpid()}-{next(_numbers)}.partial"
+    _ours.add(place.name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
@@ -131,26 +144,35 @@ def writing(directory: str | Path) -> Iterator[Path]:
                 _sync(file)
         _sync(place)
         _replace(place, target)
+        _sync(target.parent)
     except OSError as error:
-        raise ModelError(f"{directory}: cannot be written ({error.strerror or error}); nothing was changed there") from error
+        raise ModelError(f"{directory}: cannot be written ({error.strerror or error}); "
+                         "nothing was changed there") from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        _ours.discard(place.name)
 
 
 def _replaceable(target: Path) -> bool:
+    """An empty directory, or a saved model and nothing of somebody else's beside it."""
     if not target.is_dir():
         return False
+    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
     with contextlib.suppress(ModelError):
         read_config(target)
-        return True
+        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, *COMPARISON, ".DS_Store"}
     return not any(target.iterdir())
 
 
 def _sweep(target: Path) -> None:
-    """Remove what a killed process left beside the target."""
-    for stale in target.parent.glob(f".{target.name}.*.partial"):
-        pid = stale.name.split(".")[-2]
-        if pid.isdigit() and not _alive(int(pid)):
+    """Put right what a killed process left beside the target; what another one is writing stays."""
+    for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
+        found = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
+        if not found or stale.name in _ours or (int(found[1]) != os.getpid() and _alive(int(found[1]))):
+            continue
+        if found[2] and not target.exists():  # it died between two renames, and this is the earlier model
+            os.replace(stale, target)
+        else:
             shutil.rmtree(stale, ignore_errors=True)
 
 
@@ -182,7 +204,11 @@ def _replace(place: Path, target: Path) -> None:
     if not _exchange(place, target):
         old = place.with_name(place.name + ".old")
         os.replace(target, old)
-        os.replace(place, target)
+        try:
+            os.replace(place, target)
+        except BaseException:
+            os.replace(old, target)
+            raise
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -198,8 +224,10 @@ def _exchange(a: Path, b: Path) -> bool:
 
 def card(config: dict[str, Any]) -> str:
     """A page for people who find the directory."""
-    fit = "\n".join(f"| {key} | {value} |" for key, value in config["fit"].items() if not isinstance(value, (dict, list)))
+    plain = {key: value for key, value in config["fit"].items() if not isinstance(value, (dict, list))}
+    fit = "\n".join(f"| {key} | {value} |" for key, value in plain.items())
     options = "\n".join(f"| {key} | {value} |" for key, value in config["config"].items() if value is not None)
     return (f"# {config['model']} {config['task']}\n\n"
-            f"Made by seqloom {config['seqloom_version']}. Load it with `seqloom.load(\"this directory\")`, look at it with "
-            f"`seqloom info`.\n\n| option | value |\n|---|---|\n{options}\n\n| fitted | |\n|---|---|\n{fit}\n")
+            f"Made by seqloom {config['seqloom_version']}. Load it with `seqloom.load(\"this directory\")`, "
+            "look at it with `seqloom info`.\n\n"
+            f"| option | value |\n|---|---|\n{options}\n\n| fitted | |\n|---|---|\n{fit}\n")

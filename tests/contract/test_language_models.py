@@ -9,8 +9,8 @@ import pytest
 
 import seqloom
 from seqloom import registry, storage
-from seqloom.contracts import LanguageModel, log_probs_by_steps, unit_lengths
-from seqloom.decoding.stepper import select
+from seqloom.contracts import LanguageModel
+from seqloom.decoding.stepper import log_probs_by_steps, select
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.language.mixture import Mixture
 
@@ -75,7 +75,7 @@ def test_score_is_the_sum_of_token_scores_in_nats(model):
 
 
 def test_perplexity_is_of_the_data(model):
-    ids, lengths = model.encode(HELD_OUT if model.unit == "line" else HELD_OUT)
+    ids, lengths = model.encode(HELD_OUT)
     expected = math.exp(-float(model.sequence_log_probs(ids, lengths).astype(np.float64).mean()))
     assert model.perplexity(HELD_OUT) == pytest.approx(expected, rel=1e-5)
 
@@ -131,7 +131,7 @@ def test_a_selected_state_is_a_copy(model):
     stepper = model.stepper()
     state, _ = stepper.start(1)
     for token in model.encode("the cat")[0][:-1]:
-        state, expected = stepper.step(state, np.array([token]))
+        state, _ = stepper.step(state, np.array([token]))
     branch = select(state, np.array([0, 0]))
     for token in model.encode("a dog")[0][:-1]:
         branch, _ = stepper.step(branch, np.array([token, token]))
@@ -227,5 +227,14 @@ def test_writing_never_leaves_half_a_directory(saved, model, monkeypatch):
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
-def test_unit_lengths():
-    assert unit_lengths(np.array([5, 0, 0, 3, 4, 0]), 0).tolist() == [2, 1, 3]
+def test_several_files_without_final_newlines_are_charged_for_them(model, tmp_path):
+    """Each line is paid for with its newline, also where a file lacks the last one."""
+    (tmp_path / "a.txt").write_text("the cat")
+    (tmp_path / "b.txt").write_text("the dog sat\na cat")
+    files = seqloom.read([tmp_path / "a.txt", tmp_path / "b.txt"])
+    result = model.evaluate(files)
+    if model.unit == "line":
+        assert result["bytes"] == 7 + 17 + 2
+        assert result["nats"] == pytest.approx(-sum(model.score(["the cat", "the dog sat", "a cat"])), rel=1e-5)
+    else:
+        assert result["bytes"] == 7 + 17

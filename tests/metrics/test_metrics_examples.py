@@ -4,7 +4,7 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments"])
+@pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments", "costs"])
 def test_examples_in_docstrings(name):
     outcome = doctest.testmod(importlib.import_module(f"seqloom.metrics.{name}"))
     assert outcome.attempted > 0

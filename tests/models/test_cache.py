@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqloom import Cache
-from seqloom.contracts import log_probs_by_steps
+from seqloom.decoding.stepper import log_probs_by_steps
 
 TEXT = "a b a c a b b b c a\nb a a\na\n"
 

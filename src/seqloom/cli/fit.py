@@ -56,7 +56,7 @@ def command() -> None:
 def _command_for(name: str) -> click.Command:
     cls = model_class(name)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories or patterns; without it, or with -, standard input."
+    about = f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories or patterns; none, or -, is standard input."
 
     @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
     @click.argument("text", nargs=-1)

@@ -60,8 +60,8 @@ def markdown(comparison: Comparison) -> str:
     for r in c.results:
         lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {_against(c, r)} |")
     lines += [f"\nSkipped: {s.name}, {s.reason}." for s in c.skipped]
-    lines += ["", "Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval is a "
-              "bootstrap over lines. Perplexity is per token and compares only where the tokens agree. Memory is the peak above "
+    lines += ["", "Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval "
+              "is a bootstrap over lines. Perplexity is per token and compares only where the tokens agree. Memory is the peak above "
               "what the program held before. 'Against best' is the paired difference in bits per byte with its interval.",
               "", "## Samples", ""]
     for r in c.results:

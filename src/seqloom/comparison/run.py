@@ -23,11 +23,12 @@ from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.rungs import RUNGS, Bench, Rung
-from seqloom.contracts import LanguageModel, segment_costs, unit_lengths
+from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
 from seqloom.metrics import bootstrap, likelihood
+from seqloom.metrics.costs import segment_costs, unit_lengths
 
 SMALLEST = 2000  # bytes; less text says nothing
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -105,6 +106,7 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
     """
     corpus = bundled() if data is None else as_corpus(data)
     wanted = _choose(rungs)
+    _ = corpus.fingerprint  # tells the size of compressed files too
     if (corpus.n_bytes or 0) < SMALLEST:
         raise DataError(f"{corpus.name}: {corpus.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
     splits = corpus.split(FRACTIONS)
@@ -166,7 +168,7 @@ def _measure(rung: Rung, bench: Bench, place: Path, seed: int) -> Kept:
     start = time.perf_counter()
     log_probs = model.sequence_log_probs(ids, lengths)
     scoring = time.perf_counter() - start
-    costs, weights = segment_costs(model, bench.splits.test, ids, log_probs)
+    costs, weights = segment_costs(tokenizer, model.unit, bench.splits.test, ids, log_probs)
     low, high = (x / math.log(2) for x in bootstrap.interval(costs, weights))
     sample = model.generate("", max_tokens=200, seed=seed) if rung.name != "uniform" else ""
     extra = bench.tokenizers.get(tokenizer.kind, (None, 0.0))[1]

@@ -8,6 +8,7 @@ nor on the number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -160,7 +161,7 @@ def _number_groups(suffixes: np.ndarray, positions: np.ndarray, limit: int,
 
     n = len(suffixes)
     cuts = sorted({kernel.next_group(suffixes, starts, i) for i in range(0, n, CHUNK)} | {n})
-    spans = list(zip(cuts, cuts[1:]))
+    spans = list(pairwise(cuts))
     numbers = list(parallel_map(lambda s: kernel.count_groups(suffixes, starts, *s), spans))
     firsts = np.r_[0, np.cumsum(numbers, dtype=np.int64)].astype(np.int64)
     groups = np.empty(n, np.uint32)

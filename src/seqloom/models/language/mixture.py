@@ -14,10 +14,11 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.config import Config, option
-from seqloom.contracts import LanguageModel, Unit, unit_lengths
+from seqloom.contracts import LanguageModel, Unit
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, ModelError
+from seqloom.metrics.costs import unit_lengths
 from seqloom.text.tokenizer import Tokenizer
 
 
@@ -63,8 +64,11 @@ class Mixture(LanguageModel):
         return self._members()[0].tokens()
 
     def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
-        lengths = unit_lengths(ids, self.tokens().eos_id)
-        probs = np.exp(np.stack([m.sequence_log_probs(ids, lengths) for m in self._members()], axis=1).astype(np.float64))
+        members, lengths = self._members(), unit_lengths(ids, self.tokens().eos_id)
+        if self.tokens() != members[0].tokens():
+            raise ConfigError("a mixture reads text with its members' tokenizer; do not give another")
+        log_probs = np.stack([m.sequence_log_probs(ids, lengths) for m in members], axis=1)
+        probs = np.exp(log_probs.astype(np.float64))  # (tokens, members)
         weights = np.full(len(self.members), 1 / len(self.members))
         with progress.task("EM for the weights", self.config.iterations, "rounds") as bar:
             for _ in range(self.config.iterations):
@@ -106,8 +110,10 @@ class Mixture(LanguageModel):
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.weights = arrays["weights"]
-        if len(self.weights) != len(self._members()):
-            raise ConfigError(f"{len(self.weights)} weights for {len(self.members)} members")
+        if len(self.weights) != len(self.members):
+            raise ModelError(f"{len(self.weights)} weights for {len(self.members)} members: some are missing; "
+                             "fit and save the mixture again")
+        self._members()
 
 
 class MixtureStepper:

@@ -15,10 +15,11 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import option
-from seqloom.contracts import LanguageModel, TextConfig, unit_lengths
+from seqloom.contracts import LanguageModel, TextConfig
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.metrics.costs import unit_lengths
 from seqloom.models.language.counting import count_ngrams, memory_needed
 from seqloom.models.language.estimation import build
 from seqloom.models.language.pruning import prune_by_entropy

@@ -1,0 +1,47 @@
+"""From the log-probabilities of a corpus's tokens to what its stretches cost, in bytes or in tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqloom.data.corpus import Corpus
+from seqloom.metrics.segments import line_segments, segment_sums
+from seqloom.text.tokenizer import Tokenizer
+
+BLOCK = 500  # tokens that are resampled together where bytes are lost and units are long
+
+
+def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
+    """How many tokens each unit has, its `</s>` included.
+
+    >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0]), eos_id=0).tolist()
+    [2, 1, 3]
+    """
+    ends = np.flatnonzero(ids == eos_id) + 1
+    return np.diff(ends, prepend=0)
+
+
+def corpus_bytes(corpus: Corpus, unit: str) -> int:
+    """The bytes that a model is charged for: with lines, a newline that a document lacks at its end is paid for too."""
+    _ = corpus.fingerprint  # reading it once tells the size of compressed files too
+    return (corpus.n_bytes or 0) + (corpus.open_lines if unit == "line" else 0)
+
+
+def segment_costs(tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarray,
+                  log_probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Costs (nats) and weights of stretches of text, to resample: lines in bytes, or in tokens where bytes are lost."""
+    costs = -log_probs.astype(np.float64)
+    if not tokenizer.lossless:
+        lengths = unit_lengths(ids, tokenizer.eos_id)
+        starts = np.cumsum(lengths) - lengths
+        if unit != "line":  # a single long unit has no spread
+            starts = np.union1d(starts, np.arange(0, len(ids), BLOCK))
+        return np.add.reduceat(costs, starts), np.diff(starts, append=len(ids)).astype(np.float64)
+    widths = tokenizer.byte_lengths[ids].astype(np.int64)
+    if unit == "line":
+        widths[ids == tokenizer.eos_id] = 1
+        data = b"".join(line.encode() + b"\n" for line in corpus.lines())
+    else:
+        data = corpus.text().encode()
+    borders = line_segments(data)
+    return segment_sums(costs, np.cumsum(widths), borders), np.diff(borders, prepend=0).astype(np.float64)
