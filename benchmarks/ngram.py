@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, data, run as run_program, table
+from benchmarks.side_by_side import Ratio, alternate, data, table
+from benchmarks.side_by_side import run as run_program
 
 SEQLOOM = [str(Path(sys.executable).parent / "seqloom")]
 Row = tuple[str, str, str, str]
@@ -79,7 +80,8 @@ class Bench:
 
     def corpora(self) -> Iterator[tuple[str, Path]]:
         """text8_prefix as lines of 1,000 words (KenLM needs line ends) and WikiText-2, `<unk>` renamed for KenLM."""
-        for name, parts in (("text8_prefix", ("text8_prefix", "text8_prefix.txt")), ("WikiText-2", ("wikitext-2", "train.txt"))):
+        for name, parts in (("text8_prefix", ("text8_prefix", "text8_prefix.txt")),
+                            ("WikiText-2", ("wikitext-2", "train.txt"))):
             source = data(*parts)
             if source is None:
                 continue
@@ -124,7 +126,8 @@ class Bench:
         for name, text in self.corpora():
             for options in ((), ("--memory", "800M")):
                 seconds, peak = self.ours(text, *options)
-                yield f"{name}: peak memory of that {' '.join(options)}".strip(), "", f"{peak / 1e9:.2f} GB, {seconds:.1f} s", ""
+                label = f"{name}: peak memory of that {' '.join(options)}".strip()
+                yield label, "", f"{peak / 1e9:.2f} GB, {seconds:.1f} s", ""
 
     def score(self) -> Iterator[Row]:
         """10 M tokens as lines in memory, models loaded; trained on the same text, and on another part of it."""
@@ -167,7 +170,7 @@ class Bench:
                 return time.perf_counter() - start
 
             ratio = alternate(ours, theirs, self.times)
-            yield (f"scoring {tokens / 1e6:.1f} M tokens of text {label}, order 5 (largest difference per token {difference:.0e})",
+            yield (f"scoring {tokens / 1e6:.1f} M tokens of text {label}, order 5, largest difference {difference:.0e} a token",
                    f"kenlm module, {tokens / ratio.peer / 1e6:.1f} M tokens/s", f"{tokens / ratio.ours / 1e6:.1f} M tokens/s",
                    str(ratio))
 
@@ -215,8 +218,8 @@ class Bench:
         end = time.perf_counter()
         yield (f"nltk.lm, order 3, {tokens:,} words, fitting", f"{tokens / (fitted - start) / 1e3:.0f} k tokens/s",
                f"{tokens / (middle - begin) / 1e3:.0f} k tokens/s", "for scale")
-        yield ("nltk.lm, scoring", f"{len(asked) / (scored - fitted):.0f} tokens/s", f"{tokens / (end - middle) / 1e3:.0f} k tokens/s",
-               "for scale")
+        yield ("nltk.lm, scoring", f"{len(asked) / (scored - fitted):.0f} tokens/s",
+               f"{tokens / (end - middle) / 1e3:.0f} k tokens/s", "for scale")
 
     def startup(self) -> Iterator[Row]:
         for arguments in (["--help"], ["fit", "ngram", "--help"]):

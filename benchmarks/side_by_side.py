@@ -41,11 +41,10 @@ class Finished:
     peak: int  # bytes
 
 
-def run(command: Sequence[str], *, env: dict[str, str] | None = None, stdin: Path | None = None) -> Finished:
+def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Finished:
     """Run a program to its end; wall time and its own peak memory."""
     start = time.perf_counter()
-    source = open(stdin, "rb") if stdin else subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                env={**os.environ, **(env or {})})
     assert process.stderr is not None
     errors = process.stderr.read()

@@ -55,15 +55,23 @@ class LanguageModel(ABC):
     task: ClassVar[str] = "language model"
     name: ClassVar[str]
     config_class: ClassVar[type[TextConfig]]
-    parameters: int  # how many numbers were learnt
     carry: bool = False  # whether the state crosses units
-    context: int | None = None  # how many tokens back it can see; None: all
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         self.config: Any = make(self.config_class, config, options)
         self.tokenizer: Tokenizer | None = None
         self.fit_info: dict[str, Any] = {}
         self.members: list[LanguageModel] = []
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens back it can see; None: all."""
+        return None
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learnt."""
+        return 0
 
     @property
     def unit(self) -> Unit:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress
-from seqloom.cli.options import common, emit
+from seqloom.cli.options import common, emit, read_corpus
+from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.comparison.run import RungResult, Skipped
@@ -34,16 +35,18 @@ Examples:
 def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, work: str | None, seed: int,
             samples: bool, encoding: str, as_json: bool) -> None:
     """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
-    from seqloom.comparison.report import write_report
+    from seqloom.comparison.report import check_place, write_report
     from seqloom.comparison.run import compare
-    from seqloom.data.corpus import read
-
-    corpus = read(list(text) if len(text) > 1 else text[0], encoding=encoding) if text else None
+    if output:
+        check_place(output)
+    corpus = read_corpus(text, encoding) if text else None
     names = rungs.replace(",", " ").split() if rungs else None
     with _live(as_json) as show:
         found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show)
     if output:
         write_report(found, output)
+    if not found.results:
+        raise ConfigError(f"none of the {len(found.skipped)} rungs was trained: {found.skipped[0].reason}")
     if as_json:
         emit(found.to_dict())
         return
@@ -91,5 +94,8 @@ def _live(as_json: bool) -> Iterator[Callable[[RungResult | Skipped], None] | No
         with live:
             yield show
         return
-    yield show
-    console.print(table)
+    try:
+        yield show
+    finally:  # also what an interrupt left finished
+        if table.row_count:
+            console.print(table)

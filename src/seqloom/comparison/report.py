@@ -45,31 +45,34 @@ COLUMNS: tuple[Column, ...] = (
     ("disk", lambda r: size(r.disk)),
 )
 
+NOTES = ("Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval is a "
+         "bootstrap over lines. Perplexity is per token and compares only where the tokens agree. Memory is the peak "
+         "above what the program held before. 'Against best' is the paired difference in bits per byte with its "
+         "interval.")
+
 
 def markdown(comparison: Comparison) -> str:
     """A report that stands for itself."""
     c = comparison
-    best = c.best
+    n = c.n_bytes
     lines = [f"# Language models compared on {c.corpus}", "",
-             f"{c.n_bytes['train']:,} bytes to train, {c.n_bytes['valid']:,} to validate, {c.n_bytes['test']:,} to test "
-             f"({c.split}); content {c.fingerprint[:16]}.",
-             f"Best: **{best.name}** with {best.bits_per_byte:.3f} bits per byte.", ""]
+             f"{n['train']:,} bytes to train, {n['valid']:,} to validate, {n['test']:,} to test ({c.split}); "
+             f"content {c.fingerprint[:16]}.",
+             f"Best: **{c.best.name}** with {c.best.bits_per_byte:.3f} bits per byte." if c.results else
+             "No rung was trained.", ""]
     if c.overlap > 0.01:
         lines += [f"Warning: {c.overlap:.1%} of the longer test lines also stand in the training part.", ""]
     lines += ["| " + " | ".join(name for name, _ in COLUMNS) + " | against best |", "|---" * (len(COLUMNS) + 1) + "|"]
     for r in c.results:
         lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {_against(c, r)} |")
     lines += [f"\nSkipped: {s.name}, {s.reason}." for s in c.skipped]
-    lines += ["", "Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval "
-              "is a bootstrap over lines. Perplexity is per token and compares only where the tokens agree. Memory is the peak above "
-              "what the program held before. 'Against best' is the paired difference in bits per byte with its interval.",
-              "", "## Samples", ""]
+    lines += ["", NOTES, "", "## Samples", ""]
     for r in c.results:
         if r.sample:
             lines += [f"**{r.name}**", "", "```text", r.sample.strip().replace("```", "'''"), "```", ""]
     fallbacks = [(r.name, order, note) for r in c.results for order, note in r.fallbacks.items()]
     if fallbacks:
-        lines += ["## Discount fall-backs", ""] + [f"- {name}, order {order}: {note}" for name, order, note in fallbacks] + [""]
+        lines += ["## Discount fall-backs", "", *(f"- {name}, order {k}: {note}" for name, k, note in fallbacks), ""]
     lines += ["## Signatures", ""] + [f"- `{r.signature}`" for r in c.results]
     return "\n".join(lines) + "\n"
 
@@ -81,11 +84,19 @@ def _against(c: Comparison, r: RungResult) -> str:
     return f"{d.difference:+.3f} ({d.low:+.3f} to {d.high:+.3f})"
 
 
+def check_place(directory: str | Path) -> None:
+    """Make the directory of the report, before the work of a long comparison."""
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeqloomError(f"{directory}: the report cannot be written there ({error.strerror or error})") from error
+
+
 def write_report(comparison: Comparison, directory: str | Path) -> None:
     """`report.md` and `comparison.json`."""
+    check_place(directory)
     place = Path(directory)
     try:
-        place.mkdir(parents=True, exist_ok=True)
         for name, text in (("comparison.json", json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) + "\n"),
                            ("report.md", markdown(comparison))):
             partial = place / f".{name}.partial"

@@ -22,7 +22,7 @@ from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.comparison.memory import peak_memory
-from seqloom.comparison.rungs import RUNGS, Bench, Rung
+from seqloom.comparison.rungs import RUNGS, Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
@@ -53,6 +53,7 @@ class RungResult:
     disk: int
     sample: str
     signature: str
+    tokenizer_seconds: float = 0.0  # of train_seconds
     fallbacks: dict[str, str] = field(default_factory=dict)
 
 
@@ -82,8 +83,7 @@ class Comparison:
 
     def difference(self, a: str, b: str) -> bootstrap.Paired:
         """Bits per byte of rung a less rung b on the same segments, with interval and p-value."""
-        found = bootstrap.paired(self.costs[a] / math.log(2), self.costs[b] / math.log(2), self.segment_bytes)
-        return found
+        return bootstrap.paired(self.costs[a] / math.log(2), self.costs[b] / math.log(2), self.segment_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         rows = []
@@ -97,8 +97,9 @@ class Comparison:
                 "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__}
 
 
-def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float = 10.0, work: str | Path | None = None,
-            seed: int = 0, on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
+def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float = 10.0,
+            work: str | Path | None = None, seed: int = 0,
+            on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
     """Train and measure the rungs; `data` as in `fit`, the bundled text by default.
 
     `minutes` is the most that one rung may take; what would need longer is skipped and said. `work` is the
@@ -116,7 +117,7 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
     if out.overlap > 0.01:
         progress.say(f"warning: {out.overlap:.1%} of the longer test lines also stand in the training part; "
                      "memory will look like skill")
-    place = Path(work) if work else cache_directory() / "compare" / _key(splits.fingerprint, seed)
+    place = (Path(work) if work else cache_directory() / "compare") / _key(splits.fingerprint, seed)
     bench = Bench(splits)
     _warm_up()
     for item in _run(wanted, bench, place, minutes, seed, out):
@@ -128,24 +129,23 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
 def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: int,
          out: Comparison) -> Iterator[RungResult | Skipped]:
     speed = 2e6  # tokens a second and pass, until a rung has been timed
+    n_bytes = bench.splits.train.n_bytes or 0
     for rung in wanted:
-        kept = _reuse(place / rung.name, rung, bench)
+        target = place / _directory(rung, bench)
+        kept = _reuse(target, rung, bench)
         if kept is None:
-            estimate = (bench.splits.train.n_bytes or 0) * rung.work / speed
-            if estimate > minutes * 60:
-                skipped = Skipped(rung.name, f"would need about {estimate / 60:.0f} minutes of the {minutes:g} allowed")
-                out.skipped.append(skipped)
-                yield skipped
-                continue
-            progress.say(f"training {rung.name}")
+            estimate = n_bytes * rung.work / speed
             try:
-                kept = _measure(rung, bench, place, seed)
-            except LookupError as error:
-                out.skipped.append(Skipped(rung.name, str(error)))
+                if estimate > minutes * 60:
+                    raise NotPossible(f"would need about {_duration(estimate)} of the {_duration(minutes * 60)} allowed")
+                progress.say(f"training {rung.name}")
+                kept = _measure(rung, bench, target, seed)
+            except NotPossible as reason:
+                out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
                 continue
             if kept[0].train_seconds > 1:
-                speed = (bench.splits.train.n_bytes or 0) * rung.work / kept[0].train_seconds
+                speed = n_bytes * rung.work / kept[0].train_seconds
         result, costs, weights, model = kept
         bench.fitted[rung.name] = model
         out.results.append(result)
@@ -153,11 +153,24 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: in
         yield result
 
 
+def _directory(rung: Rung, bench: Bench) -> str:
+    """Where a rung is kept; what is made of other rungs depends on which they are."""
+    if not rung.on_others:
+        return rung.name
+    return f"{rung.name}-{hashlib.sha256(' '.join(sorted(bench.fitted)).encode()).hexdigest()[:8]}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
 Kept = tuple[RungResult, np.ndarray, np.ndarray, LanguageModel]
 
 
-def _measure(rung: Rung, bench: Bench, place: Path, seed: int) -> Kept:
+def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
     """Fit one rung and measure it on the test part."""
+    if rung.tokenizer != "-":
+        bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
     start = time.perf_counter()
     with peak_memory() as memory:
         model = rung.fit(bench)
@@ -172,7 +185,6 @@ def _measure(rung: Rung, bench: Bench, place: Path, seed: int) -> Kept:
     low, high = (x / math.log(2) for x in bootstrap.interval(costs, weights))
     sample = model.generate("", max_tokens=200, seed=seed) if rung.name != "uniform" else ""
     extra = bench.tokenizers.get(tokenizer.kind, (None, 0.0))[1]
-    target = place / rung.name
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
         disk = sum(f.stat().st_size for f in partial.rglob("*") if f.is_file())
@@ -183,7 +195,7 @@ def _measure(rung: Rung, bench: Bench, place: Path, seed: int) -> Kept:
             train_seconds=seconds + extra, train_tokens_per_second=model.fit_info["tokens"] / max(seconds, 1e-9),
             score_tokens_per_second=len(ids) / max(scoring, 1e-9), peak_memory=memory.peak, disk=disk, sample=sample,
             signature=str(model.signature(bench.splits.test, bench.splits.description)),
-            fallbacks=model.fit_info.get("fallbacks", {}))
+            tokenizer_seconds=extra, fallbacks=model.fit_info.get("fallbacks", {}))
         write_arrays(partial / "segments.safetensors", {"costs": costs, "weights": weights})
         (partial / "result.json").write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
     return result, costs, weights, model
@@ -199,7 +211,7 @@ def _reuse(target: Path, rung: Rung, bench: Bench) -> Kept | None:
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
     if rung.tokenizer in ("byte", "bpe") and rung.tokenizer not in bench.tokenizers:
-        bench.tokenizers[rung.tokenizer] = model.tokens(), 0.0
+        bench.tokenizers[rung.tokenizer] = model.tokens(), result.tokenizer_seconds
     return result, arrays["costs"], arrays["weights"], model
 
 
@@ -228,6 +240,7 @@ def _warm_up() -> None:
     progress.say("preparing kernels (compiled once, then cached)")
     from seqloom.models.language.ngram import NGram
 
-    tiny = NGram(order=2, tokenizer="byte", unit="stream").fit(Corpus.from_texts("to be or not to be, that is the question\n"))
+    text = Corpus.from_texts("to be or not to be, that is the question\n")
+    tiny = NGram(order=2, tokenizer="byte", unit="stream").fit(text)
     tiny.evaluate("to be\n", samples=0)
     tiny.generate("to", max_tokens=2)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Splits
+from seqloom.errors import SeqloomError
 from seqloom.models.language.cache import Cache
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
@@ -40,13 +41,18 @@ class Bench:
         return self.tokenizers[kind][0]
 
 
+class NotPossible(SeqloomError):
+    """A rung that cannot be trained here, and why."""
+
+
 @dataclass(frozen=True)
 class Rung:
     name: str
     family: str
-    tokenizer: str
+    tokenizer: str  # the kind it is trained with; "-" where it takes what others have
     fit: Callable[[Bench], LanguageModel]
     work: int  # passes over the training text, to estimate its time before it starts
+    on_others: bool = False  # made of the rungs before it, so it is another one where those are others
 
 
 def bpe_size(n_bytes: int) -> int:
@@ -79,7 +85,7 @@ def _mixture(bench: Bench) -> LanguageModel:
         if best is None or value < best[0]:
             best = value, model
     if best is None:
-        raise LookupError("no n-gram rung has been trained, so there is nothing to mix")
+        raise NotPossible("no n-gram rung was asked for or trained, so there is nothing to mix")
     return best[1]
 
 
@@ -87,5 +93,5 @@ RUNGS: tuple[Rung, ...] = (
     Rung("uniform", "calibration", "byte", _uniform, 1),
     *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n) for n in BYTE_ORDERS),
     *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n) for n in BPE_ORDERS),
-    Rung("mixture", "mixture", "-", _mixture, 2),
+    Rung("mixture", "mixture", "-", _mixture, 2, on_others=True),
 )

@@ -81,7 +81,7 @@ def floors(first, counts, unseen, beta, lo, hi, gammas):
 
 
 @njit(nogil=True, cache=True)
-def link(suffixes, suffix_base, first, backoffs, upper_links, lo, hi, links):
+def link(suffixes, suffix_base, first, backoffs, upper_links, links, lo, hi):
     """Where scoring goes on after a miss, or after an n-gram that nothing follows.
 
     links[t] = the suffix if something follows it or its back-off weight matters, else the suffix's own link.

@@ -85,7 +85,7 @@ def mark_useless(words, log_probs, first, backoffs, links, history, keep, thresh
 
 
 @njit(nogil=True, cache=True)
-def new_backoffs(words, log_probs, first, backoffs, links, lo, hi, out):
+def new_backoffs(words, log_probs, first, backoffs, links, out, lo, hi):
     """Weights that make every context sum to one again: (1 - sum p(w | h)) / (1 - sum p(w | h'))."""
     for h in range(lo, hi):
         if first[h] == first[h + 1]:

@@ -56,11 +56,8 @@ def advance(words, log_probs, first, backoffs, links, chained, state, w):
     if paying:
         cost += log_probs[node]
     n_inner = len(backoffs)
-    if node < n_inner and (first[node] < first[node + 1] or backoffs[node] != 0.0):
-        state = node
-    else:
-        state = np.int64(links[node])
-    return cost, state, node
+    live = node < n_inner and (first[node] < first[node + 1] or backoffs[node] != 0.0)
+    return cost, node if live else np.int64(links[node]), node
 
 
 @njit(nogil=True, cache=True)

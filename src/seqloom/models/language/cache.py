@@ -24,13 +24,12 @@ class CacheConfig(TextConfig):
 class Cache(LanguageModel):
     name = "cache"
     config_class = CacheConfig
-    parameters = 0
 
     def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
         pass
 
     @property
-    def context(self) -> int:  # type: ignore[override]
+    def context(self) -> int:
         return self.config.window
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

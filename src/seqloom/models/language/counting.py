@@ -53,7 +53,7 @@ def count_ngrams(ids: np.ndarray, order: int, vocab_size: int, eos_id: int, work
         runs = [_count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar) for lo, hi in borders]
     if len(runs) == 1:
         return runs[0]
-    progress.say(f"merging {len(runs)} sorted runs from disk (--memory {workspace.memory >> 20} MiB)")
+    progress.say(f"merging {len(runs)} sorted runs from disk ")
     return _merge(runs, order, workspace)
 
 
@@ -175,7 +175,7 @@ def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
     """Union of the runs' levels. A run's n-grams are in the same order as the union's, so levels just merge."""
     vocab_size = runs[0].vocab_size
     n_words = vocab_size + 1
-    counts = np.sum([r.levels[0].counts for r in runs], axis=0, dtype=np.uint32)
+    counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.uint32)
     first = runs[0].levels[0]
     out = Levels(vocab_size, [Level(first.words, counts, first.suffixes, first.parents)], [vocab_size])
     places = [np.arange(n_words, dtype=np.uint32)] * len(runs)

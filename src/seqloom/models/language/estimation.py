@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -166,8 +167,8 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
         if k == 0:
             own[:] = 0
         else:
-            parallel_run(lambda s, p=part, b=below, u=upper, o=own: link(p.suffixes, b, first, backoffs, u, *s, o),
-                         chunk_bounds(len(part.words), CHUNK))
+            run = partial(link, part.suffixes, below, first, backoffs, upper, own)
+            parallel_run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
         workspace.release(part.suffixes, links)
     return Trie(words, log_probs, links, first, backoffs, starts, chained)
 

@@ -99,7 +99,7 @@ class NGram(LanguageModel):
             self.fit_info["fallbacks"] = fallbacks
 
     @property
-    def context(self) -> int:  # type: ignore[override]
+    def context(self) -> int:
         return self.config.order - 1
 
     def label(self) -> str:

@@ -7,6 +7,8 @@ Unlike pruning by count this needs no counts, so it also works on models read fr
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from seqloom.models.language.trie import Trie
@@ -26,8 +28,8 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
     keep = np.ones(len(trie.words), np.bool_)
     for k in range(trie.order, 1, -1):
         lo, hi = int(starts[k - 1]), int(starts[k])  # the contexts of order k
-        parallel_run(lambda s, lo=lo: kernel.mark_useless(*tables, history, keep, threshold, lo + s[0], lo + s[1]),
-                     chunk_bounds(hi - lo, CHUNK))
+        parallel_run(lambda s, lo=lo: kernel.mark_useless(*tables, history, keep, threshold, lo + s[0],  # type: ignore[misc]
+                                                          lo + s[1]), chunk_bounds(hi - lo, CHUNK))
     return _reweighted(_without(trie, keep))
 
 
@@ -61,7 +63,7 @@ def _reweighted(trie: Trie) -> Trie:
     for k in range(1, trie.order):
         lo, hi = int(trie.level_starts[k]), int(trie.level_starts[k + 1])
         out = backoffs.copy()
-        parallel_run(lambda s, lo=lo, out=out: new_backoffs(trie.words, trie.log_probs, trie.first, backoffs, trie.links,
-                                                            lo + s[0], lo + s[1], out), chunk_bounds(hi - lo, CHUNK))
+        run = partial(new_backoffs, trie.words, trie.log_probs, trie.first, backoffs, trie.links, out)
+        parallel_run(lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK))  # type: ignore[misc]
         backoffs[lo:hi] = out[lo:hi]
     return trie

@@ -27,8 +27,10 @@ class UniformConfig(TextConfig):
 class Uniform(LanguageModel):
     name = "uniform"
     config_class = UniformConfig
-    context = 0
-    parameters = 0
+
+    @property
+    def context(self) -> int:
+        return 0
 
     def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
         pass
