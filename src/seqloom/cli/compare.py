@@ -35,8 +35,9 @@ Examples:
 def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, work: str | None, seed: int,
             samples: bool, encoding: str, as_json: bool) -> None:
     """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
-    from seqloom.comparison.report import check_place, write_report
+    from seqloom.comparison.report import check_place, visible, write_report
     from seqloom.comparison.run import compare
+
     if output:
         check_place(output)
     corpus = read_corpus(text, encoding) if text else None
@@ -56,7 +57,7 @@ def command(text: tuple[str, ...], output: str | None, rungs: str | None, minute
     if samples:
         for r in found.results:
             if r.sample:
-                click.echo(f"\n--- {r.name}\n{r.sample.strip()}")
+                click.echo(f"\n--- {r.name}\n{visible(r.sample)}")
     if output:
         click.echo(f"\nreport: {output}/report.md")
 

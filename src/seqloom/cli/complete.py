@@ -72,4 +72,4 @@ def _interactive(model: LanguageModel, number: int) -> None:
             text += " " if unfinished(text) else ""
         else:
             text += typed
-    click.echo(text)
+    click.echo(text.rstrip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def size(n: float | None, unit: str = "B") -> str:
 
 def short(n: float) -> str:
     return size(n, "").replace(" ", "")
+
+
+def visible(sample: str) -> str:
+    """A sample without what would play tricks on a terminal or a page: control characters show as U+FFFD."""
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", sample.strip())
 
 
 def seconds(s: float) -> str:
@@ -69,7 +75,7 @@ def markdown(comparison: Comparison) -> str:
     lines += ["", NOTES, "", "## Samples", ""]
     for r in c.results:
         if r.sample:
-            lines += [f"**{r.name}**", "", "```text", r.sample.strip().replace("```", "'''"), "```", ""]
+            lines += [f"**{r.name}**", "", "```text", visible(r.sample).replace("```", "'''"), "```", ""]
     fallbacks = [(r.name, order, note) for r in c.results for order, note in r.fallbacks.items()]
     if fallbacks:
         lines += ["## Discount fall-backs", "", *(f"- {name}, order {k}: {note}" for name, k, note in fallbacks), ""]

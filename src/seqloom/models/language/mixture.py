@@ -86,7 +86,7 @@ class Mixture(LanguageModel):
                                     for i, (m, w) in enumerate(zip(self.members, weights))}
 
     @property
-    def parameters(self) -> int:  # type: ignore[override]
+    def parameters(self) -> int:
         return sum(m.parameters for m in self.members) + len(self.weights)
 
     def label(self) -> str:
