@@ -25,7 +25,8 @@ from seqloom import progress, storage
 from seqloom.config import Config, choices, field_types, make, option, parse_size
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.decoding.generation import Generator, Suggestion
+from seqloom.decoding.completion import Completer, Suggestion
+from seqloom.decoding.generation import Generator
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
 from seqloom.errors import ConfigError, NotFitted, suggest
@@ -261,7 +262,7 @@ class LanguageModel(ABC):
 
     def complete(self, text: str = "", n: int = 5) -> list[Suggestion]:
         """The n likeliest next words, or endings of the word that the text breaks off in."""
-        return self._generator().complete(text, n)
+        return Completer(self._generator()).complete(text, n)
 
     def _generator(self) -> Generator:
         tokenizer = self.tokens()

@@ -72,9 +72,11 @@ def load(directory: str | Path) -> Any:
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdigit())
         members = [load(place / MEMBERS / str(number)) for number in numbers]
         return cls.restore(config["config"], config["fit"], tokenizer, read_arrays(place / ARRAYS), members)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, ModelError):
+    except ModelError as error:
+        if str(error).startswith(str(place)):
             raise
+        raise ModelError(f"{place}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{place}: not a usable {config['model']} model ({error}); fit and save it again") from error
 
 

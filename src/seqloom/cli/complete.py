@@ -51,7 +51,7 @@ def _show(suggestions: list[tuple[str, float]], as_json: bool) -> None:
 
 def _interactive(model: LanguageModel, number: int) -> None:
     """Type text; an empty line ends; a number takes that suggestion."""
-    from seqloom.decoding.generation import attach, unfinished
+    from seqloom.decoding.completion import attach, unfinished
 
     click.echo("Type some text and press Enter; a number takes a suggestion, an empty line ends.", err=True)
     text = ""

@@ -108,4 +108,4 @@ def _one_line(error: BaseException) -> str:
         return f"{error.filename or 'input or output'}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "not enough memory; give --memory so that counting works on disk, or use less text"
-    return f"unexpected {type(error).__name__}: {error} (run again with --debug for the trace)"
+    return f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (run again with --debug for the trace)"

@@ -1,9 +1,9 @@
 """Subword healing: a prompt that ends inside a token is continued as if it had not been cut there.
 
 "The qui" is tokenized so that "qui" is a token of its own, after which a model that has learnt " quick"
-as one token almost never sees "ck". Healing takes the last token back and lets the first generated token
-be any whose bytes start with those of the token taken back; it may be that token itself. The text that is
-then generated begins with the bytes taken back, which the caller leaves out when showing it.
+as one token almost never sees "ck". Healing takes the last word back and follows all ways to spell it; the
+last token of such a way may reach beyond the prompt's end. The text that is then generated begins with bytes
+that were taken back, which the caller leaves out when showing it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from seqloom.decoding.stepper import Stepper, prefill, select
 
 
 class PrefixIndex:
@@ -38,32 +40,56 @@ class PrefixIndex:
         high = bisect_right(self._sorted, prefix, lo=low, key=lambda token: token[: len(prefix)])
         return np.sort(self._ids[low:high])
 
+    def prefixes_of(self, text: bytes) -> list[int]:
+        """The tokens that spell a beginning of the text, but not all of it.
 
-class Healed(NamedTuple):
-    """A prompt without its last token, what may follow it, and the bytes that the caller must not repeat."""
+        >>> PrefixIndex([b"qu", b"q", b"quick", b"u"]).prefixes_of(b"quick")
+        [1, 0]
+        """
+        found = []
+        for length in range(1, len(text)):
+            at = bisect_left(self._sorted, text[:length])
+            if at < len(self._sorted) and self._sorted[at] == text[:length]:
+                found.append(int(self._ids[at]))
+        return found
+
+
+class Cover(NamedTuple):
+    """One way to spell the end of a prompt: its ids, what may come next, bytes not to repeat, log-probability."""
 
     ids: np.ndarray
-    allowed: np.ndarray | None  # ids for the first generated token; None where nothing was taken back
-    dropped: bytes
+    allowed: np.ndarray | None  # for the first generated token; None: any
+    dropped: bytes  # what the first generated token spells again of the prompt
+    log_prob: float  # of reaching exactly this spelling, all allowed tokens together
 
 
-def heal(index: PrefixIndex, prompt_ids: np.ndarray) -> Healed:
-    """Take back the last token where a longer one could stand in its place.
+def covers(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16) -> list[Cover]:
+    """The spellings of `text` after the tokens of `base` whose last token may reach beyond its end, best first.
 
-    >>> index = PrefixIndex([b"The ", b"qui", b"quick", b"q"])
-    >>> heal(index, np.array([0, 1]))
-    Healed(ids=array([0]), allowed=array([1, 2]), dropped=b'qui')
-
-    Where there is no other token to choose (always so for a byte tokenizer), the prompt is left alone.
+    A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so taking back one
+    token is not enough. All ways to spell the text are followed, the `width` likeliest at a time; drawing one of
+    them by its probability and then a token that it allows continues the prompt as the model would have.
     """
-    ids = np.asarray(prompt_ids, dtype=np.int64)
-    dropped = index.token_bytes[int(ids[-1])] if len(ids) else b""
-    if not dropped:
-        return Healed(ids, None, b"")
-    allowed = index.starting_with(dropped)
-    if len(allowed) == 1:
-        return Healed(ids, None, b"")
-    return Healed(ids[:-1], allowed, dropped)
+    found: list[Cover] = []
+    paths = [(np.asarray(base, np.int64), text, 0.0)]
+    state, log_probs = prefill(stepper, [paths[0][0]])
+    while paths:
+        further, rows, tokens = [], [], []
+        for row, (ids, rest, cost) in enumerate(paths):
+            allowed = index.starting_with(rest)
+            if len(allowed):
+                mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
+                found.append(Cover(ids, allowed, rest, cost + mass))
+            for token in index.prefixes_of(rest):
+                left = rest[len(index.token_bytes[token]):]
+                further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))
+                rows.append(row)
+                tokens.append(token)
+        best = sorted(range(len(further)), key=lambda i: -further[i][2])[:width]
+        paths = [further[i] for i in best]
+        if paths:
+            state, log_probs = stepper.step(select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best])
+    return sorted((c for c in found if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
 
 
 def restrict(log_probs: np.ndarray, allowed: Sequence[np.ndarray | None] | None) -> np.ndarray:

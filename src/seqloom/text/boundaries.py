@@ -93,3 +93,10 @@ def character_classes() -> np.ndarray:
         table[first:last] = IDEOGRAPH
     table[[0x27, 0x2019]] = APOSTROPHE
     return table
+
+
+def beyond_ascii(text: str, category: str) -> str:
+    """The characters of that category which the text has beyond ASCII, ready for a character class."""
+    if text.isascii():
+        return ""
+    return "".join(sorted(c for c in set(text) if c > "\x7f" and unicodedata.category(c)[0] == category))

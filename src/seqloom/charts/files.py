@@ -1,0 +1,79 @@
+"""A chart to a file: PNG, SVG, or a page that opens without a network. vl-convert draws; no browser is needed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+from seqloom.charts.page import Page
+from seqloom.charts.spec import specification, version
+from seqloom.errors import ConfigError, SeqloomError, suggest
+
+KINDS = ("png", "svg", "html")
+
+
+def check_target(path: str | Path) -> str:
+    """The kind of picture that a name asks for; a bad name is refused before the work begins.
+
+    >>> check_target("costs.svg")
+    'svg'
+    """
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in KINDS:
+        raise ConfigError(f"{path}: a chart is written as .png, .svg or .html{suggest(kind, KINDS)}")
+    if not Path(path).absolute().parent.is_dir():
+        raise ConfigError(f"{path}: there is no directory {Path(path).parent}; make it first")
+    return kind
+
+
+def save(chart: Any, path: str | Path, *, title: str = "") -> None:
+    """Write an altair chart in the form that the ending names: .png, .svg or .html."""
+    kind = check_target(path)
+    if kind == "html":
+        data = Page(title or Path(path).stem).chart(chart).html().encode()
+    else:
+        data = png(chart) if kind == "png" else svg(chart).encode()
+    write(path, data)
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """The file whole or not at all."""
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(target)
+    except OSError as error:
+        raise SeqloomError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def png(chart: Any, *, scale: float = 1.5) -> bytes:
+    import vl_convert
+
+    return smaller_png(vl_convert.vegalite_to_png(specification(chart), vl_version=version(), scale=scale))
+
+
+def svg(chart: Any) -> str:
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(specification(chart), vl_version=version())
+
+
+def smaller_png(data: bytes) -> bytes:
+    """The same picture compressed again: vl-convert prefers speed, and its files are several times as large."""
+    head, body, at = b"", b"", 8
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        chunk = data[at:at + 12 + size]
+        if kind == b"IDAT":
+            body += chunk[8:-4]
+        elif kind != b"IEND":
+            head += chunk
+        at += 12 + size
+    return data[:8] + head + _chunk(b"IDAT", zlib.compress(zlib.decompress(body), 9)) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -1,0 +1,107 @@
+"""A page of charts, tables and text in one file that opens without a network.
+
+Vega is put into it once, however many charts there are. Charts take the width of the window and are drawn again when it
+changes. Whatever is not markup of this file is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Self
+
+from seqloom.charts import theme
+from seqloom.charts.spec import script_json, specification, version
+
+STYLE = f"""
+:root {{ color-scheme: light; }}
+body {{ font: 16px/1.5 {theme.SANS}; color: {theme.INK}; background: white; max-width: 60rem; margin: 0 auto;
+  padding: 1rem clamp(.8rem, 3vw, 2rem) 3rem; overflow-wrap: anywhere; }}
+h1 {{ font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }}
+h2 {{ font-size: 1.2rem; margin: 2.2rem 0 .3rem; border-top: 1px solid {theme.GRID}; padding-top: 1rem; }}
+p {{ margin: .4rem 0; max-width: 46rem; }}
+.faint {{ color: {theme.FAINT}; font-size: .9rem; }}
+.warning {{ border-left: 4px solid {theme.HUES[1]}; padding-left: .7rem; }}
+.chart {{ width: 100%; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .22rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid {theme.GRID}; }}
+th {{ font-weight: 600; vertical-align: bottom; }}
+th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0; background: white; }}
+tr.best td {{ font-weight: 600; background: #eef5fa; }}
+pre {{ white-space: pre-wrap; background: #f6f6f6; padding: .6rem .8rem; font: .85rem/1.4 {theme.MONO}; margin: .3rem 0 1rem; }}
+summary {{ cursor: pointer; padding: .2rem 0; }}
+code {{ font: .8rem {theme.MONO}; overflow-wrap: anywhere; }}
+"""
+
+DRAW = """
+for (const [id, spec] of Object.entries(JSON.parse(document.getElementById("charts").textContent)))
+  vegaEmbed("#" + id, spec, {renderer: "svg", actions: false, tooltip: {theme: "light"}}).catch(console.error);
+"""
+
+
+class Page:
+    """Pieces of a page from top to bottom; every method adds one and returns the page."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._body: list[str] = []
+        self._style: dict[str, None] = {}  # each once, in order
+        self._charts: dict[str, dict[str, Any]] = {}
+        self._scripts: dict[str, None] = {}
+
+    def heading(self, text: str) -> Self:
+        self._body.append(f"<h2>{escape(text)}</h2>")
+        return self
+
+    def text(self, text: str, *, kind: str = "") -> Self:
+        self._body.append(f"<p{f' class={kind}' if kind else ''}>{escape(text)}</p>")
+        return self
+
+    def chart(self, chart: Any, description: str = "") -> Self:
+        """An altair chart; `description` is for those who do not see it."""
+        name = f"chart{len(self._charts) + 1}"
+        self._charts[name] = specification(chart, responsive=True)
+        self._body.append(f'<div class=chart id={name} role=img aria-label="{escape(description)}"></div>')
+        return self
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, best: int | None = None) -> Self:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        body = "".join(f"<tr{' class=best' if i == best else ''}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                       for i, row in enumerate(rows))
+        self._body.append(f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+        return self
+
+    def folded(self, summary: str, text: str, *, opened: bool = False) -> Self:
+        """Preformatted text below a line that shows and hides it."""
+        self._body.append(f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>"
+                          f"<pre>{escape(text)}</pre></details>")
+        return self
+
+    def listing(self, lines: Sequence[str]) -> Self:
+        self._body.append("<ul>" + "".join(f"<li><code>{escape(line)}</code></li>" for line in lines) + "</ul>")
+        return self
+
+    def raw(self, markup: str, *, style: str = "", script: str = "") -> Self:
+        """Markup that is already escaped, with what it needs; style and script come once a page."""
+        self._body.append(markup)
+        if style:
+            self._style[style] = None
+        if script:
+            self._scripts[script] = None
+        return self
+
+    def html(self) -> str:
+        style = STYLE + "".join(self._style)
+        scripts = "".join(f"<script>{script}</script>\n" for script in self._scripts)
+        if self._charts:
+            import vl_convert
+
+            scripts += (f"<script>{vl_convert.javascript_bundle(vl_version=version())}</script>\n"
+                        f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'
+                        f"<script>{DRAW}</script>\n")
+        body = "\n".join(self._body)
+        return ("<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+                '<meta name=viewport content="width=device-width, initial-scale=1">\n'
+                f"<title>{escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+                f"<h1>{escape(self.title)}</h1>\n{body}\n{scripts}</body>\n</html>\n")

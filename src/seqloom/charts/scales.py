@@ -1,0 +1,44 @@
+"""Logarithmic axes: how far they reach and where their numbers stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from seqloom.charts import theme
+
+
+def log_domain(values: Sequence[float], margin: float) -> list[float]:
+    """From below the least to above the most, by a share of the logarithmic range."""
+    low, high = math.log(min(values)), math.log(max(values))
+    room = margin * max(high - low, 0.5)
+    return [math.exp(low - room), math.exp(high + room)]
+
+
+def log_share(value: float, domain: Sequence[float]) -> float:
+    low, high = math.log(domain[0]), math.log(domain[1])
+    return (math.log(value) - low) / (high - low)
+
+
+def log_moved(value: float, pixels: float, domain: Sequence[float], height: float = theme.HEIGHT) -> float:
+    """The value that stands so many pixels below on a vertical logarithmic axis."""
+    return value * (domain[0] / domain[1]) ** (pixels / height)
+
+
+def decades(domain: Sequence[float]) -> list[float]:
+    """Powers of ten inside the domain, with their threes where there are few."""
+    powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
+    ticks = [10.0**p for p in powers]
+    if sum(domain[0] <= t <= domain[1] for t in ticks) < 3:
+        ticks = sorted(ticks + [3 * t for t in ticks])
+    return [t for t in ticks if domain[0] <= t <= domain[1]]
+
+
+def round_ticks(domain: Sequence[float]) -> list[float]:
+    """Round numbers of a range within a decade or so, at most eight."""
+    for width in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0):
+        first = math.ceil(domain[0] / width)
+        found = [round(i * width, 6) for i in range(first, math.floor(domain[1] / width) + 1)]
+        if len(found) <= 8:
+            return found
+    return []

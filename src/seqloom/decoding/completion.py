@@ -1,0 +1,155 @@
+"""The likeliest next words, whatever a model's tokens are.
+
+Where tokens are words, the next distribution is the answer. Where they are smaller, the likeliest spellings are
+followed until the word is over, beginning with all ways to spell the word that the text breaks off in.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from seqloom.decoding.generation import Generator
+from seqloom.decoding.healing import restrict
+from seqloom.decoding.sampling import top_indices
+from seqloom.decoding.stepper import State, prefill, select
+from seqloom.text.coding import to_bytes
+
+WORD_TOKENS = 32  # a suggested word may have so many tokens at most
+WIDTH = 4  # hypotheses followed for each suggestion wanted
+IDEOGRAPH = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # each a word of its own
+
+_WORD = re.compile(rf"[{IDEOGRAPH}]|[^\s{IDEOGRAPH}]+")
+_UNFINISHED = re.compile(rf"[^\s{IDEOGRAPH}]+\Z")
+
+
+class Suggestion(NamedTuple):
+    """A next word and how likely it is among all next words."""
+
+    text: str
+    probability: float
+
+
+class Completer:
+    def __init__(self, generator: Generator) -> None:
+        self.generator, self.stepper, self.tokenizer = generator, generator.stepper, generator.tokenizer
+
+    def complete(self, text: str, n: int) -> list[Suggestion]:
+        """The n likeliest next words; without white space at the end, words that the last one may become."""
+        text = self.generator.last_line(text)
+        whole = self.tokenizer.joiner and not self.tokenizer.subword
+        found = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
+        return [Suggestion(word, p) for word, p in found]
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Which tokens, bool (V,), end the word before them: white space, another word's beginning, `</s>`."""
+        pieces = (self.tokenizer.piece(i, before=True) for i in range(self.tokenizer.vocab_size))
+        starts = [piece.decode("utf-8", "ignore")[:1] for piece in pieces]
+        ends = np.array([bool(start) and not _UNFINISHED.match(start) for start in starts])
+        ends[self.stepper.eos_id] = True
+        return ends
+
+    def _complete_token(self, text: str, n: int) -> list[tuple[str, float]]:
+        """For tokenizers whose tokens are words."""
+        fragment = unfinished(text)
+        allowed = self.generator.index.starting_with(self.tokenizer.joiner + to_bytes(fragment)) if fragment else None
+        if allowed is not None and not len(allowed):
+            fragment, allowed = "", None
+        ids = self.tokenizer.encode(text.removesuffix(fragment))
+        _, log_probs = prefill(self.stepper, [ids])
+        log_probs = restrict(log_probs, [allowed])
+        log_probs[:, self.stepper.eos_id] = -np.inf
+        best = top_indices(log_probs, n)[0]
+        total = np.exp(log_probs.astype(np.float64)).sum() if fragment else 1.0
+        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]) / total)) for i in best
+                if log_probs[0, i] > -np.inf]
+
+    def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
+        """For tokens smaller than words: follow the likeliest spellings until the word is over."""
+        ways, fragment = self.generator.ways_on(text)[: WIDTH * n], unfinished(text)
+        state, log_probs = prefill(self.stepper, [way.ids for way in ways])
+        log_probs = restrict(log_probs, [way.allowed for way in ways]).astype(np.float64)
+        log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)
+        words: dict[str, float] = {}
+        costs = np.array([way.log_prob for way in ways])
+        costs -= np.logaddexp.reduce(costs)
+        spelled, skip = [b""] * len(ways), [len(way.dropped) for way in ways]
+        for step in range(WORD_TOKENS):
+            if step or ways[0].allowed is None:
+                self._close(words, fragment, [s[k:] for s, k in zip(spelled, skip)], costs, log_probs)
+            rows, ids, costs = self._best(costs[:, None] + log_probs, WIDTH * n)
+            spelled = [spelled[r] + self.tokenizer.piece(i, before=True) for r, i in zip(rows, ids)]
+            skip = [skip[r] for r in rows]
+            going = []
+            for j, spelling in enumerate(spelled):
+                ending = spelling[skip[j]:].decode("utf-8", errors="ignore")
+                word = _finished_word(fragment, ending, ids[j] == self.stepper.eos_id)
+                if word is None:
+                    going.append(j)
+                elif word:
+                    words[word] = words.get(word, 0.0) + float(np.exp(costs[j]))
+            nth = sorted(words.values(), reverse=True)[n - 1] if len(words) >= n else 0.0
+            going = [j for j in going if np.exp(costs[j]) > nth]
+            if not going:
+                break
+            keep = np.array(going)
+            state, log_probs = self._step(state, rows[keep], ids[keep])
+            costs, spelled, skip = costs[keep], [spelled[j] for j in going], [skip[j] for j in going]
+        return sorted(words.items(), key=lambda item: (-item[1], item[0]))[:n]
+
+    def _close(self, words: dict[str, float], fragment: str, endings: list[bytes], costs: np.ndarray,
+               log_probs: np.ndarray) -> None:
+        """Count each word that has begun as ended by all the tokens that would end it, and leave the others."""
+        for row, ending in enumerate(endings):
+            word = fragment + ending.decode("utf-8", errors="ignore").lstrip()
+            if word:
+                mass = float(np.exp(costs[row] + log_probs[row, self.ends]).sum())
+                words[word] = words.get(word, 0.0) + mass
+                log_probs[row, self.ends] = -np.inf
+
+    def _step(self, state: State, rows: np.ndarray, ids: np.ndarray) -> tuple[State, np.ndarray]:
+        state, log_probs = self.stepper.step(select(state, rows), ids)
+        return state, log_probs.astype(np.float64)
+
+    @staticmethod
+    def _best(costs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        flat = costs.reshape(1, -1)
+        best = top_indices(flat, k)[0]
+        best = best[flat[0, best] > -np.inf]
+        return best // costs.shape[1], best % costs.shape[1], flat[0, best]
+
+
+def unfinished(text: str) -> str:
+    """The word that a text breaks off in; nothing after white space, nor where every character is a word.
+
+    >>> unfinished("to be or no"), unfinished("to be ")
+    ('no', '')
+    """
+    found = _UNFINISHED.search(text)
+    return found[0] if found else ""
+
+
+def attach(text: str, word: str) -> str:
+    """The text with a suggested word in place of its unfinished one, or after it.
+
+    >>> attach("to be or no", "not"), attach("to be", "or"), attach("to be ", "or")
+    ('to be or not', 'to be or', 'to be or')
+    """
+    fragment = unfinished(text)
+    if not fragment or word.startswith(fragment):
+        return text.removesuffix(fragment) + word
+    return f"{text} {word}"
+
+
+def _finished_word(fragment: str, ending: str, ended: bool) -> str | None:
+    """The word once something else or the end follows it; None while it may go on, "" where there is none."""
+    text = fragment + ending if fragment else ending.lstrip()
+    found = _WORD.match(text)
+    if found is None:
+        return "" if ended else None
+    over = ended or found.end() < len(text) or not _UNFINISHED.match(found[0])
+    return found[0] if over else None

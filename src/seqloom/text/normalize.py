@@ -1,0 +1,242 @@
+r"""Text made more alike before it is cut into tokens: small named steps, all of them off unless asked for.
+
+A recipe is written as `PRESET` or `STEP=VALUE,..` or both, and is part of the tokenizer: `none` for language
+models, `topic` for what a text is about, `sentiment` for how it is meant (keeps `!`, capitals and negation).
+Every step loses something, so the likelihood of a normalised text says nothing about the original's bytes.
+
+    >>> Normalizer("topic")("I have 25 apples; $3.14 was spent on #42!")
+    'i have NUM apples MONEY was spent on NUM'
+    >>> Normalizer("sentiment")("I don\u2019t LOVE it!!! \U0001f60a")
+    'I do not LOVE it! SmilingFaceWithSmilingEyes'
+    >>> Normalizer("case=lower,stopwords=remove")("The cat sat on the mat.")
+    ' cat sat mat.'
+
+Steps run in the order of the fields below. Newlines stay where they are, and no step looks further than to the
+next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn Treebank, is never touched.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
+from typing import Literal
+
+from seqloom.config import Config, option
+from seqloom.errors import ConfigError, suggest
+from seqloom.text.boundaries import beyond_ascii, cut_before_word
+from seqloom.text.contractions import expand
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalizerConfig(Config):
+    unicode: Literal["keep", "nfc", "nfkc"] = option("keep", "one spelling for each character; nfkc also unites "
+                                                     "variants such as full-width letters")
+    case: Literal["keep", "lower"] = option("keep", "capitals to small letters")
+    contractions: Literal["keep", "expand"] = option("keep", "write out English contractions: don't, do not")
+    stopwords: Literal["keep", "remove", "remove-all"] = option("keep", "leave out stop words; negation stays, "
+                                                                "unless all are to go")
+    stem: Literal["keep", "porter", "snowball", "lancaster"] = option("keep", "cut words to their stems")
+    lemma: Literal["keep", "dictionary"] = option("keep", "replace words by the form that a dictionary lists")
+    numbers: Literal["keep", "placeholder"] = option("keep", "NUM for numbers, MONEY for amounts")
+    symbols: Literal["keep", "name", "remove"] = option("keep", "emoji and other symbols: their name as one word, "
+                                                        "or nothing")
+    punctuation: Literal["keep", "standardise", "remove"] = option("keep", "standardise: !!! to !, straight quotes, "
+                                                                   "one kind of dash")
+    whitespace: Literal["keep", "collapse"] = option("keep", "one blank between words, none at the ends of lines")
+    language: str = option("en", "of stop words, stems, lemmas and contractions, as a code like de")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stem != "keep" and self.lemma != "keep":
+            raise ConfigError("stem and lemma both replace words; choose one")
+        if self.contractions == "expand" and self.language != "en":
+            raise ConfigError(f"contractions are written out in English only; language is {self.language!r}")
+
+    @classmethod
+    def from_recipe(cls, recipe: str) -> NormalizerConfig:
+        """`topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
+        values: dict[str, str] = {}
+        steps = [f.name for f in fields(cls)]
+        for number, item in enumerate(part.strip() for part in recipe.split(",")):
+            step, equals, value = item.partition("=")
+            if equals and step in steps:
+                values[step] = value
+            elif not equals and number == 0 and item in PRESETS:
+                values |= PRESETS[item]
+            elif not equals and item in PRESETS:
+                raise ConfigError(f"normalize: the preset {item!r} must come first, and alone; got {recipe!r}")
+            else:
+                known = steps if equals else [*PRESETS, *steps]
+                raise ConfigError(f"normalize: {item!r} is neither a preset ({', '.join(PRESETS)}) nor STEP=VALUE with "
+                                  f"a step of {', '.join(steps)}{suggest(step, known)}")
+        if values.get("language", "en") != "en" and "contractions=" not in recipe:
+            values.pop("contractions", None)  # what the preset means for English
+        return cls(**values)  # type: ignore[arg-type]
+
+    def recipe(self) -> str:
+        """The steps that are on, as `from_recipe` reads them: no preset, whose meaning may grow, but what it does."""
+        on = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return ",".join(on) or "none"
+
+    def label(self) -> str:
+        """The preset's name if this is one, else the recipe."""
+        return next((name for name in PRESETS if NormalizerConfig.from_recipe(name) == self), self.recipe())
+
+
+PRESETS: dict[str, dict[str, str]] = {
+    "none": {},
+    "topic": {"unicode": "nfkc", "case": "lower", "contractions": "expand", "numbers": "placeholder",
+              "symbols": "remove", "punctuation": "remove", "whitespace": "collapse"},
+    "sentiment": {"unicode": "nfc", "contractions": "expand", "symbols": "name", "punctuation": "standardise",
+                  "whitespace": "collapse"},
+}
+
+_UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands for <unk> meanwhile
+
+_LETTER = r"[^\W\d_]"
+_CURRENCY = "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
+_NUMBER = r"(?>\d+(?:[.,]\d+)*|\.\d+)"
+_MONEY = re.compile(rf"(?<!\w)(?:[A-Za-z]{{1,3}})?{_CURRENCY} ?{_NUMBER}(?:k|mn?|bn?|tn?)?(?!\w)"
+                    rf"|(?<!\w){_NUMBER} ?{_CURRENCY}(?![\w])", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")
+
+_ASCII_MARKS = "!\"#%&'()*,\\-./:;?@\\[\\\\\\]_{}"  # category P; inside a character class
+_ASCII_SYMBOLS = "$+<=>^`|~"
+_JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # they only change the emoji before
+_STRAIGHT = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a", "'"),
+                           **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb", '"'),
+                           **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-"), "\u2026": "..."})
+_REPEATED = re.compile(r"[!?\uff01\uff1f]{2,}|([.,;-])\1+")
+_ACRONYM = re.compile(rf"(?<!\w)(?:{_LETTER}\.){{2,}}")
+_INNER_APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?=\w)")
+_WHITE = re.compile(r"[^\S\n]{2,}|[^\S \n]")
+_LINE_ENDS = re.compile(r" ?\n ?")
+_BETWEEN_WORDS = re.compile(rb".*(?:(?=\n)|(?<=[0-9A-Za-z])(?= [0-9A-Za-z]))", re.DOTALL)
+
+
+class Normalizer:
+    """The steps of a config as a function from text to text."""
+
+    def __init__(self, config: NormalizerConfig | str) -> None:
+        self.config = NormalizerConfig.from_recipe(config) if isinstance(config, str) else config
+        c = self.config
+        self._words = None
+        if (c.stopwords, c.stem, c.lemma) != ("keep", "keep", "keep"):
+            from seqloom.text.word_steps import WordSteps
+
+            self._words = WordSteps(stopwords=c.stopwords, stem=c.stem, lemma=c.lemma, language=c.language)
+
+    @property
+    def identity(self) -> bool:
+        """Whether nothing is changed."""
+        return self.config.recipe() in ("none", f"language={self.config.language}")
+
+    def __call__(self, text: str) -> str:
+        c = self.config
+        if c.unicode != "keep":
+            text = unicodedata.normalize("NFC" if c.unicode == "nfc" else "NFKC", text)
+        if c.case == "lower":
+            text = text.lower()
+        text = text.replace(_HIDDEN, "").replace(_UNK, _HIDDEN)
+        if c.contractions == "expand":
+            text = expand(text)
+        if self._words is not None:
+            text = self._words(text)
+        if c.numbers == "placeholder":
+            text = _PLAIN_NUMBER.sub("NUM", _MONEY.sub("MONEY", text))
+        if c.symbols != "keep":
+            text = _without_symbols(text) if c.symbols == "remove" else _named_symbols(text)
+        if c.punctuation == "remove":
+            text = _without_punctuation(text)
+        elif c.punctuation == "standardise":
+            text = _REPEATED.sub(_one_mark, text.translate(_STRAIGHT))
+        text = text.replace(_HIDDEN, _UNK)
+        if c.whitespace == "collapse":
+            text = _LINE_ENDS.sub("\n", _WHITE.sub(" ", text)).strip(" ")
+        return text
+
+    def of_bytes(self, data: bytes) -> bytes:
+        """The same on UTF-8; bytes that are not stay as they are."""
+        return self._decoded(data).encode("utf-8", "surrogateescape")
+
+    def _decoded(self, data: bytes) -> str:
+        return self(data.decode("utf-8", "surrogateescape"))
+
+    def cut(self, data: bytes, final: bool, blanks_count: bool) -> int:
+        """Where the raw bytes may be cut so that both sides come out, and encode, as they do together; 0 if nowhere.
+
+        `blanks_count`: whether white space is part of tokens. Then it is before a newline whose next line is
+        whole and still begins with a visible character afterwards; else also before a blank between two words.
+        """
+        if final:
+            return len(data)
+        if not blanks_count:
+            found = _BETWEEN_WORDS.match(data)
+            return found.end() if found else 0
+        stop = data.rfind(b"\n")
+        while stop > 0:
+            start = data.rfind(b"\n", 0, stop)
+            first = self._decoded(data[start + 1:stop])[:1] if start > 0 else ""
+            if first and cut_before_word(b"x\n" + first.encode("utf-8", "surrogateescape"), False) == 1:
+                return start
+            stop = start
+        return 0
+
+
+@lru_cache(256)
+def _pattern(kind: str, extra: str) -> re.Pattern[str]:
+    """Runs of symbols or punctuation; `extra`: those beyond ASCII that the text has, so that the class stays small."""
+    if kind == "remove":
+        return re.compile(rf"[{_ASCII_SYMBOLS}{extra}][{_ASCII_SYMBOLS}{extra}{_JOINERS}]*|\ufe0f?\u20e3")
+    if kind == "name":
+        return re.compile(rf"[{extra}][{extra}{_JOINERS}]*")
+    others = _ASCII_MARKS.replace(",", "").replace(".", "")
+    return re.compile(rf"(?:[{others}{extra}]|[.,](?!\d)|(?<!\d)[.,])+")  # 3.14 and 1,000 keep theirs
+
+
+def _gap(found: re.Match[str]) -> str:
+    """What is left of something taken out: a blank where two words would grow together."""
+    text, start, stop = found.string, found.start(), found.end()
+    between = start > 0 and stop < len(text) and not text[start - 1].isspace() and not text[stop].isspace()
+    return " " if between else ""
+
+
+def _without_symbols(text: str) -> str:
+    return _pattern("remove", beyond_ascii(text, "S")).sub(_gap, text)
+
+
+def _without_punctuation(text: str) -> str:
+    text = _ACRONYM.sub(lambda found: found[0].replace(".", ""), text)
+    return _pattern("marks", beyond_ascii(text, "P")).sub(_gap, _INNER_APOSTROPHE.sub("", text))
+
+
+def _one_mark(found: re.Match[str]) -> str:
+    run = found[0]
+    if run[0] == ".":
+        return "..."
+    return "".join(dict.fromkeys(run))  # ?!?! to ?!, --- to -
+
+
+def _named_symbols(text: str) -> str:
+    symbols = beyond_ascii(text, "S")
+    return _pattern("name", symbols).sub(_name_run, text) if symbols else text
+
+
+def _name_run(found: re.Match[str]) -> str:
+    names = []
+    text, start, stop = found.string, found.start(), found.end()
+    flags = "".join(chr(ord(c) - 0x1F1E6 + ord("A")) if "\U0001f1e6" <= c <= "\U0001f1ff" else " " for c in found[0])
+    names += ["Flag" + pair for run in flags.split() for pair in re.findall("..?", run)]
+    names += [_camel(c) for c in found[0] if unicodedata.category(c)[0] == "S" and not "\U0001f1e6" <= c <= "\U0001f1ff"
+              and not "\U0001f3fb" <= c <= "\U0001f3ff"]
+    before = " " if names and start > 0 and not text[start - 1].isspace() else ""
+    after = " " if names and stop < len(text) and not text[stop].isspace() else ""
+    return before + " ".join(names) + after
+
+
+@cache
+def _camel(symbol: str) -> str:
+    """SmilingFace for SMILING FACE: one word to every kind of tokenizer."""
+    return "".join(word.capitalize() for word in re.findall("[A-Z0-9]+", unicodedata.name(symbol, "")))
