@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import ngram
+from benchmarks import ngram, readers, text
 
-SUITES = {"ngram": ngram.run}
+SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -41,17 +41,26 @@ class Finished:
     peak: int  # bytes
 
 
+# A child inherits the peak of the process that it was forked from, so a small process stands in between.
+LAUNCHER = """
+import resource, subprocess, sys, time
+start = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+spent = time.perf_counter() - start
+sys.stderr.buffer.write(done.stderr[-500:])
+print(spent, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+sys.exit(done.returncode)
+"""
+
+
 def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Finished:
     """Run a program to its end; wall time and its own peak memory."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               env={**os.environ, **(env or {})})
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        raise RuntimeError(f"{command[0]} failed: {errors.decode(errors='replace')[-500:]}")
-    return Finished(time.perf_counter() - start, usage.ru_maxrss * 1024)
+    done = subprocess.run([sys.executable, "-S", "-c", LAUNCHER, *command], capture_output=True, text=True,
+                          env={**os.environ, **(env or {})})
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed: {done.stderr}")
+    seconds, peak = done.stdout.split()
+    return Finished(float(seconds), int(peak))
 
 
 def data(*parts: str) -> Path | None:

@@ -33,6 +33,8 @@ from seqloom.errors import ConfigError, NotFitted, suggest
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import corpus_bytes, segment_costs, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
+from seqloom.text.coding import to_bytes
+from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
 Unit = Literal["line", "document", "stream"]
@@ -47,7 +49,13 @@ class TextConfig(Config):
     vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
     min_count: int = option(1, "words seen less often become <unk>", minimum=1)
     vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
+    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
+                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
     unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        NormalizerConfig.from_recipe(self.normalize)
 
 
 class LanguageModel(ABC):
@@ -55,6 +63,7 @@ class LanguageModel(ABC):
 
     task: ClassVar[str] = "language model"
     name: ClassVar[str]
+    threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]]
     carry: bool = False  # whether the state crosses units
 
@@ -127,16 +136,21 @@ class LanguageModel(ABC):
             raise
         return self
 
+    def make_tokenizer(self, data: Any) -> Tokenizer:
+        """The tokenizer that `fit` would make from this text."""
+        return self._make_tokenizer(as_corpus(data))
+
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
-        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file}
+        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
+                  "normalize": c.normalize}
         kinds = choices(field_types(TokenizerConfig)["kind"])
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not Path(c.tokenizer).exists():
             raise ConfigError(f"tokenizer {c.tokenizer!r} is neither one of {', '.join(kinds)} nor an existing "
                               f"file or directory{suggest(c.tokenizer, kinds)}")
-        idle = [name for name, value in chosen.items() if value not in (None, 1)]
+        idle = [name for name, value in chosen.items() if value not in (None, 1, "none")]
         if idle:
             raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {c.tokenizer!r}")
         return Tokenizer.load(c.tokenizer)
@@ -178,15 +192,24 @@ class LanguageModel(ABC):
         return scores[0] if isinstance(text, str) else scores
 
     def _scores(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Token log-probabilities of each text; all are encoded and scored in one go."""
+        """Token log-probabilities of each text, many texts at a time."""
         if not texts:
             return []
+        from seqloom.kernels.parallel import parallel_map
+
+        self.tokens()
+        batches = _batches(texts)
+        if self.threaded:
+            return [scores for batch in parallel_map(self._score_batch, batches) for scores in batch]
+        return [scores for batch in batches for scores in self._score_batch(batch)]
+
+    def _score_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        tokenizer = self.tokens()
         if self.unit == "line":
             lines = [text.removesuffix("\n") for text in texts]
-            ids = encode_corpus(self.tokens(), Corpus.from_texts(lines), unit="line")
-            lengths = unit_lengths(ids, self.tokens().eos_id)
-            per_text = np.array([1 + line.count("\n") for line in lines])
-            ends = np.cumsum(lengths)[np.cumsum(per_text) - 1]
+            ids = tokenizer.encode_block(to_bytes("\n".join(lines) + "\n"), newline_ends=True)
+            lengths = unit_lengths(ids, tokenizer.eos_id)
+            ends = np.cumsum(lengths)[np.cumsum([1 + line.count("\n") for line in lines]) - 1]
         else:
             encoded = [self.encode(text)[0] for text in texts]
             ids, lengths = np.concatenate(encoded), np.array([len(e) for e in encoded])
@@ -201,8 +224,7 @@ class LanguageModel(ABC):
         """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
         value = self.evaluate(data, samples=0)["bits_per_byte"]
         if not isinstance(value, float):
-            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; "
-                              f"{self.tokens().kind!r} hides something in <unk> or white space (use byte or bpe)")
+            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokens().loses()}")
         return value
 
     def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000) -> Result:
@@ -215,7 +237,7 @@ class LanguageModel(ABC):
         notes: list[str] = []
         if not tokenizer.lossless:
             metrics["bits_per_byte"] = None
-            notes.append(f"no bits per byte: the {tokenizer.kind} tokenizer does not keep every byte")
+            notes.append(f"no bits per byte: {tokenizer.loses()}")
         if metrics["zero_tokens"]:
             notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
                          "use a smoothing other than maximum-likelihood")
@@ -288,6 +310,16 @@ class LanguageModel(ABC):
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
         model.restore_arrays(arrays)
         return model
+
+
+def _batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence[str]]:
+    """Neighbouring texts of about `size` characters together."""
+    start = length = 0
+    for i, text in enumerate(texts, 1):
+        length += len(text) + 1
+        if length >= size or i == len(texts):
+            yield texts[start:i]
+            start, length = i, 0
 
 
 def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:

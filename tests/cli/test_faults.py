@@ -162,8 +162,7 @@ def test_a_model_with_other_peoples_files_in_it_is_not_replaced(seqloom, saved, 
     assert (tmp_path / "m" / "notes.txt").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("signals", ["default", "ignored"])
-@pytest.mark.parametrize("limit", [3_000, 40_000])
+@pytest.mark.parametrize(("limit", "signals"), [(3_000, "default"), (40_000, "ignored")])  # in the first file, in a later one
 def test_a_full_disk(process, saved, tmp_path, shakespeare, signals, limit):
     """A limit on the size of files stands for the full disk; the earlier model stays."""
     (tmp_path / "text").write_text(shakespeare[:60_000])

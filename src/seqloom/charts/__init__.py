@@ -1,1 +1,1 @@
-"""The one chart layer: plain data in, pictures, pages and coloured text out. altair is loaded when something is drawn."""
+"""The one chart layer: plain data in, pictures, pages and coloured text out. altair is loaded when it draws."""

@@ -1,8 +1,9 @@
 """Where the names of points go so that none lies on another, on a point, or outside the plot.
 
-Greedy: the best points first, each tries places around it, those that no line crosses before the others. The far places
-are joined to their point by a thin line. A name without a free place is left out; the tooltip has it. In wider windows
-points move apart, so places that are free in one width stay so.
+Greedy: the best points first, each tries places around it, those that no line crosses before the others. The far
+places are joined to their point by a thin line. A page changes its width, so a place must be free in every width of a
+range; points move linearly with it, which makes that a comparison of two intervals. A name without a free place is left
+out; the tooltip has it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import NamedTuple
 
 from seqloom.charts import theme
 
-CHARACTER, LINE, GAP = 0.58 * (theme.FONT_SIZE - 1), 1.2 * (theme.FONT_SIZE - 1), 9  # pixels; a wide guess for any sans-serif
+CHARACTER, LINE, GAP = 0.58 * (theme.FONT_SIZE - 1), 1.2 * (theme.FONT_SIZE - 1), 9  # pixels; wide for a sans-serif
 POINT = 5  # pixels from the middle of a point to its edge
+LEADER = 18  # pixels between point and name from which on a line joins them
 
 
 class Place(NamedTuple):
@@ -32,15 +34,26 @@ PLACES = (
     Place("right", "bottom", -5, -5), Place("right", "top", -5, 5),
     *(Place("center", *way) for far in (28, 45) for way in (("bottom", 0, -far), ("top", 0, far))),
 )
-LEADER = 18  # pixels between point and name from which on a line joins them
-Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+class Box(NamedTuple):
+    """Pixels around a place that moves with the width of the plot."""
+
+    x: float  # of the place, as a share of the width
+    left: float  # pixels from there
+    right: float
+    top: float  # pixels from the top of the plot
+    bottom: float
+
+
 Line = tuple[int, int]  # the numbers of the two points that a line joins
+Widths = tuple[float, float]  # the narrowest and the widest plot
 
 
 def place_labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float], *, lines: Sequence[Line] = (),
-                 width: float = theme.WIDTH, height: float = theme.HEIGHT) -> list[Place | None]:
+                 widths: Widths = (theme.MIDDLE, theme.WIDEST), height: float = theme.HEIGHT) -> list[Place | None]:
     """A place for each name; x and y are shares of the plot's width and height, y from the top, low points first."""
-    points = [(x * width, y * height) for x, y in zip(xs, ys)]
+    points = [(x, y * height) for x, y in zip(xs, ys)]
     dots = [_around(x, y, POINT) for x, y in points]
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
     taken: list[Box] = []
@@ -48,8 +61,8 @@ def place_labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float],
     for i in sorted(range(len(names)), key=lambda i: -ys[i]):
         others = dots[:i] + dots[i + 1:] + taken
         for avoid in (others + strokes, others):
-            free = (place for place in PLACES if all(_free(box, width, height, avoid) for box in _boxes(names[i], *points[i], place)))
-            found[i] = next(free, None)
+            found[i] = next((place for place in PLACES if all(_free(box, avoid, widths, height)
+                                                              for box in _boxes(names[i], *points[i], place))), None)
             if found[i] is not None:
                 break
         if (place := found[i]) is not None:
@@ -57,38 +70,41 @@ def place_labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float],
     return found
 
 
+def label_box(name: str, x: float, y: float, place: Place) -> Box:
+    """What a name would cover at a point."""
+    width = CHARACTER * len(name)
+    left = place.dx - {"left": 0.0, "center": width / 2, "right": width}[place.align]
+    top = y + place.dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[place.baseline]
+    return Box(x, left, left + width, top, top + LINE)
+
+
+def overlap(a: Box, b: Box, widths: Widths) -> bool:
+    """Whether the boxes meet in any width of the range."""
+    apart = [(b.x - a.x) * width for width in widths]
+    across = min(apart) < a.right - b.left and max(apart) > a.left - b.right
+    return across and a.top < b.bottom and b.top < a.bottom
+
+
 def _boxes(name: str, x: float, y: float, place: Place) -> list[Box]:
     """What a name covers, with the line that leads to it."""
     near, far = y + math.copysign(POINT + 1, place.dy), y + place.dy
-    leader = [(x - 1, min(near, far), x + 1, max(near, far))] if abs(place.dy) >= LEADER else []
+    leader = [Box(x, -1, 1, min(near, far), max(near, far))] if abs(place.dy) >= LEADER else []
     return [label_box(name, x, y, place), *leader]
 
 
-def label_box(name: str, x: float, y: float, place: Place) -> Box:
-    """The pixels that a name would cover."""
-    width = CHARACTER * len(name)
-    left = x + place.dx - {"left": 0.0, "center": width / 2, "right": width}[place.align]
-    top = y + place.dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[place.baseline]
-    return left, top, left + width, top + LINE
-
-
-def overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
 def _around(x: float, y: float, radius: float) -> Box:
-    return x - radius, y - radius, x + radius, y + radius
+    return Box(x, -radius, radius, y - radius, y + radius)
 
 
 def _between(a: tuple[float, float], b: tuple[float, float]) -> list[tuple[float, float]]:
-    """Points of the line from a to b, six pixels apart."""
-    count = max(int(math.dist(a, b) / 6), 1)
+    """Places on the line from a to b, about six pixels apart."""
+    count = max(int(math.hypot((a[0] - b[0]) * theme.WIDTH, a[1] - b[1]) / 6), 1)
     return [(a[0] + (b[0] - a[0]) * k / count, a[1] + (b[1] - a[1]) * k / count) for k in range(1, count)]
 
 
-def _free(box: Box, width: float, height: float, others: Sequence[Box]) -> bool:
-    inside = box[0] >= -2 and box[2] <= width + 2 and box[1] >= 0 and box[3] <= height
-    return inside and not any(overlap(box, other) for other in others)
+def _free(box: Box, others: Sequence[Box], widths: Widths, height: float) -> bool:
+    inside = all(box.x * w + box.left >= -2 and box.x * w + box.right <= w + 2 for w in widths)
+    return inside and box.top >= 0 and box.bottom <= height and not any(overlap(box, other, widths) for other in others)
 
 
 def spread(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:

@@ -15,7 +15,7 @@ from seqloom.charts.spec import script_json, specification, version
 
 STYLE = f"""
 :root {{ color-scheme: light; }}
-body {{ font: 16px/1.5 {theme.SANS}; color: {theme.INK}; background: white; max-width: 60rem; margin: 0 auto;
+body {{ font: 16px/1.5 {theme.SANS}; color: {theme.INK}; background: white; max-width: 74rem; margin: 0 auto;
   padding: 1rem clamp(.8rem, 3vw, 2rem) 3rem; overflow-wrap: anywhere; }}
 h1 {{ font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }}
 h2 {{ font-size: 1.2rem; margin: 2.2rem 0 .3rem; border-top: 1px solid {theme.GRID}; padding-top: 1rem; }}
@@ -24,12 +24,14 @@ p {{ margin: .4rem 0; max-width: 46rem; }}
 .warning {{ border-left: 4px solid {theme.HUES[1]}; padding-left: .7rem; }}
 .chart {{ width: 100%; }}
 .wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .22rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid {theme.GRID}; }}
+table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .22rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid {theme.GRID}; }}
 th {{ font-weight: 600; vertical-align: bottom; }}
-th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0; background: white; }}
+th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0; background: white;
+  background-clip: padding-box; }}
 tr.best td {{ font-weight: 600; background: #eef5fa; }}
-pre {{ white-space: pre-wrap; background: #f6f6f6; padding: .6rem .8rem; font: .85rem/1.4 {theme.MONO}; margin: .3rem 0 1rem; }}
+pre {{ white-space: pre-wrap; background: #f6f6f6; padding: .6rem .8rem; font: .85rem/1.4 {theme.MONO};
+  margin: .3rem 0 1rem; }}
 summary {{ cursor: pointer; padding: .2rem 0; }}
 code {{ font: .8rem {theme.MONO}; overflow-wrap: anywhere; }}
 """
@@ -67,8 +69,10 @@ class Page:
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, best: int | None = None) -> Self:
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(f"<tr{' class=best' if i == best else ''}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                       for i, row in enumerate(rows))
+        body = ""
+        for i, row in enumerate(rows):
+            cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
+            body += f"<tr{' class=best' if i == best else ''}>{cells}</tr>"
         self._body.append(f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
         return self
 
@@ -97,7 +101,8 @@ class Page:
         if self._charts:
             import vl_convert
 
-            scripts += (f"<script>{vl_convert.javascript_bundle(vl_version=version())}</script>\n"
+            bundle: Any = vl_convert.javascript_bundle  # its stub demands a snippet that has a default
+            scripts += (f"<script>{bundle(vl_version=version())}</script>\n"
                         f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'
                         f"<script>{DRAW}</script>\n")
         body = "\n".join(self._body)

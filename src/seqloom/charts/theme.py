@@ -1,29 +1,33 @@
 """Colours, fonts and sizes of every picture.
 
-Hues are those of Okabe and Ito, "Color Universal Design" (2008), which readers with any colour vision can tell apart;
-their yellow is left out because it is too faint for lines on white. Costs in bits have their own ramp, whose steps differ
-in lightness, so it survives grey printing too.
+Hues are those of Okabe and Ito, "Color Universal Design" (2008), without their yellow, which is too faint on white,
+and with a darker purple, so that it can be read as text. Their order is ours: with the first four, readers of any
+colour vision can tell all pairs apart (a test computes it). Costs in bits have their own ramp, whose steps differ in
+lightness, so it survives grey printing too.
 """
 
 from __future__ import annotations
 
 import colorsys
+import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+HUES = ("#0072B2", "#D55E00", "#B65A91", "#000000", "#009E73", "#E69F00", "#56B4E9")
 INK, FAINT, GRID = "#222222", "#5c5c5c", "#e3e3e3"
 SANS = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 MONO = "ui-monospace, Menlo, Consolas, 'Liberation Mono', monospace"
 WIDTH, HEIGHT = 640, 360  # pixels of a plot in an image; in a page the width is the window's
-NARROW, MIDDLE = 300, 460  # pixels of a plot in the narrowest window; from where on there is room for more
+NARROW, MIDDLE, WIDEST = 300, 460, 1100  # pixels of a plot: the least and the most, and from where on there is room
 FONT_SIZE = 13
 
 BITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # borders between the steps of the ramp, bits per byte
 TOKEN_BITS = (1.0, 3.0, 6.0, 10.0, 14.0)  # the same for words, which cost more
 RAMP = ("#ffffff", "#fff1c9", "#fed282", "#fca24d", "#e2632b", "#9c2a1a")
 RAMP_INK = (INK, INK, INK, INK, "#ffffff", "#ffffff")
+TERMINAL = (231, 230, 222, 215, 166, 124)  # the same among the 256 colours that nearly every terminal has
+TERMINAL_INK = (16, 16, 16, 16, 231, 231)
 
 
 def step(bits: float, borders: Sequence[float] = BITS) -> int:
@@ -41,7 +45,7 @@ def steps_named(borders: Sequence[float] = BITS) -> list[str]:
     >>> steps_named()
     ['under 0.5', '0.5 to 1', '1 to 2', '2 to 4', '4 to 8', '8 and more']
     """
-    inner = [f"{a:g} to {b:g}" for a, b in zip(borders, borders[1:])]
+    inner = [f"{a:g} to {b:g}" for a, b in itertools.pairwise(borders)]
     return [f"under {borders[0]:g}", *inner, f"{borders[-1]:g} and more"]
 
 
@@ -61,7 +65,7 @@ def member_colours(members: Mapping[str, str]) -> dict[str, str]:
     for group, hue in hues.items():
         names = [name for name, its in members.items() if its == group]
         for rank, name in enumerate(names):
-            found[name] = hue if len(names) == 1 else _lightness(hue, 0.68 - 0.44 * rank / (len(names) - 1))
+            found[name] = hue if len(names) == 1 else _lightness(hue, 0.55 - 0.35 * rank / (len(names) - 1))
     return found
 
 
@@ -76,11 +80,12 @@ def config(font: str = SANS) -> dict[str, Any]:
     return {
         "font": font, "background": "white", "padding": 8,
         "view": {"stroke": None},
-        "axis": {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal", "labelColor": INK,
-                 "titleColor": INK, "gridColor": GRID, "domainColor": "#8a8a8a", "tickColor": "#8a8a8a", "titlePadding": 8,
-                 "labelFlush": False},
-        "legend": {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal", "orient": "top",
-                   "labelColor": INK, "titleColor": INK, "columns": 4, "symbolSize": 80, "labelLimit": 240},
+        "axis": {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal",
+                 "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#8a8a8a",
+                 "tickColor": "#8a8a8a", "titlePadding": 8, "labelFlush": False},
+        "legend": {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal",
+                   "orient": "top", "labelColor": INK, "titleColor": INK, "columns": 4, "symbolSize": 80,
+                   "labelLimit": 240},
         "title": {"fontSize": FONT_SIZE + 2, "color": INK, "anchor": "start", "fontWeight": "bold", "offset": 10,
                   "subtitleFontSize": FONT_SIZE - 1, "subtitleColor": FAINT, "subtitleFontWeight": "normal"},
         "text": {"fontSize": FONT_SIZE - 1, "color": INK},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress
-from seqloom.cli.options import common, emit, read_corpus
+from seqloom.cli.options import common, emit, read_corpus, reading
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,27 +23,33 @@ Examples:
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
 """)
 @click.argument("text", nargs=-1)
-@click.option("-o", "--output", metavar="DIR", help="Write report.md and comparison.json there.")
+@click.option("-o", "--output", metavar="DIR",
+              help="Write report.html with its pictures, report.md and comparison.json there.")
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs.")
 @click.option("--minutes", default=10.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
               help="Most that one rung may take; longer ones are skipped and named.")
+@click.option("--curve/--no-curve", default=None,
+              help="Train every rung on parts of the text too: the learning curve  [default: with -o].")
 @click.option("--work", metavar="DIR", help="Where finished rungs are kept  [default: the user's cache].")
 @click.option("--seed", default=0, show_default=True, help="For the samples.")
 @click.option("--samples/--no-samples", default=True, help="Print a sample from each rung.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@reading
 @common
-def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, work: str | None, seed: int,
-            samples: bool, encoding: str, as_json: bool) -> None:
+def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, curve: bool | None,
+            work: str | None, seed: int, samples: bool, encoding: str, column: str | None, as_json: bool) -> None:
     """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
-    from seqloom.comparison.report import check_place, visible, write_report
+    from seqloom.comparison.report import check_place, curve_table, visible, write_report
     from seqloom.comparison.run import compare
 
     if output:
         check_place(output)
-    corpus = read_corpus(text, encoding) if text else None
+    if column and not text:
+        raise ConfigError("--column is for a table; name the file")
+    corpus = read_corpus(text, encoding, column) if text else None
     names = rungs.replace(",", " ").split() if rungs else None
     with _live(as_json) as show:
-        found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show)
+        found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show,
+                        curve=bool(output) if curve is None else curve)
     if output:
         write_report(found, output)
     if not found.results:
@@ -54,12 +60,20 @@ def command(text: tuple[str, ...], output: str | None, rungs: str | None, minute
     n = found.n_bytes
     click.echo(f"\n{found.corpus}: trained on {n['train']:,} bytes, tested on {n['test']:,} ({found.split}); "
                f"best: {found.best.name}, {found.best.bits_per_byte:.3f} bits per byte")
+    if found.curve:
+        click.echo(f"\nlearning curve, bits per byte by bytes of training text\n{_aligned(*curve_table(found))}")
     if samples:
         for r in found.results:
             if r.sample:
                 click.echo(f"\n--- {r.name}\n{visible(r.sample)}")
     if output:
-        click.echo(f"\nreport: {output}/report.md")
+        click.echo(f"\nreport: {output}/report.html")
+
+
+def _aligned(header: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    return "\n".join("  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
+                     for row in (header, *rows))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import common, emit, read_corpus
+from seqloom.cli.options import common, emit, read_corpus, reading
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,30 +19,41 @@ if TYPE_CHECKING:
 Examples:
   seqloom evaluate model test.txt
   seqloom evaluate model test.txt --against other-model --json
+  seqloom evaluate model test.txt --chart costs.html
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
 @click.option("--against", metavar="MODEL", help="A second model: both on the same text, and their paired difference.")
 @click.option("--sparsity", is_flag=True,
               help="For n-gram models: how many n-grams could be, how many the model has, and how many of TEXT's.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@click.option("--chart", metavar="FILE",
+              help="Draw bits along the text, costs of tokens and calibration: .png, .svg, .html.")
+@reading
 @common
-def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, encoding: str,
-            as_json: bool) -> None:
+def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, chart: str | None, encoding: str,
+            column: str | None, as_json: bool) -> None:
     """Likelihood of held-out TEXT: perplexity with and without unknown words, bits per byte with an interval.
 
     Without TEXT, or with -, standard input is read.
     """
     from seqloom.storage import load
 
+    if chart is not None:
+        from seqloom.charts.files import check_target
+
+        check_target(chart)
     first = load(model)
     second = load(against) if against is not None else None
     if sparsity and not hasattr(first, "sparsity"):
         raise ConfigError(f"--sparsity is for n-gram models; {model} is a {first.name} model")
-    corpus = read_corpus(text, encoding)
+    corpus = read_corpus(text, encoding, column)
     difference = _difference(first, second, corpus) if second is not None else None
     result = first.evaluate(corpus)
     rows = [row._asdict() for row in first.sparsity(corpus)] if sparsity else []
+    if chart is not None:
+        from seqloom.comparison.portrait import draw
+
+        draw(first, corpus, chart)
     if as_json:
         values = result.to_dict() | ({"sparsity": rows} if sparsity else {})
         if second is not None:
@@ -63,15 +74,15 @@ def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> 
     from seqloom.contracts import paired_difference
 
     unit, paired = paired_difference(first, second, corpus)
-    return {"unit": unit} | {k: v if math.isfinite(v) else str(v) for k, v in paired._asdict().items()}
+    return {"unit": unit, **paired._asdict()}
 
 
 def _sentence(d: dict[str, Any], model: str, against: str) -> str:
-    if isinstance(d["difference"], str):
+    if not math.isfinite(d["difference"]):
         return f"difference  {d['difference']} {d['unit']}: a token of probability zero, nothing more can be said"
     if d["difference"] == 0:
         return f"difference  none ({d['unit']})"
-    spread = "" if isinstance(d["low"], str) else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
+    spread = "" if math.isnan(d["low"]) else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
     sure = not spread or d["p_value"] < 0.05
     better = model if d["difference"] < 0 else against
     return (f"difference  {d['difference']:+.4f} {d['unit']}{spread}: {better} is better"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seqloom import progress
-from seqloom.cli.options import common, config_options, emit, given, read_corpus
+from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, model_class
+
+if TYPE_CHECKING:
+    from seqloom.data.corpus import Corpus
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
@@ -63,18 +66,18 @@ def _command_for(name: str) -> click.Command:
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
     @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
     @click.option("--memory", metavar="SIZE", help="Work on disk when counting needs more than this (800M, 2G).")
-    @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+    @reading
     @config_options(cls.config_class)
     @common
-    def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str, as_json: bool,
-            **options: Any) -> None:
+    def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str,
+            column: str | None, as_json: bool, **options: Any) -> None:
         from seqloom.storage import check_target
 
         model = cls(**given(cls.config_class, options))
         check_target(output)
-        held_out = None if valid is None else read_corpus((valid,), encoding)
+        held_out = None if valid is None else _held_out(valid, encoding, column)
         start = time.perf_counter()
-        model.fit(read_corpus(text, encoding), memory=memory)
+        model.fit(read_corpus(text, encoding, column), memory=memory)
         model.save(output)
         spent = time.perf_counter() - start
         if orders := model.fit_info.get("fallbacks"):
@@ -91,3 +94,10 @@ def _command_for(name: str) -> click.Command:
             click.echo(str(result))
 
     return fit
+
+
+def _held_out(valid: str, encoding: str, column: str | None) -> Corpus:
+    """The text of --valid; the column is meant for it too where it is a table."""
+    from seqloom.data.tables import table_kind
+
+    return read_corpus((valid,), encoding, column if table_kind(valid) else None)

@@ -16,12 +16,14 @@ from seqloom.errors import SeqloomError, suggest
 
 COMMANDS = {
     "compare": "Train every rung on one text and compare them in one table.",
+    "ab": "The same model with and without a step, paired.",
     "fit": "Train a model on text and save it.",
     "evaluate": "Perplexity and bits per byte of held-out text.",
     "score": "Log-probability of each line of a text.",
     "generate": "Write text with a model.",
     "complete": "Suggest next words, one text or interactively.",
     "tokenize": "Train or apply a tokenizer.",
+    "data": "Known datasets, and what a text is like.",
     "convert": "ARPA to model and back.",
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",

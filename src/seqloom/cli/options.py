@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import sys
 import types
@@ -117,18 +118,33 @@ def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def emit(value: Any) -> None:
-    """One JSON object on its own line."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    """One JSON object on its own line; infinity and NaN, which JSON does not have, become text."""
+    click.echo(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
 
 
-def read_corpus(text: tuple[str, ...], encoding: str = "utf-8") -> Corpus:
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--encoding and --column, for commands that read text."""
+    function = click.option("--column", metavar="NAME", help="Of a table (.csv, .tsv, .jsonl, .parquet): the column to "
+                            "read, or a path such as messages.0.content; each row is a document.")(function)
+    return click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")(function)
+
+
+def read_corpus(text: tuple[str, ...], encoding: str = "utf-8", column: str | None = None) -> Corpus:
     """The text arguments of a command; none, or `-`, is standard input."""
     from seqloom.data.corpus import read
 
     sources = list(text) or ["-"]
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
-    return read(sources if len(sources) > 1 else sources[0], encoding=encoding)
+    return read(sources if len(sources) > 1 else sources[0], encoding=encoding, column=column)
 
 
 def stdin_lines() -> Iterator[str]:

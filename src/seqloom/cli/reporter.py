@@ -6,6 +6,7 @@ Nothing is shown for work that is over in a second.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import Any
 
@@ -45,14 +46,22 @@ class PlainReporter:
 
 
 class BarTask:
+    """Its bar appears when it has been at work for a while, also where it has not got anywhere yet."""
+
     def __init__(self, reporter: BarReporter, label: str, total: int | None, unit: str) -> None:
         self.reporter, self.label, self.total, self.unit = reporter, label, total, unit
-        self.start, self.done, self.id = time.monotonic(), 0, None
+        self.done, self.id, self.over = 0, None, False
+        self.timer = threading.Timer(PATIENCE, self.show)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def show(self) -> None:
+        with self.reporter.lock:
+            if not self.over:
+                self.id = self.reporter.bars().add_task(self.label, total=self.total, completed=self.done, unit=self.unit)
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
-        if self.id is None and time.monotonic() - self.start > PATIENCE:
-            self.id = self.reporter.bars().add_task(self.label, total=self.total, unit=self.unit)
         if self.id is not None:
             self.reporter.bars().update(self.id, completed=self.done)
 
@@ -61,6 +70,7 @@ class BarReporter:
     """For terminals."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self._bars: Any = None
 
     def bars(self) -> Any:
@@ -78,17 +88,21 @@ class BarReporter:
         return BarTask(self, label, total, unit)
 
     def end(self, task: Any) -> None:
-        if task.id is not None:
-            self._bars.remove_task(task.id)
-            if not self._bars.tasks:
-                self._bars.stop()
-                self._bars = None
+        task.timer.cancel()
+        with self.lock:
+            task.over = True
+            if task.id is not None:
+                self._bars.remove_task(task.id)
+                if not self._bars.tasks:
+                    self._bars.stop()
+                    self._bars = None
 
     def say(self, message: str) -> None:
-        if self._bars is not None:
-            self._bars.console.print(message, highlight=False)
-        else:
-            print(message, file=sys.stderr, flush=True)
+        with self.lock:
+            if self._bars is not None:
+                self._bars.console.print(message, highlight=False, markup=False)
+            else:
+                print(message, file=sys.stderr, flush=True)
 
 
 class SilentReporter(PlainReporter):

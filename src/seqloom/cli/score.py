@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit, read_corpus
+from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -21,25 +23,35 @@ BATCH = 10_000  # lines
 Examples:
   echo "to be or not to be" | seqloom score model
   seqloom score model test.txt --tokens
+  seqloom score model test.txt --colour
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
 @click.option("--tokens", is_flag=True,
               help="One line a token: token, log-probability, and for n-grams matched order and whether it is unknown.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@click.option("--colour", "--color", is_flag=True,
+              help="The text itself, each token coloured by its cost, below a legend.")
+@click.option("--force-colour", "--force-color", is_flag=True, help="The same, also into a pipe or with NO_COLOR set.")
+@reading
 @common
-def command(model: str, text: tuple[str, ...], tokens: bool, encoding: str, as_json: bool) -> None:
+def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force_colour: bool, encoding: str,
+            column: str | None, as_json: bool) -> None:
     """Natural-log probability of each line of TEXT (of each file or of the whole where that is the model's unit).
 
     Without TEXT, or with -, standard input is read.
     """
     from seqloom.storage import load
 
+    if (colour or force_colour) and (tokens or as_json):
+        raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
     loaded = load(model)
-    units = _units(read_corpus(text, encoding), loaded.unit)
+    units = _units(read_corpus(text, encoding, column), loaded.unit)
     if tokens:
         for number, (_, unit) in enumerate(units, 1):
             _show_tokens(loaded, number, unit, as_json)
+        return
+    if colour or force_colour:
+        _show_coloured(loaded, (unit for _, unit in units), force_colour)
         return
     while batch := list(itertools.islice(units, BATCH)):
         for (name, unit), value in zip(batch, loaded.score([unit for _, unit in batch])):
@@ -55,7 +67,19 @@ def _units(corpus: Corpus, unit: str) -> Iterator[tuple[str, str]]:
         return ((corpus.name, line) for line in corpus.lines())
     if unit == "stream":
         return iter([(corpus.name, corpus.text())])
-    return ((document.name, b"".join(document.chunks()).decode()) for document in corpus.documents)
+    return corpus.each_document()
+
+
+def _show_coloured(model: LanguageModel, units: Iterator[str], forced: bool) -> None:
+    from seqloom.charts.terminal import legend, show, wanted
+    from seqloom.comparison.passage import pieces
+    from seqloom.comparison.portrait import scale
+
+    borders, per = scale(model)
+    painted = wanted(sys.stdout, forced=forced)
+    click.echo(legend(borders, per, colour=painted), color=painted)
+    for unit in units:
+        click.echo(show(pieces(model, unit), borders, colour=painted).removesuffix("\n"), color=painted)
 
 
 def _show_tokens(model: LanguageModel, number: int, unit: str, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import Choice, common, config_options, emit, given, read_corpus
+from seqloom.cli.options import Choice, common, config_options, emit, given, read_corpus, reading
 from seqloom.text.tokenizer import TokenizerConfig
 
 
@@ -25,11 +25,11 @@ Examples:
 @click.option("--ids", is_flag=True, help="Print ids instead of tokens.")
 @click.option("--unit", type=Choice(["line", "document", "stream"]), default="line", show_default=True,
               help="With --ids-file: where </s> is put.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")
+@reading
 @config_options(TokenizerConfig)
 @common
 def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_file: str | None, ids: bool, unit: Any,
-            encoding: str, as_json: bool, **options: Any) -> None:
+            encoding: str, column: str | None, as_json: bool, **options: Any) -> None:
     """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line.
 
     Without TEXT, or with -, standard input is read.
@@ -43,7 +43,7 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
         raise ConfigError(f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}")
     if save and (Path(save, "config.json").exists() or Path(save).is_file()):
         raise ConfigError(f"{save}: something else is there, a model or a file; choose another name for the tokenizer")
-    corpus = read_corpus(text, encoding)
+    corpus = read_corpus(text, encoding, column)
     made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
     if save:
         made.save(save)

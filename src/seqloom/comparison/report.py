@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from seqloom import progress
 from seqloom.comparison.run import Comparison, RungResult
 from seqloom.errors import SeqloomError
 
@@ -57,8 +58,8 @@ NOTES = ("Bits per byte: cost of the held-out text in bits for each of its bytes
          "interval.")
 
 
-def markdown(comparison: Comparison) -> str:
-    """A report that stands for itself."""
+def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
+    """A report that stands for itself; `pictures` are the names of image files beside it."""
     c = comparison
     n = c.n_bytes
     lines = [f"# Language models compared on {c.corpus}", "",
@@ -70,9 +71,17 @@ def markdown(comparison: Comparison) -> str:
         lines += [f"Warning: {c.overlap:.1%} of the longer test lines also stand in the training part.", ""]
     lines += ["| " + " | ".join(name for name, _ in COLUMNS) + " | against best |", "|---" * (len(COLUMNS) + 1) + "|"]
     for r in c.results:
-        lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {_against(c, r)} |")
+        lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {against(c, r)} |")
     lines += [f"\nSkipped: {s.name}, {s.reason}." for s in c.skipped]
-    lines += ["", NOTES, "", "## Samples", ""]
+    lines += ["", NOTES, ""]
+    if pictures:
+        lines += ["## Pictures", "", *(f"![{name}]({name}.png)\n" for name in pictures)]
+    if c.curve:
+        header, rows = curve_table(c)
+        lines += ["## Learning curve", "", "Bits per byte with the first part of the training text, in bytes.", "",
+                  f"| {' | '.join(header)} |", "|---" * len(header) + "|",
+                  *(f"| {' | '.join(row)} |" for row in rows), ""]
+    lines += ["## Samples", ""]
     for r in c.results:
         if r.sample:
             lines += [f"**{r.name}**", "", "```text", visible(r.sample).replace("```", "'''"), "```", ""]
@@ -83,7 +92,7 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _against(c: Comparison, r: RungResult) -> str:
+def against(c: Comparison, r: RungResult) -> str:
     if r.name == c.best.name:
         return "-"
     d = c.difference(r.name, c.best.name)
@@ -98,15 +107,36 @@ def check_place(directory: str | Path) -> None:
         raise SeqloomError(f"{directory}: the report cannot be written there ({error.strerror or error})") from error
 
 
+def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: a rung a line, an amount of training text a column; a point that was left out is a dash."""
+    sizes = sorted({p.bytes for points in c.curve.values() for p in points})
+    body = []
+    for name, points in c.curve.items():
+        known = {p.bytes: f"{p.bits_per_byte:.3f}" for p in points}
+        body.append([name, *(known.get(n, "-") for n in sizes)])
+    return ["rung", *(f"{n:,}" for n in sizes)], body
+
+
 def write_report(comparison: Comparison, directory: str | Path) -> None:
-    """`report.md` and `comparison.json`."""
+    """`report.html`, `report.md`, `comparison.json` and the pictures as PNG files."""
+    from seqloom.charts.files import png, write
+    from seqloom.comparison.page import html
+    from seqloom.comparison.pictures import NAMES, details, overview, pictures
+
     check_place(directory)
     place = Path(directory)
-    try:
-        for name, text in (("comparison.json", json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) + "\n"),
-                           ("report.md", markdown(comparison))):
-            partial = place / f".{name}.partial"
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(place / name)
-    except OSError as error:
-        raise SeqloomError(f"{directory}: the report cannot be written ({error.strerror or error})") from error
+    progress.say("drawing the report")
+    found = details(comparison)
+    charts = pictures(comparison, found)
+    values = comparison.to_dict() | ({"calibration": {k: v.to_dict() for k, v in found.calibrations.items()}}
+                                     if found.calibrations else {})
+    write(place / "comparison.json", (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+    write(place / "report.md", markdown(comparison, list(charts)).encode())
+    if comparison.results:
+        charts["overview"] = overview(comparison)
+    for name in NAMES:
+        if name in charts:
+            write(place / f"{name}.png", png(charts[name]))
+        else:  # of an earlier report
+            (place / f"{name}.png").unlink(missing_ok=True)
+    write(place / "report.html", html(comparison, found).encode())

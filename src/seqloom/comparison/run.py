@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +20,7 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
+from seqloom.comparison.curve import Curve, CurvePoint, learning_curve
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.rungs import RUNGS, Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
@@ -29,6 +29,7 @@ from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import segment_costs, unit_lengths
+from seqloom.paths import cache_directory
 
 SMALLEST = 2000  # bytes; less text says nothing
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -76,6 +77,8 @@ class Comparison:
     skipped: list[Skipped] = field(default_factory=list)
     costs: dict[str, np.ndarray] = field(default_factory=dict)  # nats of each segment of the held-out text
     segment_bytes: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    curve: Curve = field(default_factory=dict)  # by rung, where it was asked for
+    bench: Bench | None = field(default=None, repr=False)  # the text and the fitted models
 
     @property
     def best(self) -> RungResult:
@@ -94,16 +97,19 @@ class Comparison:
             rows.append(row)
         return {"corpus": self.corpus, "fingerprint": self.fingerprint, "split": self.split, "bytes": self.n_bytes,
                 "overlap": self.overlap, "best": self.best.name if self.results else None, "rungs": rows,
-                "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__}
+                "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__,
+                **({"curve": {name: [p._asdict() for p in points] for name, points in self.curve.items()}}
+                   if self.curve else {})}
 
 
 def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float = 10.0,
-            work: str | Path | None = None, seed: int = 0,
+            work: str | Path | None = None, seed: int = 0, curve: bool = False,
             on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
     """Train and measure the rungs; `data` as in `fit`, the bundled text by default.
 
     `minutes` is the most that one rung may take; what would need longer is skipped and said. `work` is the
-    directory that keeps finished rungs (the user's cache by default).
+    directory that keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
+    parts of the training text, which may take as long again.
     """
     corpus = bundled() if data is None else as_corpus(data)
     wanted = _choose(rungs)
@@ -123,6 +129,10 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
     for item in _run(wanted, bench, place, minutes, seed, out):
         if on_rung is not None:
             on_rung(item)
+    out.bench = bench
+    if curve:
+        whole = {r.name: CurvePoint(out.n_bytes["train"], r.bits_per_byte, r.train_seconds) for r in out.results}
+        out.curve = learning_curve(wanted, bench, whole, place, minutes)
     return out
 
 
@@ -227,12 +237,6 @@ def _choose(names: Sequence[str] | None) -> list[Rung]:
 
 def _key(fingerprint: str, seed: int) -> str:
     return hashlib.sha256(f"{fingerprint}|{seed}|{__version__}|{storage.FORMAT_VERSION}".encode()).hexdigest()[:16]
-
-
-def cache_directory() -> Path:
-    """Where seqloom keeps what can be made again: $SEQLOOM_CACHE, or the user's cache directory."""
-    base = os.environ.get("SEQLOOM_CACHE")
-    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seqloom"
 
 
 def _warm_up() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -24,8 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.data.catalogue import PREFIX, full_name, is_name
+from seqloom.data.contents import Content, read_content
 from seqloom.data.documents import Document, check_encoding
+from seqloom.data.pieces import NONE
 from seqloom.data.sources import find_documents
+from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError
 from seqloom.text.coding import to_bytes
 
@@ -34,20 +38,17 @@ _LINE = 20  # shorter lines repeat by chance and say nothing about overlap
 
 
 class Block(NamedTuple):
+    """A stretch of text that the tokenizer may see alone, and where documents end in it."""
+
     data: bytes
-    ends_document: bool
-
-
-class _Content(NamedTuple):
-    digest: str
-    size: int
-    closed: bool  # ends with a newline
+    ends_document: bool  # the last document of a file
+    ends: tuple[int, ...]
 
 
 class Corpus:
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
-    def __init__(self, documents: list[Document], name: str) -> None:
+    def __init__(self, documents: Sequence[Document | Table], name: str) -> None:
         self.documents = documents
         self.name = name
 
@@ -63,21 +64,13 @@ class Corpus:
         """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
         for document in self.documents:
-            waiting, start, wanted = bytearray(), 0, size
-            for chunk in document.chunks():
-                del waiting[:start]
-                waiting += chunk
-                start = 0
-                while len(waiting) - start > wanted:  # more follows, so this is not the end
-                    at = cut(bytes(waiting[start:start + wanted]), False)
-                    if at:
-                        yield Block(bytes(waiting[start:start + at]), False)
-                    start, wanted = start + at, size if at else 2 * wanted
-            if waiting:
+            for block in _blocks(document, cut, size):
                 empty = False
-                yield Block(bytes(waiting[start:]), True)
+                yield block
         if empty:
-            raise DataError(f"{self.name} is empty; give a file with some text")
+            columns = {document.column for document in self.documents if isinstance(document, Table)}
+            raise DataError(f"no row of {self.name} has text in column {', '.join(sorted(columns))}" if columns else
+                            f"{self.name} is empty; give a file with some text")
 
     @property
     def ends_with_newline(self) -> bool:
@@ -102,17 +95,12 @@ class Corpus:
         return self._known_size
 
     @cached_property
-    def _contents(self) -> list[_Content]:
+    def _contents(self) -> list[Content]:
         """What can be said of every document after reading everything once."""
         contents = []
         with progress.task(f"reading {self.name}", self._known_size, "bytes") as bar:
             for document in self.documents:
-                digest, size, chunk = hashlib.sha256(), 0, b""
-                for chunk in document.chunks():
-                    digest.update(chunk)
-                    size += len(chunk)
-                    bar.advance(len(chunk))
-                contents.append(_Content(digest.hexdigest(), size, chunk.endswith(b"\n")))
+                contents.append(read_content(document, bar))
         return contents
 
     @property
@@ -124,6 +112,10 @@ class Corpus:
     def text(self) -> str:
         """The whole text; for small corpora."""
         return b"".join(chunk for document in self.documents for chunk in document.chunks()).decode("utf-8")
+
+    def each_document(self) -> Iterator[tuple[str, str]]:
+        """Name and text of every document; a row of a table is one, called `reviews.csv:7`."""
+        return (pair for document in self.documents for pair in document.documents())
 
     def lines(self) -> Iterator[str]:
         """Line by line, without the newline."""
@@ -139,7 +131,10 @@ class Corpus:
                 yield waiting
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
-        """Contiguous training, validation and test parts; borders move to the end of a line where one is near."""
+        """Contiguous training, validation and test parts; borders move to the end of a line where one is near.
+
+        In a table they move to the end of a row.
+        """
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
             raise DataError(f"a split needs three positive fractions that sum to 1; got {fractions}")
         total = sum(content.size for content in self._contents)
@@ -162,18 +157,43 @@ class Corpus:
         return Corpus(parts, name)
 
     def _border(self, target: int) -> int:
-        """The end of a line or document nearest to a byte, else white space, else the end of a character."""
+        """The end of a row, line or document nearest to a byte, else white space, else the end of a character."""
         sizes = [content.size for content in self._contents]
-        reach = min(_NEAR, sum(sizes) // 100)
-        start = max(target - reach, 0)
-        near = self._part(start, target + reach, "")
-        window = np.frombuffer(b"".join(chunk for part in near.documents for chunk in part.unchecked()), np.uint8)
         ends = np.cumsum(sizes)
+        at = min(int(np.searchsorted(ends, target, side="right")), len(sizes) - 1)
+        base, document = int(ends[at]) - sizes[at], self.documents[at]
+        if isinstance(document, Table):
+            return _nearest(np.append(base, base + self._contents[at].ends), target)
+        reach = min(_NEAR, sum(sizes) // 100)
+        start, stop = max(target - reach, base), min(target + reach, int(ends[at]))
+        window = np.frombuffer(b"".join(document.part(start - base, stop - base).unchecked()), np.uint8)
         lines = np.append(start + 1 + np.flatnonzero(window == ord("\n")), ends[np.abs(ends - target) < reach])
         spaces = start + 1 + np.flatnonzero(np.isin(window, np.frombuffer(b" \t\r", np.uint8)))
         characters = start + np.flatnonzero(window & 0xC0 != 0x80)
-        places = next((places for places in (lines, spaces, characters) if len(places)), np.array([target]))
-        return int(places[np.argmin(np.abs(places - target))])
+        return _nearest(next((places for places in (lines, spaces, characters) if len(places)),
+                             np.array([target])), target)
+
+
+def _nearest(places: np.ndarray, target: int) -> int:
+    return int(places[np.argmin(np.abs(places - target))])
+
+
+def _blocks(document: Document | Table, cut: Callable[[bytes, bool], int], size: int) -> Iterator[Block]:
+    waiting, start, wanted, ends = bytearray(), 0, size, NONE
+    for piece in document.pieces():
+        del waiting[:start]
+        ends = np.concatenate([ends - start, piece.ends + len(waiting)])
+        waiting += piece.data
+        start = 0
+        while len(waiting) - start > wanted:  # more follows, so this is not the end
+            at = cut(bytes(waiting[start:start + wanted]), False)
+            if at:
+                inside = int(np.searchsorted(ends, start + at, side="right"))
+                yield Block(bytes(waiting[start:start + at]), False, tuple((ends[:inside] - start).tolist()))
+                ends = ends[inside:]
+            start, wanted = start + at, size if at else 2 * wanted
+    if waiting:
+        yield Block(bytes(waiting[start:]), True, tuple((np.union1d(ends, [len(waiting)]) - start).tolist()))
 
 
 @dataclass(frozen=True)
@@ -206,6 +226,9 @@ def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
         if "\n" not in data and 0 < len(data) < 256 and os.path.exists(data):
             raise DataError(f"{data!r} is the name of a file, and a str is taken as the text itself; "
                             f"pass seqloom.read({data!r})")
+        if is_name(data):
+            raise DataError(f"{data!r} looks like a dataset, and a str is taken as the text itself; "
+                            f"pass seqloom.read({data!r})")
         return Corpus.from_texts(data)
     if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
         raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
@@ -213,20 +236,29 @@ def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
     return Corpus.from_texts(data)
 
 
-def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8") -> Corpus:
+def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None) -> Corpus:
     """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
 
-    Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named.
+    Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named. Files ending
+    in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or a path such as
+    `messages.0.content`, and each row is a document. Without it, the only column of text is taken. `data:ptb/train`
+    is a dataset of the catalogue.
     """
     encoding = check_encoding(encoding)
-    if isinstance(source, (str, Path)):
-        documents, name = find_documents(source, encoding), Path(source).name or str(source)
-    else:
-        documents = [document for one in source for document in find_documents(one, encoding)]
-        name = documents[0].name if len(documents) == 1 else f"{len(documents)} files"
+    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    documents = [document for one in sources
+                 for document in find_documents(one, encoding, tables_only=column is not None)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
-    corpus = Corpus(documents, "stdin" if source == "-" else name)
+    first = str(sources[0])
+    name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+    if not isinstance(source, (str, Path)):
+        name = documents[0].name if len(documents) == 1 else f"{len(documents)} files"
+    opened = [as_table(document, column) for document in documents]
+    if column is None:
+        for guess in sorted({table.column for table in opened if isinstance(table, Table)}):
+            progress.say(f"{name}: reading the column {guess!r}")
+    corpus = Corpus(opened, "stdin" if source == "-" else name)
     if corpus.n_bytes == 0:
         raise DataError(f"{corpus.name} is empty; give a file with some text")
     return corpus

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from seqloom.data.pieces import Piece
 from seqloom.errors import DataError, MissingExtra, suggest
 from seqloom.text.boundaries import cut_between_characters
 
@@ -63,6 +64,14 @@ class Document:
                 yield waiting[:at]
             position, waiting = position + at, waiting[at:]
         self._check(waiting, position)  # only an unfinished character can be left, and is an error
+
+    def pieces(self) -> Iterator[Piece]:
+        """The same, as tables give it; where the document ends is said by the iterator."""
+        return map(Piece, self.chunks())
+
+    def documents(self) -> Iterator[tuple[str, str]]:
+        """Name and text."""
+        yield self.name, b"".join(self.chunks()).decode("utf-8")
 
     def looks_binary(self) -> bool:
         """Whether the head holds NUL bytes and is neither UTF-8 nor marked as UTF-16."""

@@ -24,6 +24,7 @@ from seqloom.text.tokenizer import Tokenizer
 Unit = Literal["line", "document", "stream"]
 
 _BLOCK = 4 << 20  # bytes
+_BY_LINES = {"whitespace": False, "word": False, "char": True, "byte": True}  # whether a newline is a token
 _JOURNAL_EVERY = 8  # blocks
 
 
@@ -50,9 +51,10 @@ def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Ite
     eos = np.array([tokenizer.eos_id], np.uint32)
 
     def encode(block: Block) -> tuple[int, np.ndarray]:
+        if unit == "document" and block.ends:
+            return len(block.data), _each(tokenizer, block, eos)
         ids = tokenizer.encode_block(block.data, unit == "line")
-        open_line = unit == "line" and not block.data.endswith(b"\n")
-        if block.ends_document and (open_line or unit == "document"):
+        if unit == "line" and block.ends_document and not block.data.endswith(b"\n"):
             ids = np.concatenate([ids, eos])
         return len(block.data), ids
 
@@ -63,6 +65,31 @@ def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Ite
         for size, ids in parallel_map(encode, blocks):
             yield ids
             bar.advance(size)
+
+
+def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
+    """The documents of a block apart from each other, an end after each."""
+    if tokenizer.kind in _BY_LINES and tokenizer.normalizer is None and len(block.ends) > 1:
+        return _each_by_lines(tokenizer, block)
+    parts, low = [], 0
+    for high in block.ends:
+        parts += [tokenizer.encode_block(block.data[low:high], False), eos]
+        low = high
+    if low < len(block.data):
+        parts.append(tokenizer.encode_block(block.data[low:], False))
+    return np.concatenate(parts)
+
+
+def _each_by_lines(tokenizer: Tokenizer, block: Block) -> np.ndarray:
+    """The same in one go, for rows of a table, which all end with a newline, where no token reaches over one."""
+    ids = tokenizer.encode_block(block.data, True)
+    newlines = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
+    places = np.flatnonzero(ids == tokenizer.eos_id)  # as many
+    last = np.isin(newlines + 1, block.ends)
+    if not _BY_LINES[tokenizer.kind]:
+        return np.delete(ids, places[~last])
+    ids[places] = tokenizer.encode_block(b"\n", False)[0]
+    return np.insert(ids, places[last] + 1, tokenizer.eos_id)
 
 
 def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:

@@ -12,17 +12,24 @@ from pathlib import Path
 from typing import IO
 
 from seqloom import progress
+from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.documents import Document
+from seqloom.data.tables import table_kind
 from seqloom.errors import DataError, suggest
 
 
-def find_documents(source: str | Path, encoding: str) -> list[Document]:
-    """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now."""
+def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False) -> list[Document]:
+    """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now.
+
+    `tables_only` leaves out the other files of a directory.
+    """
     if source == "-":
         return [_spool(sys.stdin.buffer, "stdin", encoding)]
+    if str(source).startswith(PREFIX):
+        source = resolve(str(source))
     path = Path(source).expanduser()
     if path.is_dir():
-        return _directory(path, encoding)
+        return _directory(path, encoding, tables_only)
     if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
         with open(path, "rb") as file:
             return [_spool(file, str(source), encoding)]
@@ -31,13 +38,17 @@ def find_documents(source: str | Path, encoding: str) -> list[Document]:
     if not paths:
         siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
-    documents = [Document(str(p), p, encoding=encoding) for p in paths]
+    return _checked([Document(str(p), p, encoding=encoding) for p in paths])
+
+
+def _checked(documents: list[Document]) -> list[Document]:
     for document in documents:
-        document.check_head()
+        if table_kind(document.name) != "parquet":
+            document.check_head()
     return documents
 
 
-def _directory(path: Path, encoding: str) -> list[Document]:
+def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
     """All text files below a directory in sorted order; hidden and binary ones are left out."""
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
@@ -47,14 +58,17 @@ def _directory(path: Path, encoding: str) -> list[Document]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(folder, name) for name in files if not name.startswith(".")]
     documents = [Document(str(p), p, encoding=encoding) for p in sorted(found) if p.is_file()]
-    texts = [document for document in documents if encoding != "utf-8" or not document.looks_binary()]
+    if tables_only:
+        texts = [document for document in documents if table_kind(document.name)]
+    else:
+        texts = [document for document in documents if encoding != "utf-8" or table_kind(document.name) == "parquet"
+                 or not document.looks_binary()]
     if len(texts) < len(documents):
-        progress.say(f"{path}: left out {len(documents) - len(texts)} binary files")
+        kind = "files that are no tables" if tables_only else "binary files"
+        progress.say(f"{path}: left out {len(documents) - len(texts)} {kind}")
     if not texts:
-        raise DataError(f"there is no text file in the directory {path}")
-    for document in texts:
-        document.check_head()
-    return texts
+        raise DataError(f"there is no {'table' if tables_only else 'text file'} in the directory {path}")
+    return _checked(texts)
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:

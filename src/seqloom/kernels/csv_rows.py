@@ -45,7 +45,7 @@ def _plain_field(data, i, size, separator, quotes, out, o, write):
     """A field that begins at `i`: (index of the separator or line end after it, or `size`; end in `out`)."""
     while i < size:
         byte = data[i]
-        if byte == separator or byte == _NEWLINE or (byte == _RETURN and quotes):
+        if byte in (separator, _NEWLINE) or (byte == _RETURN and quotes):
             break
         if write:
             out[o] = byte

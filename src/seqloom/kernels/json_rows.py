@@ -19,6 +19,7 @@ FINE, SYNTAX, NOT_TEXT, DEEP = 0, 1, 2, 3  # status
 EMPTY, ABSENT, BLANK, HALVES = 0, 1, 2, 3  # tallies: rows without text, without the field, blank lines; U+FFFD written
 
 MOST_DEEP = 1024  # containers inside each other
+PAD = 8  # bytes that the output needs beyond the size of the input
 
 _ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _QUOTES, _SLASHES, _BLANKS = _ONES * np.uint64(0x22), _ONES * np.uint64(0x5C), _ONES * np.uint64(0x20)
@@ -30,7 +31,7 @@ _VALUE, _KEY, _AFTER = 0, 1, 2  # what must come next; _AFTER: a comma or the en
 _NO_FIELD, _NULL, _TEXT, _BLANK = 0, 1, 2, 3  # what a line held
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True, forceinline=True)
 def _load(data, i):
     """Eight bytes from `i` as one number, lowest first; LLVM turns this into a single load."""
     j = np.uintp(i)  # an unsigned index needs no test for negative values
@@ -45,7 +46,7 @@ def _load(data, i):
     return word
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True, forceinline=True)
 def _plain_bytes(word):
     """How many of the eight bytes come before the first quote, backslash or control character."""
     quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
@@ -57,7 +58,7 @@ def _plain_bytes(word):
     return np.int64((lowest * _PLACES) >> np.uint64(56))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _skip_string(data, i, size):
     """The index after the closing quote of a string whose inside begins at `i`; -1 - index of what is wrong."""
     while True:
@@ -111,7 +112,7 @@ def _escape(data, i, size):
                 return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), False, i + 12
         return 0xFFFD, True, i + 6
     code = -1
-    if byte == _QUOTE or byte == _SLASH or byte == 47:
+    if byte in (_QUOTE, _SLASH, 47):
         code = np.int64(byte)
     elif byte == 110:
         code = 10
@@ -126,15 +127,16 @@ def _escape(data, i, size):
     return code, False, i + 2
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _copy_string(data, i, size, out, o, tallies):
     """Like `_skip_string`, and writes the text to `out` from `o` on; returns (index after it, end in `out`)."""
     while True:
         n = np.int64(8)
         while n == 8 and i + 8 <= size:
             word = _load(data, i)
+            at = np.uintp(o)
             for k in range(8):
-                out[o + k] = np.uint8((word >> np.uint64(8 * k)) & np.uint64(255))
+                out[at + np.uintp(k)] = np.uint8((word >> np.uint64(8 * k)) & np.uint64(255))
             n = _plain_bytes(word)
             i += n
             o += n
@@ -206,14 +208,14 @@ def _skip_scalar(data, i, size):
     return -1
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True, forceinline=True)
 def _skip_blanks(data, i, size):
     while i < size and (data[i] == 32 or data[i] == 9 or data[i] == 13):
         i += 1
     return i
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _read_key(data, i, size, step, keys, key_ends, out, o, tallies):
     """The key and colon at `i`: (index after them or -1 - index of what is wrong, whether it is that step's key).
 
@@ -256,7 +258,8 @@ def _read_line(data, i, size, keys, key_ends, numbers, closers, indices, out, o,
             indices[depth - 1] += 1
             i, expect = i + 1, _KEY if closers[depth - 1] == 125 else _VALUE
         elif expect == _KEY:
-            after, on_path = _read_key(data, i, size, depth - 1 if matched == depth else -1, keys, key_ends, out, o, tallies)
+            step = depth - 1 if matched == depth else -1
+            after, on_path = _read_key(data, i, size, step, keys, key_ends, out, o, tallies)
             if after < 0:
                 return SYNTAX, -1 - after, o, field
             i, expect, fresh = after, _VALUE, False

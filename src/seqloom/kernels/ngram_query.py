@@ -1,17 +1,26 @@
 """Score tokens with a back-off trie in level order.
 
-Node 0 is the empty context; nodes 1..V+1 are the words (word w is node w + 1); then the bigrams, and so on,
-each level sorted, so the children of node s are the nodes first[s]..first[s + 1], ascending by word.
-A state is a node: the longest suffix of what was read that the model knows and that something follows.
-On a miss the state moves along `links` and pays the back-off weight, as in an Aho-Corasick automaton, so
-a token costs one search and one more for each back-off, never a walk up from the unigram.
+Node 0 is the empty context; nodes 1..V+1 are the words (word w is node w + 1); then the bigrams, and so on, each
+level sorted. What scoring reads of a node stands together, because on large models every cache line counts:
+
+    words[t]                          last word of n-gram t
+    contexts[s] = first, back-off, link, log-probability      of a node that can have children, (n + 1, 4) uint32
+    leaves[t - n] = log-probability, link                     of an n-gram of the highest order, (m, 2) uint32
+
+Floats are bit patterns; `context_values` and `leaf_values` are the same memory seen as float32. The children of s
+are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state is a node: the longest suffix of what
+was read that the model knows and that something follows. On a miss the state moves along its link and pays the
+back-off weight, as in an Aho-Corasick automaton, so a token costs one search and one more for each back-off,
+never a walk up from the unigram.
 """
 
 import numpy as np
 from numba import njit
 
 LANES = 16  # segments that one thread scores side by side
-SEGMENT = 2048  # tokens
+SEGMENT = 512  # tokens
+FIRST, BACKOFF, LINK, LOG_PROB = 0, 1, 2, 3  # columns of contexts
+LEAF_LOG_PROB, LEAF_LINK = 0, 1  # columns of leaves
 
 
 @njit(nogil=True, cache=True)
@@ -38,37 +47,42 @@ def find_child(words, lo, hi, w):
 
 
 @njit(nogil=True, cache=True)
-def advance(words, log_probs, first, backoffs, links, chained, state, w):
+def advance(words, contexts, context_values, leaves, leaf_values, chained, state, w):
     """One token: (log-probability, next state, node that matched)."""
     cost = 0.0
     paying = True
     s = state
+    node = w + 1
     while s != 0:
-        node = find_child(words, np.int64(first[s]), np.int64(first[s + 1]), w)
+        node = find_child(words, np.int64(contexts[s, FIRST]), np.int64(contexts[s + 1, FIRST]), w)
         if node >= 0:
             break
         if paying:
-            cost += backoffs[s]
+            cost += context_values[s, BACKOFF]
             paying = chained
-        s = np.int64(links[s])
-    if s == 0:
+        s = np.int64(contexts[s, LINK])
         node = w + 1
-    if paying:
-        cost += log_probs[node]
-    n_inner = len(backoffs)
-    live = node < n_inner and (first[node] < first[node + 1] or backoffs[node] != 0.0)
-    return cost, node if live else np.int64(links[node]), node
+    leaf = node - (len(contexts) - 1)
+    if leaf >= 0:
+        log_prob = leaf_values[leaf, LEAF_LOG_PROB]
+        state = np.int64(leaves[leaf, LEAF_LINK])
+    else:
+        log_prob = context_values[node, LOG_PROB]
+        live = contexts[node, FIRST] < contexts[node + 1, FIRST] or context_values[node, BACKOFF] != 0.0
+        state = node if live else np.int64(contexts[node, LINK])
+    return cost + log_prob if paying else cost, state, node
 
 
 @njit(nogil=True, cache=True)
-def score_span(words, log_probs, first, backoffs, links, chained, ids, lo, hi, order, eos, bos_state, out, nodes):
+def score_span(words, contexts, context_values, leaves, leaf_values, chained, ids, lo, hi, order, eos, bos_state,
+               out, nodes):
     """Log-probabilities of ids[lo:hi], the same as `advance` gives token by token.
 
     A token waits on memory several times, so LANES segments are scored side by side and each round makes one
     search in every lane: loads of one kind stand together, do not depend on each other, and overlap.
     A segment reads the order - 1 tokens before it first, so that its context is right.
     """
-    n_inner = len(backoffs)
+    n_inner = len(contexts) - 1
     keep_nodes = len(nodes) > 0
     at = np.empty(LANES, np.int64)  # next token to read
     begin = np.empty(LANES, np.int64)  # first token to report
@@ -95,41 +109,38 @@ def score_span(words, log_probs, first, backoffs, links, chained, ids, lo, hi, o
         if active == 0:
             return warm
         for j in range(active):
-            left[j] = first[state[j]]
-            right[j] = first[state[j] + 1]
+            left[j] = contexts[state[j], FIRST]
+            right[j] = contexts[state[j] + 1, FIRST]
         for j in range(active):
             warm ^= words[min(left[j], last)]
         for j in range(active):
             w = np.int64(ids[at[j]])
             found[j] = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1
-        for j in range(active):
-            if found[j] >= 0:
-                if paying[j]:
-                    cost[j] += log_probs[found[j]]
-                left[j] = links[found[j]]
-                node = found[j] if found[j] < n_inner else np.int64(0)
-                right[j] = first[node + 1] - first[node] if node else 0
-            else:
-                if paying[j]:
-                    cost[j] += backoffs[state[j]]
-                    paying[j] = chained
-                state[j] = links[state[j]]
         for j in range(active - 1, -1, -1):
-            if found[j] < 0:
-                continue
+            node = found[j]
+            if node < 0:
+                if paying[j]:
+                    cost[j] += context_values[state[j], BACKOFF]
+                    paying[j] = chained
+                state[j] = contexts[state[j], LINK]
+                if state[j] != 0:
+                    continue
+                node = np.int64(ids[at[j]]) + 1
+            if node >= n_inner:
+                log_prob = leaf_values[node - n_inner, LEAF_LOG_PROB]
+                following = np.int64(leaves[node - n_inner, LEAF_LINK])
+            else:
+                log_prob = context_values[node, LOG_PROB]
+                live = contexts[node, FIRST] < contexts[node + 1, FIRST] or context_values[node, BACKOFF] != 0.0
+                following = node if live else np.int64(contexts[node, LINK])
             i = at[j]
             if i >= begin[j]:
-                out[i] = cost[j]
+                out[i] = cost[j] + log_prob if paying[j] else cost[j]
                 if keep_nodes:
-                    nodes[i] = found[j]
+                    nodes[i] = node
             cost[j] = 0.0
             paying[j] = True
-            if ids[i] == eos:
-                state[j] = bos_state
-            elif right[j] > 0 or (found[j] < n_inner and backoffs[found[j]] != 0.0):
-                state[j] = found[j]
-            else:
-                state[j] = left[j]
+            state[j] = bos_state if ids[i] == eos else following
             at[j] = i + 1
             if i + 1 == end[j]:
                 active -= 1
@@ -144,14 +155,15 @@ def score_span(words, log_probs, first, backoffs, links, chained, ids, lo, hi, o
 
 
 @njit(nogil=True, cache=True)
-def step_states(words, log_probs, first, backoffs, links, chained, states, ids, out):
+def step_states(words, contexts, context_values, leaves, leaf_values, chained, states, ids, out):
     for i in range(len(states)):
-        _, out[i], _ = advance(words, log_probs, first, backoffs, links, chained, states[i], ids[i])
+        _, out[i], _ = advance(words, contexts, context_values, leaves, leaf_values, chained, states[i], ids[i])
 
 
 @njit(nogil=True, cache=True)
-def distributions(words, log_probs, first, backoffs, links, chained, vocab_size, states, out):
+def distributions(words, contexts, context_values, leaves, leaf_values, chained, vocab_size, states, out):
     """out[i]: log-probabilities of every next token after states[i], (n, V) float32."""
+    n_inner = len(contexts) - 1
     chain = np.empty(64, np.int64)  # the state, its suffix, ... down to one word
     cost = np.empty(65, np.float64)  # what was paid in back-off before reaching chain[d]
     for i in range(len(states)):
@@ -160,29 +172,34 @@ def distributions(words, log_probs, first, backoffs, links, chained, vocab_size,
         s = states[i]
         while s != 0 and (chained or depth == 0):
             chain[depth] = s
-            cost[depth + 1] = cost[depth] + backoffs[s]
+            cost[depth + 1] = cost[depth] + context_values[s, BACKOFF]
             depth += 1
-            s = np.int64(links[s])
+            s = np.int64(contexts[s, LINK])
         row = out[i]
-        if s == 0:
-            for w in range(vocab_size):
-                row[w] = cost[depth] + log_probs[w + 1]
-        if s != 0 or (not chained and depth > 0):
+        if not chained and depth > 0:
             row[:] = cost[depth]
+        else:
+            for w in range(vocab_size):
+                unigram = context_values[w + 1, LOG_PROB] if n_inner > 1 else leaf_values[w, LEAF_LOG_PROB]
+                row[w] = cost[depth] + unigram
         for d in range(depth - 1, -1, -1):  # longer contexts overwrite shorter ones
-            for t in range(first[chain[d]], first[chain[d] + 1]):
+            for t in range(contexts[chain[d], FIRST], contexts[chain[d] + 1, FIRST]):
                 if words[t] < vocab_size:
-                    row[words[t]] = cost[d] + log_probs[t]
+                    inner = t < n_inner
+                    row[words[t]] = cost[d] + (context_values[t, LOG_PROB] if inner
+                                               else leaf_values[t - n_inner, LEAF_LOG_PROB])
 
 
 @njit(nogil=True, cache=True)
-def check_tables(first, links, total):
+def check_tables(contexts, leaves, total):
     """Children come after their parent and links lead back, so every walk ends inside the tables."""
-    n_inner = len(first) - 1
+    n_inner = len(contexts) - 1
     for s in range(n_inner):
-        if first[s] > first[s + 1] or first[s] <= s or first[s + 1] > total:
+        low = contexts[s, FIRST]
+        high = contexts[s + 1, FIRST]
+        if low > high or low <= s or high > total or (s > 0 and contexts[s, LINK] >= s):
             return False
-    for t in range(1, len(links)):
-        if links[t] >= t or links[t] >= n_inner:
+    for t in range(len(leaves)):
+        if leaves[t, LEAF_LINK] >= n_inner:
             return False
     return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -33,13 +33,15 @@ def chunk_bounds(total: int, size: int) -> list[tuple[int, int]]:
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
     """`map` over a thread pool, results in order, with at most `ahead` chunks a thread in flight.
 
-    So a stream larger than memory can be mapped. With one thread it is the plain `map`.
+    So a stream larger than memory can be mapped. With one thread or one item it is the plain `map`.
     """
     threads = thread_count()
-    if threads == 1:
-        yield from map(function, items)
-        return
     source = iter(items)
+    first = list(islice(source, 2))
+    if threads == 1 or len(first) < 2:
+        yield from map(function, chain(first, source))
+        return
+    source = chain(first, source)
     with ThreadPoolExecutor(threads) as pool:
         waiting: list[Future[R]] = [pool.submit(function, item) for item in islice(source, threads * ahead)]
         try:

@@ -8,6 +8,7 @@ from seqloom.data.corpus import Corpus
 from seqloom.metrics.segments import line_segments, segment_sums
 from seqloom.text.tokenizer import Tokenizer
 
+FEW = 20  # segments
 BLOCK = 500  # tokens that are resampled together where bytes are lost and units are long
 
 
@@ -44,4 +45,6 @@ def segment_costs(tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarr
     else:
         data = corpus.text().encode()
     borders = line_segments(data)
+    if len(borders) < FEW:  # hardly any lines: stretches of a hundredth say at least something of the spread
+        borders = line_segments(data, block=max((corpus.n_bytes or 0) // 100, 1))
     return segment_sums(costs, np.cumsum(widths), borders), np.diff(borders, prepend=0).astype(np.float64)

@@ -19,7 +19,7 @@ import numpy as np
 Cut = Callable[[bytes, bool], int]
 
 _TABLE_SIZE = 0x20000  # above it the kernel knows: planes 2 and 3 are ideographs, the rest symbols
-_IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks, kana
+IDEOGRAPHS = [  # each of these is a word of one character: Han, iteration marks, kana
     (0x3005, 0x3008), (0x3021, 0x302A), (0x3031, 0x3036), (0x3038, 0x303D), (0x3041, 0x3097), (0x3099, 0x30FB),
     (0x30FC, 0x3100), (0x31F0, 0x3200), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0xFF66, 0xFFA0),
     (0x1AFF0, 0x1B170),
@@ -89,10 +89,24 @@ def character_classes() -> np.ndarray:
             table[code] = SPACE
         else:
             table[code] = by_category.get(unicodedata.category(character)[0], SYMBOL)
-    for first, last in _IDEOGRAPHS:
+    for first, last in IDEOGRAPHS:
         table[first:last] = IDEOGRAPH
     table[[0x27, 0x2019]] = APOSTROPHE
     return table
+
+
+@cache
+def character_ranges(categories: str) -> str:
+    """Code points of these categories (L, M, N, ..) that are no ideographs, for a character class; as the kernel."""
+    wide = {code for first, last in IDEOGRAPHS for code in range(first, last)}
+    codes = [code for code in range(_TABLE_SIZE) if code not in wide and unicodedata.category(chr(code))[0] in categories]
+    ranges: list[tuple[int, int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1] = (ranges[-1][0], code)
+        else:
+            ranges.append((code, code))
+    return "".join(f"{chr(first)}-{chr(last)}" if last > first else chr(first) for first, last in ranges)
 
 
 def beyond_ascii(text: str, category: str) -> str:

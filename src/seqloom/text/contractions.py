@@ -17,16 +17,17 @@ import re
 _WHOLE = {"can't": "cannot", "won't": "will not", "shan't": "shall not", "ain't": "is not", "let's": "let us",
           "y'all": "you all", "'tis": "it is", "'twas": "it was", "'twere": "it were", "'twill": "it will"}
 _ENDINGS = {"'ve": "have", "'ll": "will", "'re": "are", "'m": "am", "'d": "would", "'s": "is", "n't": "not"}
-_PRONOUNS = frozenset("i you he she it we they who what that there this".split())
-_WITH_IS = frozenset("he she it that this there here what who where when why how everything everyone something "
-                     "someone nothing".split())
-_AUXILIARIES = frozenset("is are was were do does did has have had could should would might must need ought dare "
-                         "may".split())
-_BASES = {"'m": frozenset(["i"]), "'d": _PRONOUNS, "'s": _WITH_IS, "n't": _AUXILIARIES}  # the others follow any word
+_PRONOUNS = {"i", "you", "he", "she", "it", "we", "they", "who", "what", "that", "there", "this"}
+_WITH_IS = {"he", "she", "it", "that", "this", "there", "here", "what", "who", "where", "when", "why", "how",
+            "everything", "everyone", "something", "someone", "nothing"}
+_AUXILIARIES = {"is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "could", "should", "would",
+                "might", "must", "need", "ought", "dare", "may"}
+_BASES = {"'m": {"i"}, "'d": _PRONOUNS, "'s": _WITH_IS, "n't": _AUXILIARIES}  # the others follow any word
 
 _APOSTROPHE = "['\u2019]"
-_CONTRACTED = re.compile(rf"(?<![\w'\u2019])(?:[^\W\d_]+(?:{_APOSTROPHE}[^\W\d_]+)+"
-                         rf"|{_APOSTROPHE}t(?:is|was|were|will))(?!\w)", re.IGNORECASE)
+_INSIDE = re.compile(rf"{_APOSTROPHE}(?=[^\W\d_])")
+_REST = re.compile(rf"(?:{_APOSTROPHE}[^\W\d_]+)++(?!\w)")
+_OPENING = re.compile(rf"{_APOSTROPHE}t(?:is|was|were|will)(?!\w)", re.IGNORECASE)
 _CLITIC = re.compile(rf"(?:n{_APOSTROPHE}t|{_APOSTROPHE}(?:ve|ll|re|m|d|s))\Z", re.IGNORECASE)
 
 
@@ -45,7 +46,21 @@ _expanded = _Expanded()
 
 def expand(text: str) -> str:
     """The text with its English contractions written out."""
-    return _CONTRACTED.sub(lambda found: _expanded[found[0]], text)
+    pieces: list[str] = []
+    done = 0
+    for apostrophe in _INSIDE.finditer(text):  # they are few, so words are found from them
+        start = apostrophe.start()
+        if start < done:
+            continue
+        while start > done and text[start - 1].isalpha():
+            start -= 1
+        if start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_'\u2019"):
+            continue
+        found = (_REST if start < apostrophe.start() else _OPENING).match(text, apostrophe.start())
+        if found:
+            pieces += (text[done:start], _expanded[text[start:found.end()]])
+            done = found.end()
+    return "".join([*pieces, text[done:]]) if pieces else text
 
 
 def _expand_word(word: str) -> str:

@@ -1,9 +1,9 @@
 """Lemmas: the form of a word that a dictionary lists, which depends on its part of speech.
 
-English comes from lemminflect (a dictionary of 190,000 base forms, and rules for new words), other languages from
-simplemma's lists, which know no parts of speech. Without one, an English word is read as a verb, a noun, an
-adjective and an adverb in turn, and the first reading that has another form for it wins: right for most running
-text, and wrong for "left" as an adjective. Give the part of speech where it is known.
+English comes from lemminflect's dictionary, with its rules for nouns and verbs that the dictionary does not have;
+other languages from simplemma's lists, which know no parts of speech. Without one, an English word is read as a
+verb, a noun, an adjective and an adverb in turn, and the first reading that has another form for it wins: right
+for most running text, and wrong for "left" as an adjective. Give the part of speech where it is known.
 
     >>> lemma = Lemmatizer("en")
     >>> lemma("mice"), lemma("better", "ADJ"), lemma("better", "NOUN"), lemma("was")
@@ -23,11 +23,12 @@ PartOfSpeech = Literal["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV"]  # of Unive
 _PARTS = ("NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV")
 _OTHER_PARTS = ("ADP", "CCONJ", "DET", "INTJ", "NUM", "PART", "PRON", "PUNCT", "SCONJ", "SYM", "X")  # not inflected
 _READINGS = ("AUX", "VERB", "NOUN", "ADJ", "ADV")
+_AS_THEY_ARE = {"would", "could", "should", "might", "more", "most", "least", "number", "thanks"}  # not will, numb
 _MOST = 1 << 20  # words remembered
 
 
 class Lemmatizer:
-    """One word to its lemma, in lower case unless it is a name."""
+    """One word to its lemma; English ones come in lower case unless they are names."""
 
     def __init__(self, language: str = "en") -> None:
         self.language = language
@@ -42,7 +43,7 @@ class Lemmatizer:
             if pos not in _PARTS + _OTHER_PARTS:
                 raise ConfigError(f"{pos!r} is not a part of speech{suggest(pos, _PARTS)}; "
                                   f"there are {', '.join(_PARTS + _OTHER_PARTS)}")
-        return self._find(word if pos == "PROPN" else word.lower(), pos)
+        return self._find(word.lower() if self.language == "en" and pos != "PROPN" else word, pos)
 
 
 @lru_cache(1)
@@ -54,15 +55,24 @@ def _english() -> Callable[[str, str | None], str]:
 
     @lru_cache(_MOST)
     def find(word: str, pos: str | None) -> str:
-        if pos is not None and pos not in _PARTS:
+        if word in _AS_THEY_ARE or (pos is not None and pos not in _PARTS):
             return word
-        if pos is not None:
-            lemmas = lemminflect.getLemma(word, upos=pos)
-            return lemmas[0] if lemmas else word
-        readings: dict[str, Any] = lemminflect.getAllLemmas(word)
-        return next((readings[part][0] for part in _READINGS if readings.get(part, (word,))[0] != word), word)
+        readings: dict[str, Any] = lemminflect.getAllLemmas(word, upos=pos)
+        for part in _READINGS if pos is None else (pos,):
+            if readings.get(part, (word,))[0] != word:
+                return readings[part][0]
+        if not readings and len(word) > 4 and (rules := _regular(word, pos)):
+            return lemminflect.getLemma(word, upos=rules)[0]
+        return word
 
     return find
+
+
+def _regular(word: str, pos: str | None) -> str | None:
+    """The part of speech by whose rules a word that no dictionary has may be changed."""
+    if pos in (None, "NOUN") and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")):
+        return "NOUN"
+    return "VERB" if pos == "VERB" and word.endswith(("s", "ed", "ing")) else None
 
 
 @lru_cache(8)

@@ -8,8 +8,8 @@ Every step loses something, so the likelihood of a normalised text says nothing 
     'i have NUM apples MONEY was spent on NUM'
     >>> Normalizer("sentiment")("I don\u2019t LOVE it!!! \U0001f60a")
     'I do not LOVE it! SmilingFaceWithSmilingEyes'
-    >>> Normalizer("case=lower,stopwords=remove")("The cat sat on the mat.")
-    ' cat sat mat.'
+    >>> Normalizer("case=lower,stopwords=remove,whitespace=collapse")("The cat sat on the mat.")
+    'cat sat mat.'
 
 Steps run in the order of the fields below. Newlines stay where they are, and no step looks further than to the
 next blank, so that a text may be normalised in pieces (`cut`). `<unk>`, as in the Penn Treebank, is never touched.
@@ -81,8 +81,13 @@ class NormalizerConfig(Config):
         return ",".join(on) or "none"
 
     def label(self) -> str:
-        """The preset's name if this is one, else the recipe."""
-        return next((name for name in PRESETS if NormalizerConfig.from_recipe(name) == self), self.recipe())
+        """The recipe as short as it can be: the preset it is nearest to, and what differs."""
+        shortest = self.recipe()
+        for name in PRESETS:
+            preset = NormalizerConfig.from_recipe(name)
+            other = [f"{f.name}={mine}" for f in fields(self) if (mine := getattr(self, f.name)) != getattr(preset, f.name)]
+            shortest = min(shortest, ",".join([name, *other]), key=len)
+        return shortest
 
 
 PRESETS: dict[str, dict[str, str]] = {
@@ -95,24 +100,21 @@ PRESETS: dict[str, dict[str, str]] = {
 
 _UNK, _HIDDEN = "<unk>", "\ufdd0"  # a code point that is no character stands for <unk> meanwhile
 
-_LETTER = r"[^\W\d_]"
+# Patterns begin with a plain class of rare characters, with what stands before it looked up afterwards: so the
+# search runs over ordinary letters at the speed of a scan.
 _CURRENCY = "[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u17db\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6]"
-_NUMBER = r"(?>\d+(?:[.,]\d+)*|\.\d+)"
-_MONEY = re.compile(rf"(?<!\w)(?:[A-Za-z]{{1,3}})?{_CURRENCY} ?{_NUMBER}(?:k|mn?|bn?|tn?)?(?!\w)"
-                    rf"|(?<!\w){_NUMBER} ?{_CURRENCY}(?![\w])", re.IGNORECASE)
-_PLAIN_NUMBER = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")
+_DIGITS = r"\d++(?:[.,]\d++)*+"
+_MONEY = re.compile(rf"{_CURRENCY} ?(?:{_DIGITS}|\.\d++)(?:[kmbtKMBT][nN]?)?(?!\w)")
+_NUMBER = re.compile(rf"[\d.](?<!\w.)(?<!\d[.,].)(?:(?<=\d)\d*+|\d++)(?:[.,]\d++)*+(?: ?({_CURRENCY}))?(?!\w)")
 
 _ASCII_MARKS = "!\"#%&'()*,\\-./:;?@\\[\\\\\\]_{}"  # category P; inside a character class
 _ASCII_SYMBOLS = "$+<=>^`|~"
 _JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # they only change the emoji before
-_STRAIGHT = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a", "'"),
-                           **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb", '"'),
-                           **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-"), "\u2026": "..."})
-_REPEATED = re.compile(r"[!?\uff01\uff1f]{2,}|([.,;-])\1+")
-_ACRONYM = re.compile(rf"(?<!\w)(?:{_LETTER}\.){{2,}}")
-_INNER_APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?=\w)")
-_WHITE = re.compile(r"[^\S\n]{2,}|[^\S \n]")
-_LINE_ENDS = re.compile(r" ?\n ?")
+_EMOJI = re.compile("[\U0001f1e6-\U0001f1ff]{2}|.")  # two letters make a flag
+_STRAIGHT = {"'": "\u2018\u2019\u201a\u201b\u2039\u203a", '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
+             "-": "\u2010\u2011\u2012\u2013\u2014\u2015", "...": "\u2026"}
+_REPEATED = re.compile(r"[!?\uff01\uff1f.,;-](?<=(.))(?:[!?\uff01\uff1f]+(?<=[!?\uff01\uff1f]{2})|\1+)")
+_INNER_APOSTROPHE = re.compile(r"['\u2019](?<=\w.)(?=\w)")
 _BETWEEN_WORDS = re.compile(rb".*(?:(?=\n)|(?<=[0-9A-Za-z])(?= [0-9A-Za-z]))", re.DOTALL)
 
 
@@ -145,16 +147,16 @@ class Normalizer:
         if self._words is not None:
             text = self._words(text)
         if c.numbers == "placeholder":
-            text = _PLAIN_NUMBER.sub("NUM", _MONEY.sub("MONEY", text))
+            text = _NUMBER.sub(_placeholder, _MONEY.sub(_money, text))
         if c.symbols != "keep":
             text = _without_symbols(text) if c.symbols == "remove" else _named_symbols(text)
         if c.punctuation == "remove":
             text = _without_punctuation(text)
         elif c.punctuation == "standardise":
-            text = _REPEATED.sub(_one_mark, text.translate(_STRAIGHT))
+            text = _standardised(text)
         text = text.replace(_HIDDEN, _UNK)
         if c.whitespace == "collapse":
-            text = _LINE_ENDS.sub("\n", _WHITE.sub(" ", text)).strip(" ")
+            text = "\n".join([" ".join(line.split()) for line in text.split("\n")])
         return text
 
     def of_bytes(self, data: bytes) -> bytes:
@@ -192,8 +194,7 @@ def _pattern(kind: str, extra: str) -> re.Pattern[str]:
         return re.compile(rf"[{_ASCII_SYMBOLS}{extra}][{_ASCII_SYMBOLS}{extra}{_JOINERS}]*|\ufe0f?\u20e3")
     if kind == "name":
         return re.compile(rf"[{extra}][{extra}{_JOINERS}]*")
-    others = _ASCII_MARKS.replace(",", "").replace(".", "")
-    return re.compile(rf"(?:[{others}{extra}]|[.,](?!\d)|(?<!\d)[.,])+")  # 3.14 and 1,000 keep theirs
+    return re.compile(rf"[{_ASCII_MARKS}{extra}][{_ASCII_MARKS}{extra}]*")
 
 
 def _gap(found: re.Match[str]) -> str:
@@ -208,15 +209,40 @@ def _without_symbols(text: str) -> str:
 
 
 def _without_punctuation(text: str) -> str:
-    text = _ACRONYM.sub(lambda found: found[0].replace(".", ""), text)
-    return _pattern("marks", beyond_ascii(text, "P")).sub(_gap, _INNER_APOSTROPHE.sub("", text))
+    return _pattern("marks", beyond_ascii(text, "P")).sub(_mark_gap, _INNER_APOSTROPHE.sub("", text))
+
+
+def _mark_gap(found: re.Match[str]) -> str:
+    text, at = found.string, found.start()
+    if found[0] in (".", ",") and 0 < at < len(text) - 1:
+        before, after = text[at - 1], text[at + 1]
+        if before.isdigit() and after.isdigit():  # 3.14 and 1,000 keep theirs
+            return found[0]
+        alone = at == 1 or not (text[at - 2].isalnum() or text[at - 2] == "_")
+        if found[0] == "." and before.isalpha() and alone and after.isalpha() and text[at + 2:at + 3] == ".":
+            return ""  # U.S.
+    return _gap(found)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return "MONEY" if found[1] else "NUM"
+
+
+def _money(found: re.Match[str]) -> str:
+    at = found.start()
+    return " MONEY" if at and found.string[at - 1].isalnum() else "MONEY"  # US$5
+
+
+def _standardised(text: str) -> str:
+    for plain, variants in _STRAIGHT.items():
+        for variant in variants:
+            text = text.replace(variant, plain)
+    return _REPEATED.sub(_one_mark, text)
 
 
 def _one_mark(found: re.Match[str]) -> str:
     run = found[0]
-    if run[0] == ".":
-        return "..."
-    return "".join(dict.fromkeys(run))  # ?!?! to ?!, --- to -
+    return "..." if run[0] == "." else "".join(dict.fromkeys(run))  # ?!?! to ?!, --- to -
 
 
 def _named_symbols(text: str) -> str:
@@ -225,18 +251,18 @@ def _named_symbols(text: str) -> str:
 
 
 def _name_run(found: re.Match[str]) -> str:
-    names = []
+    names = [name for part in _EMOJI.findall(found[0]) if (name := _camel(part))]
     text, start, stop = found.string, found.start(), found.end()
-    flags = "".join(chr(ord(c) - 0x1F1E6 + ord("A")) if "\U0001f1e6" <= c <= "\U0001f1ff" else " " for c in found[0])
-    names += ["Flag" + pair for run in flags.split() for pair in re.findall("..?", run)]
-    names += [_camel(c) for c in found[0] if unicodedata.category(c)[0] == "S" and not "\U0001f1e6" <= c <= "\U0001f1ff"
-              and not "\U0001f3fb" <= c <= "\U0001f3ff"]
-    before = " " if names and start > 0 and not text[start - 1].isspace() else ""
-    after = " " if names and stop < len(text) and not text[stop].isspace() else ""
+    before = " " if start > 0 and not text[start - 1].isspace() else ""
+    after = " " if stop < len(text) and not text[stop].isspace() else ""
     return before + " ".join(names) + after
 
 
 @cache
 def _camel(symbol: str) -> str:
-    """SmilingFace for SMILING FACE: one word to every kind of tokenizer."""
+    """SmilingFace for SMILING FACE, FlagDE for a flag: one word to every kind of tokenizer; none for mere joiners."""
+    if len(symbol) == 2:
+        return "Flag" + "".join(chr(ord(letter) - 0x1F1E6 + ord("A")) for letter in symbol)
+    if re.match(f"[{_JOINERS}]", symbol):
+        return ""
     return "".join(word.capitalize() for word in re.findall("[A-Z0-9]+", unicodedata.name(symbol, "")))

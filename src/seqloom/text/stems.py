@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib import import_module
+from threading import Lock
 from typing import Literal
 
 from seqloom.errors import ConfigError, MissingExtra, suggest
@@ -32,6 +34,7 @@ SNOWBALL = {  # by the codes of ISO 639
     "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }
 _MOST = 1 << 20  # words remembered
+_lock = Lock()  # a snowball stemmer works on one word at a time
 
 
 class Stemmer:
@@ -47,7 +50,8 @@ class Stemmer:
         if known is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[word] = self._stem(word.lower())
+            with _lock:
+                known = self._known[word] = self._stem(word.lower())
         return known
 
     def all(self, words: Iterable[str]) -> list[str]:
@@ -71,11 +75,10 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
         except ImportError:
             raise MissingExtra("the lancaster stemmer needs nltk; install it: pip install 'seqloom[lang]'") from None
         return LancasterStemmer().stem
-    import snowballstemmer
-
-    names = SNOWBALL if algorithm == "snowball" else {"en": "porter"}
-    name = names.get(language)
-    if name not in snowballstemmer.algorithms():
-        raise ConfigError(f"no stemmer for the language {language!r}{suggest(language, names)}; "
-                          f"there is one for {', '.join(names)}")
-    return snowballstemmer.stemmer(name).stemWord
+    name = "porter" if algorithm == "porter" else SNOWBALL.get(language, "")
+    try:  # not through snowballstemmer.stemmer, which takes another program's rules where it finds them
+        module = import_module(f"snowballstemmer.{name}_stemmer")
+    except ImportError:
+        raise ConfigError(f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
+                          f"there is one for {', '.join(SNOWBALL)}") from None
+    return getattr(module, f"{name.capitalize()}Stemmer")().stemWord

@@ -3,7 +3,8 @@
 `byte` needs no training and can spell anything. `whitespace`, `word` and `char` are closed vocabularies
 (`vocabulary.py`), with `<unk>` for what was not seen. `bpe` (Sennrich et al. 2016, on bytes as in GPT-2),
 `unigram` (Kudo 2018) and `wordpiece` (Schuster and Nakajima 2012) are trained by the tokenizers library
-(`subword.py`); the first two can spell any bytes. `lossless` says whether decoding gives back every byte.
+(`subword.py`); the first two can spell any bytes. `normalize` names what is done to the text before it is cut into
+tokens (`normalize.py`). `lossless` says whether decoding gives back every byte.
 
     >>> tokenizer = Tokenizer(kind="whitespace").fit(["the cat sat", "the cat"])
     >>> tokenizer.encode("the dog sat").tolist()
@@ -27,8 +28,9 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import Config, make, option
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
-from seqloom.text.boundaries import Cut, cut_before_word
+from seqloom.text.boundaries import cut_before_word
 from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
+from seqloom.text.normalize import Normalizer, NormalizerConfig
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
@@ -45,11 +47,14 @@ class TokenizerConfig(Config):
     vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)", minimum=2)
     min_count: int = option(1, "leave out tokens seen less often than this", minimum=1)
     vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
+    normalize: str = option("none", "what is done to the text before: none, topic, sentiment, or steps such as "
+                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
     boundary: Literal["gpt2", "space"] = option("gpt2", "bpe and unigram: tokens stay inside GPT-2's pieces, or only "
                                                 "never hold white space after their first character")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        NormalizerConfig.from_recipe(self.normalize)
         if self.kind == "byte" and self.vocab_size not in (None, 257):
             raise ConfigError(f"the byte kind has 257 tokens; vocab_size {self.vocab_size} does not apply")
         if self.kind in ("bpe", "unigram") and (self.vocab_size or 257) < 257:
@@ -69,6 +74,8 @@ class Tokenizer:
     def __init__(self, config: TokenizerConfig | None = None, **options: Any) -> None:
         self.config = make(TokenizerConfig, config, options)
         self._fitted: Coder | None = ByteCoder() if self.config.kind == "byte" else None
+        normalizer = Normalizer(self.config.normalize)
+        self.normalizer = None if normalizer.identity else normalizer
 
     def fit(self, data: Any) -> Self:
         """Learn the vocabulary from a corpus, a text, or a list (any restartable iterable) of texts."""
@@ -89,9 +96,12 @@ class Tokenizer:
         if config.vocab_file is not None:
             return Vocabulary.build(config.kind, read_list(Path(config.vocab_file), config.kind))
         total = TokenCounts(config.kind)
-        blocks = text_blocks(data, self._unfitted_cut, _BLOCK)
+
+        def count(block: bytes) -> tuple[int, TokenCounts]:
+            return len(block), TokenCounts(config.kind).add(self._normalized(block))
+
         with progress.task("counting tokens", getattr(data, "n_bytes", None), "bytes") as bar:
-            for size, counts in parallel_map(lambda block: (len(block), TokenCounts(config.kind).add(block)), blocks):
+            for size, counts in parallel_map(count, text_blocks(data, self.cut, _BLOCK)):
                 total.merge(counts)
                 bar.advance(size)
         return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
@@ -109,7 +119,7 @@ class Tokenizer:
 
         config = self.config
         with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
-            return train(config.kind, lambda: text_blocks(data, self._unfitted_cut, PIECE),
+            return train(config.kind, lambda: map(self._normalized, text_blocks(data, self.cut, PIECE)),
                          config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
@@ -118,7 +128,10 @@ class Tokenizer:
 
     def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """uint32 ids of UTF-8 bytes: what `data/encode.py` runs over the blocks of a corpus."""
-        return self._coder.encode(data, newline_ends)
+        return self._coder.encode(self._normalized(data), newline_ends)
+
+    def _normalized(self, data: bytes) -> bytes:
+        return data if self.normalizer is None else self.normalizer.of_bytes(data)
 
     def decode(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False) -> str:
         """Text of the ids; bytes that are not UTF-8 show as U+FFFD."""
@@ -136,11 +149,9 @@ class Tokenizer:
 
     def cut(self, data: bytes, final: bool) -> int:
         """The last index where the bytes may be cut so that both sides encode as they do together; 0 if none."""
-        return self._unfitted_cut(data, final) if self._fitted is None else self._fitted.cut(data, final)
-
-    @property
-    def _unfitted_cut(self) -> Cut:
-        return CUTS.get(self.kind, cut_before_word)
+        if self.normalizer is not None:
+            return self.normalizer.cut(data, final, blanks_count=self.kind not in ("whitespace", "word", "wordpiece"))
+        return CUTS.get(self.kind, cut_before_word)(data, final) if self._fitted is None else self._fitted.cut(data, final)
 
     @property
     def _coder(self) -> Coder:
@@ -168,7 +179,13 @@ class Tokenizer:
     @property
     def lossless(self) -> bool:
         """Whether `decode_bytes(encode(data)) == data` for any bytes."""
-        return self._coder.lossless
+        return self.normalizer is None and self._coder.lossless
+
+    def loses(self) -> str:
+        """Why it is not lossless, as half a sentence."""
+        if self.normalizer is not None:
+            return f"the text is normalised first ({self.normalizer.config.label()}), which loses something"
+        return f"{self.kind!r} hides something in <unk> or white space (use byte or bpe)"
 
     @property
     def joiner(self) -> bytes:
@@ -188,7 +205,8 @@ class Tokenizer:
     def label(self) -> str:
         """A short name for signatures."""
         closed = "" if self.unk_id is None or self.has_oov else "-closed"
-        return f"{self.kind}-{self.vocab_size}{closed}"
+        normalized = "" if self.normalizer is None else f"+{self.normalizer.config.label()}"
+        return f"{self.kind}-{self.vocab_size}{closed}{normalized}"
 
     def piece(self, id: int, *, before: bool) -> bytes:
         """What a token adds to a text; `before`: something without white space at its end stands there already."""
@@ -220,7 +238,8 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """A short hash of everything that decides the ids."""
         digest = hashlib.sha256()
-        for part in self._coder.content():
+        recipe = () if self.normalizer is None else (self.normalizer.config.recipe().encode(),)
+        for part in (*self._coder.content(), *recipe):
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()[:16]
 
@@ -231,7 +250,8 @@ class Tokenizer:
 
     def settings(self) -> dict[str, Any]:
         """Plain values that, with the files of `write_files`, give the tokenizer back."""
-        return {**self.config.to_dict(), "eos": getattr(self._coder, "eos", None)}
+        recipe = NormalizerConfig.from_recipe(self.config.normalize).recipe()
+        return {**self.config.to_dict(), "normalize": recipe, "eos": getattr(self._coder, "eos", None)}
 
     def write_files(self, directory: Path) -> None:
         """Write the vocabulary into a directory (of a saved model)."""

@@ -1,6 +1,7 @@
 """The steps of a normaliser that look at words: stop words out, stems or lemmas in.
 
-A word is a run of letters and marks with apostrophes inside; what touches a digit or an underscore is left alone.
+A word is a run of letters and marks with apostrophes inside; what has a digit or an underscore is left alone.
+The blanks around a word that goes stay: taken along, they would join what stands at both sides.
 Each different word is worked out once, so running text costs little more than finding its words.
 """
 
@@ -14,6 +15,7 @@ from typing import Literal
 from seqloom.text.boundaries import beyond_ascii
 from seqloom.text.stopwords import stop_words
 
+_NOT_LETTERS = re.compile(r"[\d_]")
 _MOST = 1 << 20  # words remembered; a text with more begins anew
 
 
@@ -39,20 +41,19 @@ class WordSteps:
         self._known = _Known(self._replace)
 
     def __call__(self, text: str) -> str:
-        known = self._known
-        return _words(beyond_ascii(text, "M")).sub(lambda found: known[found[0]], text)
+        parts = _words(beyond_ascii(text, "M")).split(text)
+        parts[1::2] = map(self._known.__getitem__, parts[1::2])  # quicker than a call for each match
+        return "".join(parts)
 
-    def _replace(self, found: str) -> str:
-        """What stands for a word and the blank before it; both go where a stop word stood."""
-        word = found.lstrip(" ")
+    def _replace(self, word: str) -> str:
+        if _NOT_LETTERS.search(word):
+            return word
         plain = word.lower().replace("\u2019", "'")
         if plain in self._stopped:
             return ""
         if self._base is None:
-            return found
-        if self._language == "en":
-            plain = plain.removesuffix("'s")
-        return found[:len(found) - len(word)] + self._base(plain)
+            return word
+        return self._base(plain.removesuffix("'s") if self._language == "en" else word)  # German nouns need capitals
 
 
 class _Known(dict[str, str]):
@@ -60,14 +61,14 @@ class _Known(dict[str, str]):
         super().__init__()
         self.replace = replace
 
-    def __missing__(self, found: str) -> str:
+    def __missing__(self, word: str) -> str:
         if len(self) >= _MOST:
             self.clear()
-        self[found] = made = self.replace(found)
+        self[word] = made = self.replace(word)
         return made
 
 
 @lru_cache(256)
 def _words(marks: str) -> re.Pattern[str]:
-    letters = rf"(?:[^\W\d_]|[{marks}])+" if marks else r"[^\W\d_]+"
-    return re.compile(rf" ?(?<!\w){letters}(?:['\u2019]{letters})*(?!\w)")
+    part = rf"(?:\w|[{marks}])++" if marks else r"\w++"
+    return re.compile(rf"({part}(?:['\u2019]{part})*+)")

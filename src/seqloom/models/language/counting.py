@@ -127,7 +127,7 @@ def _sort_by_word(seq: np.ndarray, positions: np.ndarray | None, groups: np.ndar
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     n = len(seq) if positions is None else len(positions)
-    spans = chunk_bounds(n, max(n // 8 + 1, 1 << 16))
+    spans = chunk_bounds(n, max(n // 8 + 1, 1 << 16, n_words))  # each chunk has a counter for every word
     before = np.empty(n, np.int32)
     histograms = np.zeros((len(spans), n_words), np.int64)
     source = np.empty(n, np.uint32) if positions is None else positions

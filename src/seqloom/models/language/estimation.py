@@ -148,29 +148,30 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
 
     starts = np.cumsum([0, 1] + [len(p.words) for p in parts], dtype=np.int64)
     total, inner = int(starts[-1]), int(starts[-2])
-    words, links = workspace.empty(total, np.uint32), workspace.empty(total, np.uint32)
-    log_probs, backoffs = workspace.empty(total, np.float32), workspace.empty(inner, np.float32)
-    first = workspace.empty(inner + 1, np.uint32)
-    words[0] = links[0] = log_probs[0] = 0
-    first[inner] = total
+    words = workspace.empty(total, np.uint32)
+    contexts = workspace.empty(4 * (inner + 1), np.uint32).reshape(-1, 4)
+    leaves = workspace.empty(2 * (total - inner), np.uint32).reshape(-1, 2)
+    trie = Trie(words, contexts, leaves, starts, chained)
+    words[0], contexts[0], contexts[inner] = 0, 0, 0
+    trie.first[inner] = total
     for k, part in enumerate(parts):
-        begin, below = int(starts[k + 1]), int(starts[k])
-        first[below : below + len(part.gammas)] = part.first[:-1] + np.uint32(begin)
-
-        _copy(part.words, words[begin : begin + len(part.words)])
-        _copy(part.probs, log_probs[begin : begin + len(part.words)], log=True)
-        _copy(part.gammas, backoffs[below : below + len(part.gammas)], log=True)
-        workspace.release(words, log_probs, backoffs, part.words, part.probs, part.gammas, part.first)
+        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
+        end = begin + len(part.words)
+        trie.first[below:begin] = part.first[:-1] + np.uint32(begin)
+        _copy(part.words, words[begin:end])
+        _copy(part.probs, trie.leaf_log_probs if top else trie.inner_log_probs[begin:end], log=True)
+        _copy(part.gammas, trie.backoffs[below:begin], log=True)
+        workspace.release(words, contexts, leaves, part.words, part.probs, part.gammas, part.first)
     for k, part in enumerate(parts):
-        begin, below = int(starts[k + 1]), int(starts[k])
-        own, upper = links[begin : begin + len(part.words)], links[below:begin]
+        begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
+        own = trie.leaf_links if top else trie.inner_links[begin : begin + len(part.words)]
         if k == 0:
             own[:] = 0
         else:
-            run = partial(link, part.suffixes, below, first, backoffs, upper, own)
+            run = partial(link, part.suffixes, below, trie.first, trie.backoffs, trie.inner_links[below:begin], own)
             parallel_run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
-        workspace.release(part.suffixes, links)
-    return Trie(words, log_probs, links, first, backoffs, starts, chained)
+        workspace.release(part.suffixes, contexts, leaves)
+    return trie
 
 
 def _copy(source: np.ndarray, target: np.ndarray, log: bool = False) -> None:

@@ -45,7 +45,7 @@ def from_levels(levels: Sequence[Explicit], vocab_size: int) -> Trie:
         counts = np.bincount(parents, minlength=int(starts[k] - starts[k - 1]))
         first[starts[k - 1] : starts[k]] = starts[k] + np.cumsum(counts) - counts
     first[inner] = total
-    trie = Trie(words, log_probs, _links(tables, keys, starts, first, backoffs), first, backoffs, starts, True)
+    trie = Trie.pack(words, log_probs, _links(tables, keys, starts, first, backoffs), first, backoffs, starts, True)
     _fill_blanks(trie, tables, keys)
     return trie
 
@@ -110,6 +110,7 @@ def _fill_blanks(trie: Trie, tables: list[Explicit], keys: list[np.ndarray]) -> 
         if len(blank):
             rows, nodes = grams[blank], int(trie.level_starts[k]) + blank
             trie.log_probs[nodes] = _backoff(trie, rows, keys) + _log_probs(trie, rows[:, 1:], keys)
+    trie.inner_log_probs[:] = trie.log_probs[: len(trie.backoffs)]  # log_probs is a copy; only inner nodes can be blank
 
 
 def _log_probs(trie: Trie, rows: np.ndarray, keys: list[np.ndarray]) -> np.ndarray:

@@ -73,6 +73,7 @@ class Sparsity(NamedTuple):
 
 class NGram(LanguageModel):
     name = "ngram"
+    threaded = True
     config_class = NGramConfig
     trie: Trie
 
@@ -112,7 +113,7 @@ class NGram(LanguageModel):
     @property
     def parameters(self) -> int:
         """Probabilities and back-off weights."""
-        return len(self.trie.log_probs) + len(self.trie.backoffs)
+        return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return self.trie.score(ids, self.tokens().eos_id)[0]
@@ -136,6 +137,7 @@ class NGram(LanguageModel):
         lengths = unit_lengths(ids, tokenizer.eos_id)
         before = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1  # tokens to the left, with <s>
         k, v = np.diff(self.trie.level_starts[1:]), tokenizer.vocab_size
+        k[0] -= 1  # <s> is never predicted
         return [Sparsity(n, (v - 1) * v ** (n - 1), int(k[n - 1]),
                          float((matched[before >= n - 1] >= n).mean()) if (before >= n - 1).any() else 0.0)
                 for n in range(1, self.config.order + 1)]

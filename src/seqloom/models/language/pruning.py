@@ -22,9 +22,10 @@ def prune_by_entropy(trie: Trie, threshold: float) -> Trie:
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
     starts = trie.level_starts
-    tables = (trie.words, trie.log_probs, trie.first, trie.backoffs, trie.links)
+    first, backoffs = np.ascontiguousarray(trie.first), np.ascontiguousarray(trie.backoffs)
+    tables = (trie.words, trie.log_probs, first, backoffs, trie.links)
     history = np.empty(len(trie.backoffs), np.float64)
-    kernel.history_log_probs(trie.first, trie.log_probs, trie.vocab_size + 1, history)
+    kernel.history_log_probs(first, trie.log_probs, trie.vocab_size + 1, history)
     keep = np.ones(len(trie.words), np.bool_)
     for k in range(trie.order, 1, -1):
         lo, hi = int(starts[k - 1]), int(starts[k])  # the contexts of order k
@@ -50,7 +51,8 @@ def _without(trie: Trie, keep: np.ndarray) -> Trie:
     live = children > 0
     links = np.empty(int(starts[-1]), np.uint32)
     relink(trie.links, keep, numbers, live, links)
-    return Trie(trie.words[keep], trie.log_probs[keep], links, first, trie.backoffs[keep[:old_inner]], starts, trie.chained)
+    return Trie.pack(trie.words[keep], trie.log_probs[keep], links, first, trie.backoffs[keep[:old_inner]], starts,
+                     trie.chained)
 
 
 def _reweighted(trie: Trie) -> Trie:
@@ -58,12 +60,13 @@ def _reweighted(trie: Trie) -> Trie:
     from seqloom.kernels.ngram_prune import new_backoffs
     from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
-    backoffs = trie.backoffs
+    first, backoffs = np.ascontiguousarray(trie.first), np.ascontiguousarray(trie.backoffs)
     backoffs[0] = 0
     for k in range(1, trie.order):
         lo, hi = int(trie.level_starts[k]), int(trie.level_starts[k + 1])
         out = backoffs.copy()
-        run = partial(new_backoffs, trie.words, trie.log_probs, trie.first, backoffs, trie.links, out)
+        run = partial(new_backoffs, trie.words, trie.log_probs, first, backoffs, trie.links, out)
         parallel_run(lambda s, lo=lo, run=run: run(lo + s[0], lo + s[1]), chunk_bounds(hi - lo, CHUNK))  # type: ignore[misc]
         backoffs[lo:hi] = out[lo:hi]
+    trie.backoffs[:] = backoffs
     return trie

@@ -6,24 +6,35 @@ It scores, steps and gives distributions, and knows ids only, no text. `estimati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from seqloom.errors import ModelError
 
 SCORE_CHUNK = 1 << 17
+Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]
 
 
 @dataclass(frozen=True)
 class Trie:
     words: np.ndarray  # uint32 (nodes): last word of each n-gram
-    log_probs: np.ndarray  # float32 (nodes): natural log
-    links: np.ndarray  # uint32 (nodes): where to go on after a miss
-    first: np.ndarray  # uint32 (inner nodes + 1): children
-    backoffs: np.ndarray  # float32 (inner nodes): natural log
+    contexts: np.ndarray  # uint32 (inner nodes + 1, 4): first child, back-off weight, link, log-probability
+    leaves: np.ndarray  # uint32 (n-grams of the highest order, 2): log-probability, link
     level_starts: np.ndarray  # int64 (order + 2): first node of each level, level 0 being the empty context
     chained: bool  # an unseen word asks the lower order
+
+    @classmethod
+    def pack(cls, words: np.ndarray, log_probs: np.ndarray, links: np.ndarray, first: np.ndarray, backoffs: np.ndarray,
+             level_starts: np.ndarray, chained: bool) -> Trie:
+        """From one array for each property, over all nodes or, for `first` and `backoffs`, the inner ones."""
+        n = len(backoffs)
+        trie = cls(words, np.zeros((n + 1, 4), np.uint32), np.zeros((len(words) - n, 2), np.uint32), level_starts, chained)
+        trie.first[:], trie.backoffs[:] = first, backoffs
+        trie.inner_links[:], trie.inner_log_probs[:] = links[:n], log_probs[:n]
+        trie.leaf_links[:], trie.leaf_log_probs[:] = links[n:], log_probs[n:]
+        return trie
 
     @property
     def order(self) -> int:
@@ -39,11 +50,49 @@ class Trie:
         live = self.order > 1 and (self.first[bos] < self.first[bos + 1] or self.backoffs[bos] != 0)
         return bos if live else 0
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "chained"}
+    # Views of single columns; what is written to them is written to the tables.
 
-    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-        return self.words, self.log_probs, self.first, self.backoffs, self.links, self.chained
+    @property
+    def first(self) -> np.ndarray:
+        return self.contexts[:, 0]
+
+    @property
+    def backoffs(self) -> np.ndarray:
+        return self.contexts.view(np.float32)[:-1, 1]
+
+    @property
+    def inner_links(self) -> np.ndarray:
+        return self.contexts[:-1, 2]
+
+    @property
+    def inner_log_probs(self) -> np.ndarray:
+        return self.contexts.view(np.float32)[:-1, 3]
+
+    @property
+    def leaf_log_probs(self) -> np.ndarray:
+        return self.leaves.view(np.float32)[:, 0]
+
+    @property
+    def leaf_links(self) -> np.ndarray:
+        return self.leaves[:, 1]
+
+    @cached_property
+    def log_probs(self) -> np.ndarray:
+        """Of all nodes, as a copy."""
+        return np.concatenate([self.inner_log_probs, self.leaf_log_probs])
+
+    @cached_property
+    def links(self) -> np.ndarray:
+        """Of all nodes, as a copy."""
+        return np.concatenate([self.inner_links, self.leaf_links])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"words": self.words, "contexts": self.contexts, "leaves": self.leaves, "level_starts": self.level_starts}
+
+    def tables(self) -> Tables:
+        """What the query kernels take."""
+        return (self.words, self.contexts, self.contexts.view(np.float32), self.leaves, self.leaves.view(np.float32),
+                self.chained)
 
     def score(self, ids: np.ndarray, eos_id: int, *, orders: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Log-probability (float32) and, with `orders`, matched order (uint8) of each id.
@@ -56,9 +105,10 @@ class Trie:
         ids = np.ascontiguousarray(ids, np.uint32)
         out = np.empty(len(ids), np.float32)
         nodes = np.empty(len(ids) if orders else 0, np.uint32)
+        tables, bos_state = self.tables(), self.bos_state
 
         def run(span: tuple[int, int]) -> None:
-            score_span(*self._tables(), ids, *span, self.order, eos_id, self.bos_state, out, nodes)
+            score_span(*tables, ids, *span, self.order, eos_id, bos_state, out, nodes)
 
         parallel_run(run, chunk_bounds(len(ids), SCORE_CHUNK))
         return out, self.order_of(nodes)
@@ -70,28 +120,29 @@ class Trie:
         from seqloom.kernels.ngram_query import step_states
 
         out = np.empty(len(states), np.int64)
-        step_states(*self._tables(), states, np.ascontiguousarray(ids, np.int64), out)
+        step_states(*self.tables(), states, np.ascontiguousarray(ids, np.int64), out)
         return out
 
     def distributions(self, states: np.ndarray) -> np.ndarray:
         from seqloom.kernels.ngram_query import distributions
 
         out = np.empty((len(states), self.vocab_size), np.float32)
-        distributions(*self._tables(), self.vocab_size, states, out)
+        distributions(*self.tables(), self.vocab_size, states, out)
         return out
 
 
 def check(trie: Trie, vocab_size: int) -> None:
     """Refuse tables that do not fit each other, so that no kernel reads outside them or runs in a circle."""
     starts, total = trie.level_starts, len(trie.words)
-    inner = int(starts[-2]) if len(starts) > 2 else -1
-    sound = (len(starts) > 2 and starts[0] == 0 and starts[1] == 1 and starts[-1] == total
-             and bool((np.diff(starts) >= 0).all()) and trie.vocab_size == vocab_size
-             and len(trie.log_probs) == len(trie.links) == total
-             and len(trie.backoffs) == inner == len(trie.first) - 1 and trie.first[0] == 1 and trie.first[-1] == total)
+    dtypes = [(a.dtype.name, a.ndim) for a in (trie.words, trie.contexts, trie.leaves, starts)]
+    sound = (dtypes == [("uint32", 1), ("uint32", 2), ("uint32", 2), ("int64", 1)] and len(starts) > 2
+             and trie.contexts.shape[1] == 4 and trie.leaves.shape[1] == 2
+             and starts[0] == 0 and starts[1] == 1 and starts[-1] == total and bool((np.diff(starts) >= 0).all())
+             and trie.vocab_size == vocab_size and len(trie.contexts) - 1 == starts[-2]
+             and len(trie.leaves) == total - starts[-2] and trie.first[0] == 1 and trie.first[-1] == total)
     if sound:
         from seqloom.kernels.ngram_query import check_tables
 
-        sound = check_tables(trie.first, trie.links, total)
+        sound = check_tables(trie.contexts, trie.leaves, total)
     if not sound:
         raise ModelError("its tables do not fit each other: the file is damaged")

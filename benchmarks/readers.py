@@ -1,0 +1,140 @@
+"""Reading tables: one column of a gigabyte, megabytes a second and peak memory, beside polars and the standard library.
+
+Every run is a process of its own (`side_by_side.run`), which reads the column once and counts its bytes; kernels are
+compiled beforehand. The files are made on the fly in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.side_by_side import Finished, table
+from benchmarks.side_by_side import run as run_program
+
+Row = tuple[str, str, str, str]
+
+OURS = """
+import sys, seqloom
+document = seqloom.read(sys.argv[1], column="text").documents[0]
+print(sum(len(chunk) for chunk in document.chunks()))
+"""
+PEERS = {
+    "polars": """
+import sys, polars
+readers = {"jsonl": polars.scan_ndjson, "csv": polars.scan_csv, "parquet": polars.scan_parquet}
+batches = readers[sys.argv[1].rpartition(".")[2]](sys.argv[1]).select("text").collect_batches()
+print(sum(int(batch["text"].str.len_bytes().sum()) for batch in batches))
+""",
+    "json": """
+import json, sys
+with open(sys.argv[1], "rb") as file:
+    print(sum(len(json.loads(line)["text"]) for line in file))
+""",
+    "csv": """
+import csv, sys
+with open(sys.argv[1], newline="") as file:
+    rows = csv.reader(file)
+    next(rows)
+    print(sum(len(row[2]) for row in rows))
+""",
+}
+
+
+def run(quick: bool, only: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="seqloom-readers-") as work:
+        bench = Bench(Path(work), quick)
+        rows: list[Row] = []
+        for name, suite in bench.suites().items():
+            if only in name:
+                for row in suite():
+                    print("...", *row, file=sys.stderr, flush=True)
+                    rows.append(row)
+        table("readers: one column of a table", rows, ("figure", "peer", "ours", "ours against the peer"))
+
+
+class Bench:
+    def __init__(self, work: Path, quick: bool) -> None:
+        self.work, self.times = work, 2 if quick else 5
+        self.size = 50_000_000 if quick else 1_000_000_000
+
+    def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
+        return {"jsonl": self.jsonl, "short": self.short, "csv": self.csv, "parquet": self.parquet,
+                "memory": self.memory}
+
+    def jsonl(self) -> Iterator[Row]:
+        yield from self.compare(self.write("rows.jsonl", 1000), ("polars", "json"))
+
+    def short(self) -> Iterator[Row]:
+        yield from self.compare(self.write("short.jsonl", 150), ("polars", "json"), "rows of 150 characters")
+
+    def csv(self) -> Iterator[Row]:
+        yield from self.compare(self.write("rows.csv", 1000), ("polars", "csv"))
+
+    def parquet(self) -> Iterator[Row]:
+        import polars
+
+        source, target = self.write("rows.jsonl", 1000), self.work / "rows.parquet"
+        polars.scan_ndjson(source).sink_parquet(target, row_group_size=50_000)
+        yield from self.compare(target, ("polars",), "compressed size")
+
+    def memory(self) -> Iterator[Row]:
+        """A tenth of the file and all of it: the peak must not grow."""
+        small, large = self.write("tenth.jsonl", 1000, self.size // 10), self.write("rows.jsonl", 1000)
+        peaks = [self.once(OURS, path).peak / 1e6 for path in (small, large)]
+        sizes = " and ".join(f"{path.stat().st_size / 1e6:,.0f} MB" for path in (small, large))
+        yield (f"peak memory, {sizes} of JSON Lines", "",
+               f"{peaks[0]:.0f} MB and {peaks[1]:.0f} MB", "")
+
+    def compare(self, path: Path, peers: tuple[str, ...], remark: str = "rows of 1,000 characters") -> Iterator[Row]:
+        size = path.stat().st_size / 1e6
+        self.once(OURS, path)  # compiles, and brings the file into the cache of the system
+        runs: dict[str, list[Finished]] = {name: [] for name in ("ours", *peers) if name == "ours" or find_spec(name)}
+        for _ in range(self.times):
+            for name, finished in runs.items():
+                finished.append(self.once(OURS if name == "ours" else PEERS[name], path))
+        ours = runs.pop("ours")
+        figure = f"{size:,.0f} MB {path.suffix[1:]}, {remark}, one column"
+        for name, finished in runs.items():
+            ratios = sorted(p.seconds / o.seconds for o, p in zip(ours, finished))
+            ratio = f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f}-{ratios[-1]:.1f})"
+            yield figure, f"{name} {_speed(size, finished)}", _speed(size, ours), ratio
+
+    def once(self, code: str, path: Path) -> Finished:
+        return run_program([sys.executable, "-c", code, str(path)])
+
+    def write(self, name: str, length: int, size: int | None = None) -> Path:
+        """Rows with an id, a source, a text of about `length` characters and a nested object."""
+        path = self.work / name
+        if path.exists():
+            return path
+        from seqloom import bundled
+
+        text, rng, number, size = bundled().text(), random.Random(0), 0, size or self.size
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            if path.suffix == ".csv":
+                file.write("id,source,text\n")
+            while file.tell() < size:
+                for _ in range(1000):
+                    start, number = rng.randrange(len(text) - 2 * length), number + 1
+                    part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]
+                    if path.suffix == ".csv":
+                        part = part.replace('"', '""')
+                        file.write(f'{number},corpus/part-07,"{part}"\n')
+                    else:
+                        row = {"id": number, "source": "corpus/part-07", "text": part,
+                               "meta": {"lang": "en", "tags": ["a"]}}
+                        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        return path
+
+
+def _speed(size: float, finished: list[Finished]) -> str:
+    """Median speed and highest peak."""
+    seconds = statistics.median(one.seconds for one in finished)
+    return f"{size / seconds:.0f} MB/s, {max(one.peak for one in finished) / 1e6:.0f} MB"

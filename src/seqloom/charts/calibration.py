@@ -1,0 +1,60 @@
+"""Reliability diagrams: what came against what was said, both as odds, so that 1 % and 99 % can be read too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seqloom.charts import theme
+
+TICKS = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+SHOWN = 5.0  # hits and misses to expect in a bin that is drawn; chosen by the forecasts, not by what came
+
+
+class Forecasts(NamedTuple):
+    """Forecasts of like probability, and how often they came true, with an interval."""
+
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    n: int
+
+
+def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
+    """One line a model; on the diagonal a model is right about how sure it is."""
+    import altair as alt
+
+    shown = [(name, b) for name, its in series.items() for b in its if b.n * min(b.predicted, 1 - b.predicted) >= SHOWN]
+    rows = [b._asdict() | {"name": name, "said": logit(b.predicted), "came": logit(b.observed), "from": logit(b.low),
+                           "to": logit(b.high)} for name, b in shown]
+    said = [logit(b.predicted) for _, b in shown] or [0.0]
+    ends = [min(said) - 0.6, max(said) + 0.6]
+    scale = alt.Scale(domain=ends, nice=False)
+    ticks = [logit(t) for t in TICKS if ends[0] <= logit(t) <= ends[1]]
+    axis = alt.Axis(values=ticks, labelExpr="format(1 / (1 + exp(-datum.value)), '.2~%')")
+    colours = theme.group_colours(list(series))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("said:Q", scale=scale, axis=axis, title="probability that the model gave"),
+        y=alt.Y("came:Q", scale=scale, axis=axis, title="how often it came"),
+        color=alt.Color("name:N", title=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+                        legend=alt.Legend(symbolOpacity=1, symbolType="circle", symbolStrokeWidth=0)))
+    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("predicted:Q", title="said", format=".3~%"),
+            alt.Tooltip("observed:Q", title="came", format=".3~%"), alt.Tooltip("n:Q", title="forecasts", format=",")]
+    diagonal = alt.Chart(alt.InlineData(values=[{"said": e, "came": e} for e in ends]))
+    ideal = diagonal.mark_line(color="#8a8a8a", strokeDash=[5, 4], strokeWidth=1.5).encode(
+        x=alt.X("said:Q", scale=scale), y=alt.Y("came:Q", scale=scale))
+    bars = base.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(y=alt.Y("from:Q", scale=scale), y2="to:Q")
+    line = base.mark_line(strokeWidth=1.5, opacity=0.6, clip=True)
+    return alt.layer(ideal, bars, line, base.mark_point(size=45, opacity=1, clip=True).encode(tooltip=tips))
+
+
+def logit(p: float) -> float:
+    """Log of the odds; 0 and 1 are moved to where they can be drawn.
+
+    >>> logit(0.5)
+    0.0
+    """
+    inside = min(max(p, 1e-6), 1 - 1e-6)
+    return math.log(inside / (1 - inside))

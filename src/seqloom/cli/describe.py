@@ -1,0 +1,40 @@
+"""`seqloom data describe TEXT`."""
+
+from __future__ import annotations
+
+import click
+
+from seqloom.cli.options import common, emit, read_corpus, reading
+
+
+@click.command(name="describe", epilog="""\b
+Examples:
+  seqloom data describe corpus.txt
+  seqloom data describe corpus.txt --held-out test.txt --kinds word,bpe --sizes 1000,4000 --normalize topic
+""")
+@click.argument("text", nargs=-1)
+@click.option("--held-out", metavar="FILE", help="Text that was not learnt from  [default: the last tenth of TEXT].")
+@click.option("--kinds", metavar="KIND,..", help="Tokenizers to try  [default: whitespace,word,char,byte,bpe].")
+@click.option("--sizes", metavar="N,..", help="Sizes of their vocabularies  [default: 1000,8000,32000].")
+@click.option("--normalize", default="none", show_default=True, metavar="PRESET|STEP=VALUE,..",
+              help="What is done to the text first.")
+@reading
+@common
+def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, sizes: str | None, normalize: str,
+            encoding: str, column: str | None, as_json: bool) -> None:
+    """Words, coverage, unknown words by tokenizer and size, and lengths of TEXT.
+
+    Without TEXT, or with -, standard input is read.
+    """
+    from seqloom.data.describe import KINDS, SIZES, describe
+    from seqloom.errors import ConfigError
+
+    try:
+        numbers = tuple(int(size) for size in sizes.replace(",", " ").split()) if sizes else SIZES
+    except ValueError:
+        raise ConfigError(f"--sizes must be numbers such as 1000,8000; got {sizes!r}") from None
+    found = describe(read_corpus(text, encoding, column),
+                     held_out=read_corpus((held_out,), encoding, column) if held_out else None,
+                     kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
+                     normalize=normalize)
+    emit(found.to_dict()) if as_json else click.echo(found.table())

@@ -1,0 +1,138 @@
+r"""Running text to sentences and words, by rules that can be read.
+
+Sentences end after `.`, `!`, `?` or an ellipsis that white space follows, unless what stands before the dot is an
+abbreviation, an initial or a number that counts a list, or what follows goes on in small letters. Closing quotes and
+brackets belong to the sentence that they close; a blank line always ends one. Chinese and Japanese full stops end a
+sentence wherever they stand. Abbreviations and frequent beginnings of sentences are listed for some languages;
+without them the other rules hold. (The statistical way is Kiss and Strunk 2006, "Unsupervised multilingual sentence
+boundary detection", which needs a training text.)
+
+Words are those of the tokenizer kind `word`: runs of letters, marks and digits; every other visible character by
+itself. Chinese and Japanese, which do not separate words, fall back to single characters.
+
+    >>> sentences("Dr. Smith paid $3.14. \"Why?\" he asked.")
+    ['Dr. Smith paid $3.14.', '"Why?" he asked.']
+    >>> words("I don't."), words("I don't.", contractions="split"), words("I don't.", contractions="clitic")
+    (['I', "don't", '.'], ['I', 'don', "'", 't', '.'], ['I', 'do', "n't", '.'])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Literal
+
+from seqloom.text.boundaries import IDEOGRAPHS, character_ranges
+from seqloom.text.contractions import clitics
+from seqloom.text.stopwords import LANGUAGES, stop_words
+
+# A name or a number follows these, so the dot never ends a sentence.
+_TITLES = {
+    "en": "dr drs mr mrs ms mx prof rev fr st mt ft gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt det "
+          "vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols no nos pp p ed eds al approx ca dept est ext p.s",
+    "de": "dr prof hr fr frl st nr abs art bd bzw ca d.h dgl ebd evtl f ff ggf hrsg inkl i.d.r kap lt max min mind "
+          "mio mrd o.g p s sog str tel u.a u.u usf v vgl z z.b z.t zzgl",
+    "fr": "dr m mm mme mlle mgr pr prof st ste me av bd cf chap ed env ex fig no p pp p.ex vol vs",
+    "es": "dr dra sr sra srta sres d dña prof lic ing ud uds cap cf ed ej fig art núm nº p pág págs vol p.ej",
+    "it": "dr dott dott.ssa sig sig.ra sigg prof ing avv on art cap cfr ed es fig n p pag pp p.es vol",
+    "pt": "dr dra sr sra srta prof profa eng av art cap cf ed ex fig n nº p pág pp vol",
+    "nl": "dr mr mevr dhr ir ing drs prof bv bijv blz ca cf d.w.z fig i.p.v m.b.t m.i nr o.a p resp t.a.v t.o.v vgl z.g",
+}
+# These may also be the last word: they end a sentence where a usual first word follows.
+_ENDINGS = {
+    "en": "etc inc ltd pvt co corp bros jr sr esq ave blvd rd dist jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
+          "tues wed thu thur thurs fri sat sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c l.a e.u",
+    "de": "usw etc jan feb mär apr jun jul aug sep sept okt nov dez mo di mi do fr sa so jh chr gmbh co",
+    "fr": "etc janv févr avr juil sept oct nov déc av.j.-c",
+    "es": "etc ene feb mar abr jun jul ago sept oct nov dic ee.uu s.a",
+    "it": "ecc gen feb mar apr giu lug ago set ott nov dic s.p.a",
+    "pt": "etc jan fev mar abr jun jul ago set out nov dez ltda",
+    "nl": "enz etc jan feb mrt apr jun jul aug sep sept okt nov dec",
+}
+
+_CLOSING = "\"'\u2019\u201d\u00bb)\\]}\u300d\u300f\uff09\u3011\u300b"
+_OPENING = "\"'\u2018\u201c\u00ab\u201e\u00bf\u00a1(\\[{\u300c\u300e\uff08\u3010\u300a"
+_MARKS = ".!?\u2026\u0964\u0965\u061f\u06d4"
+_END = re.compile(rf"""
+    (?P<wide>[\u3002\uff01\uff1f\uff61]+[{_CLOSING}]*\s*)              # Chinese and Japanese: always
+  | (?P<mark>(?<![{_MARKS}])[{_MARKS}]++)
+    (?P<close>(?:[{_CLOSING}]|\ [:;=]['-]?[()DPp/|*]+(?!\w)|\ [)\]}}\u2019\u201d.](?=\s|\Z))*+)  # also a smile after it
+    (?P<space>\s+)
+  | (?P<paragraph>\n\s*\n\s*)
+    """, re.VERBOSE)
+_BEFORE = re.compile(rf"(?:^|[\s{_OPENING}\u2014-])([^\s{_OPENING}]*)\Z")
+_NEXT = re.compile(rf"[{_OPENING}\s\u2014\u2013-]*([^\s{_CLOSING}.,;:!?]*)")
+_INITIAL = re.compile(r"(?:[^\W\d_]\.?-?)?[^\W\d_]")
+_ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    """The sentences of a text, without the white space between them."""
+    return list(_sentences(text, language))
+
+
+def _sentences(text: str, language: str) -> Iterator[str]:
+    start = 0
+    for found in _END.finditer(text):
+        if found["wide"] or found["paragraph"] or _ends(text, start, found, language):
+            sentence = text[start:found.end()].strip()
+            if sentence:
+                yield sentence
+            start = found.end()
+    if rest := text[start:].strip():
+        yield rest
+
+
+def _ends(text: str, start: int, found: re.Match[str], language: str) -> bool:
+    """Whether a mark with white space after it ends the sentence that began at `start`."""
+    if found.end() == len(text) or re.search(r"\n\s*\n", found["space"]):
+        return True
+    following = _NEXT.match(text, found.end())
+    word = following[1] if following else ""
+    if word[:1].islower():
+        return False
+    if found["mark"] != ".":
+        return True
+    last = _BEFORE.search(text[max(start, found.start() - 40):found.start()])
+    before = last[1] if last else ""
+    if not before.strip() or found["close"]:
+        return True
+    if before.isdigit():  # "1." opens a list, "3." counts a day in German
+        alone = not text[start:found.start()].strip().strip(before)
+        return not alone and not (language == "de" and len(before) <= 2)
+    titles, endings = _abbreviations(language)
+    if before.lower() in titles:
+        return False
+    starter = word.lower() in _starters(language)
+    if before.lower() in endings or _ACRONYM.fullmatch(before):
+        return starter
+    if _INITIAL.fullmatch(before) and before[:1].isupper():  # "J. Smith"; but "so did I. He left."
+        return before == "I" and starter
+    return True
+
+
+@cache
+def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(_TITLES.get(language, "").split()), frozenset(_ENDINGS.get(language, "").split())
+
+
+@cache
+def _starters(language: str) -> frozenset[str]:
+    return stop_words(language, negation="remove") if language in LANGUAGES else frozenset()
+
+
+def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") -> list[str]:
+    """The words of a text, with contractions whole (don't), cut at the apostrophe, or at the seam (do n't)."""
+    found = _word_pattern(contractions != "split").findall(text)
+    if contractions != "clitic":
+        return found
+    return [part for word in found for part in (clitics(word) if "'" in word or "\u2019" in word else (word,))]
+
+
+@cache
+def _word_pattern(inner_apostrophe: bool) -> re.Pattern[str]:
+    wide = "".join(f"{chr(first)}-{chr(last - 1)}" for first, last in IDEOGRAPHS) + "\U00020000-\U0003ffff"
+    letter, digit = character_ranges("LM"), character_ranges("N")
+    apostrophe = rf"|(?<=[{letter}])['\u2019](?=[{letter}])" if inner_apostrophe else ""
+    return re.compile(rf"[{wide}]|[{letter}{digit}](?:[{letter}{digit}]{apostrophe})*|\S")

@@ -1,0 +1,248 @@
+"""`compare` on a small text: every number is what evaluating the kept model by hand gives."""
+
+import json
+import math
+
+import pytest
+
+import seqloom
+from seqloom import Corpus, compare, progress
+from seqloom.comparison import run as comparing
+from seqloom.comparison.report import COLUMNS, markdown, size, visible, write_report
+from seqloom.comparison.rungs import RUNGS, bpe_size
+from seqloom.errors import ConfigError, DataError, SeqloomError
+from seqloom.metrics import bootstrap
+
+NAMES = ["uniform", "byte-1", "byte-4", "bpe-2", "mixture"]
+
+
+class Ear:
+    """Keeps what is said and which jobs are begun."""
+
+    def __init__(self):
+        self.said, self.tasks = [], []
+
+    def begin(self, label, total, unit):
+        self.tasks.append(label)
+        return type("Bar", (), {"advance": lambda self, n=1: None})()
+
+    def end(self, task):
+        pass
+
+    def say(self, message):
+        self.said.append(message)
+
+    def trained(self):
+        return [m.removeprefix("training ") for m in self.said if m.startswith("training ")]
+
+
+def listened(data, **options):
+    ear = Ear()
+    with progress.reporting(ear):
+        return compare(data, **options), ear
+
+
+@pytest.fixture(scope="module")
+def text(shakespeare):
+    return Corpus.from_texts(shakespeare[:30_000], "piece")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def found(text, place):
+    return compare(text, rungs=NAMES, work=place, seed=3)
+
+
+def kept(place, name):
+    return next(p.parent for p in place.rglob("result.json") if json.loads(p.read_text())["name"] == name)
+
+
+def test_rows_come_in_the_order_of_the_ladder(found, text, place):
+    assert [r.name for r in found.results] == NAMES
+    assert found.skipped == []
+    again = compare(text, rungs=["byte-4", "uniform"], work=place, seed=3)
+    assert [r.name for r in again.results] == ["uniform", "byte-4"]
+
+
+def test_the_ruler_is_straight(found):
+    """The 20 bits of the end symbol on 3,000 bytes are all that the uniform rung may be off."""
+    uniform = found.results[0]
+    assert uniform.bits_per_byte == pytest.approx(8 + 20 / found.n_bytes["test"], abs=1e-4)
+    assert uniform.bits_per_byte == pytest.approx(8, abs=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_row_is_what_the_kept_model_says(found, text, place, name):
+    row = next(r for r in found.results if r.name == name)
+    model = seqloom.load(kept(place, name))
+    test = text.split(comparing.FRACTIONS).test
+    result = model.evaluate(test, split=found.split)
+    assert row.bits_per_byte == pytest.approx(result["bits_per_byte"], rel=1e-9)
+    assert list(row.interval) == pytest.approx(result["bits_per_byte_interval"], rel=1e-9)
+    assert row.perplexity == pytest.approx(result["perplexity"], rel=1e-9)
+    assert row.tokens == result["tokens"]
+    assert row.signature == str(result.signature)
+    assert row.parameters == model.parameters
+    assert row.disk == sum(f.stat().st_size for f in kept(place, name).rglob("*") if f.is_file()) - sum(
+        (kept(place, name) / extra).stat().st_size for extra in ("result.json", "segments.safetensors"))
+    assert row.sample == (model.generate("", max_tokens=200, seed=3) if name != "uniform" else "")
+    costs = found.costs[name].sum() / math.log(2) / found.segment_bytes.sum()
+    assert costs == pytest.approx(row.bits_per_byte, rel=1e-6)
+
+
+def test_test_text_is_not_trained_on(found, text):
+    train, valid, test = text.split(comparing.FRACTIONS)
+    assert found.n_bytes == {"train": train.n_bytes, "valid": valid.n_bytes, "test": test.n_bytes}
+    assert train.text() + valid.text() + test.text() == text.text()
+
+
+def test_paired_differences(found):
+    assert found.best == min(found.results, key=lambda r: r.bits_per_byte)
+    better = found.difference("byte-4", "byte-1")
+    rows = {r.name: r for r in found.results}
+    assert better.difference == pytest.approx(rows["byte-4"].bits_per_byte - rows["byte-1"].bits_per_byte, rel=1e-6)
+    assert better.high < 0
+    assert better.p_value < 0.01
+    opposite = found.difference("byte-1", "byte-4")
+    assert opposite.difference == pytest.approx(-better.difference)
+    assert isinstance(opposite, bootstrap.Paired)
+
+
+def test_mixture_is_about_as_good_as_the_best_of_its_members(found):
+    rows = {r.name: r for r in found.results}
+    members = [r.bits_per_byte for r in found.results if r.tokenizer == rows["mixture"].tokenizer and r.family == "n-gram"]
+    assert rows["mixture"].bits_per_byte < min(members) + 0.02
+
+
+def test_report_and_json(found, tmp_path):
+    write_report(found, tmp_path / "deep" / "report")
+    values = json.loads((tmp_path / "deep" / "report" / "comparison.json").read_text())
+    expected = json.loads(json.dumps(found.to_dict()))
+    assert {key: values[key] for key in expected} == expected
+    assert [r["name"] for r in values["rungs"]] == NAMES
+    assert values["best"] == found.best.name
+    for row in values["rungs"]:
+        assert (row["name"] == found.best.name) == ("versus_best" not in row)
+        assert row.get("versus_best", {"difference": 1})["difference"] > 0
+    page = (tmp_path / "deep" / "report" / "report.md").read_text()
+    assert page.startswith("# Language models compared on piece")
+    table = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(table) == 1 + len(NAMES)
+    assert all(line.count("|") == len(COLUMNS) + 2 for line in table)
+    for row in found.results:
+        assert f"`{row.signature}`" in page
+        assert f"{row.bits_per_byte:.3f}" in page
+    assert sorted(p.name for p in (tmp_path / "deep" / "report").iterdir() if p.name.startswith(".")) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SeqloomError, match="cannot be written"):
+        write_report(found, tmp_path / "file" / "report")
+
+
+def test_samples_cannot_play_tricks():
+    assert visible(" a\x1b[2Jb\x07\r\tc\n\x85") == "a\ufffd[2Jb\ufffd\ufffd\tc"
+
+
+def test_finished_rungs_are_used_again(found, text, place):
+    before = {p: p.stat().st_mtime_ns for p in place.rglob("*")}
+    again, ear = listened(text, rungs=NAMES, work=place, seed=3)
+    assert ear.trained() == []
+    assert again.to_dict() == json.loads(json.dumps(found.to_dict())) | {"rungs": again.to_dict()["rungs"]}
+    assert again.results == found.results
+    assert {p: p.stat().st_mtime_ns for p in place.rglob("*")} == before
+
+
+def test_other_text_other_seed_and_damaged_rungs_are_trained_again(text, tmp_path):
+    work = tmp_path / "work"
+    assert listened(text, rungs=["byte-1"], work=work)[1].trained() == ["byte-1"]
+    other = Corpus.from_texts(text.text()[:20_000], "piece")
+    assert listened(other, rungs=["byte-1"], work=work)[1].trained() == ["byte-1"]
+    assert listened(text, rungs=["byte-1"], work=work, seed=9)[1].trained() == ["byte-1"]
+    assert listened(text, rungs=["byte-1"], work=work)[1].trained() == []
+    for path in work.rglob("model.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1])
+    again, ear = listened(text, rungs=["byte-1"], work=work)
+    assert ear.trained() == ["byte-1"]
+    assert again.results[0].bits_per_byte == compare(text, rungs=["byte-1"], work=work).results[0].bits_per_byte
+
+
+def test_a_mixture_of_other_rungs_is_another_mixture(text, tmp_path):
+    work = tmp_path / "work"
+    small, _ = listened(text, rungs=["byte-1", "byte-2", "mixture"], work=work)
+    larger, ear = listened(text, rungs=["byte-1", "byte-2", "byte-4", "mixture"], work=work)
+    assert ear.trained() == ["byte-4", "mixture"]
+    assert larger.best.bits_per_byte < small.best.bits_per_byte
+    assert listened(text, rungs=["byte-1", "byte-2", "mixture"], work=work)[1].trained() == []
+
+
+def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
+    shown = []
+    found = compare(text, rungs=["uniform", "byte-8"], minutes=1e-9, work=tmp_path, on_rung=shown.append)
+    assert found.results == []
+    assert [s.name for s in found.skipped] == ["uniform", "byte-8"] == [s.name for s in shown]
+    assert all("would need about" in s.reason for s in found.skipped)
+    assert found.to_dict()["best"] is None
+    assert "No rung was trained" in markdown(found)
+    seconds = 24_000 / 2e6 * 4  # by the estimate byte-1 fits, byte-8 does not
+    some = compare(text, rungs=["byte-1", "byte-8"], minutes=seconds / 60, work=tmp_path)
+    assert [r.name for r in some.results] == ["byte-1"]
+    assert [s.name for s in some.skipped] == ["byte-8"]
+    kept_on, ear = listened(text, rungs=["byte-1", "byte-8"], minutes=1e-9, work=tmp_path)
+    assert [r.name for r in kept_on.results] == ["byte-1"]  # what is there costs nothing
+    assert ear.trained() == []
+
+
+def test_a_mixture_needs_something_to_mix(text, tmp_path):
+    found = compare(text, rungs=["uniform", "mixture"], work=tmp_path)
+    assert [r.name for r in found.results] == ["uniform"]
+    assert "nothing to mix" in found.skipped[0].reason
+
+
+def test_repeated_text_is_warned_of(shakespeare, tmp_path):
+    found, ear = listened(shakespeare[:4000] * 5, rungs=["byte-1"], work=tmp_path)
+    assert found.overlap > 0.9
+    assert any("also stand in the training part" in m for m in ear.said)
+    assert "Warning" in markdown(found)
+    clean, ear = listened(shakespeare[:20_000], rungs=["byte-1"], work=tmp_path)
+    assert clean.overlap < 0.01
+    assert not any("warning" in m for m in ear.said)
+    assert "Warning" not in markdown(clean)
+
+
+def test_too_little_text_and_wrong_names(tmp_path):
+    with pytest.raises(DataError, match="12 bytes are too few to compare models; give at least 2,000"):
+        compare("twelve bytes", work=tmp_path)
+    with pytest.raises(ConfigError, match="did you mean 'byte-3'"):
+        compare("x " * 5000, rungs=["byte3"], work=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compressed_text_and_text_without_lines(text, tmp_path):
+    import gzip
+
+    (tmp_path / "piece.gz").write_bytes(gzip.compress(text.text().encode()))
+    packed = compare(tmp_path / "piece.gz", rungs=["byte-1"], work=tmp_path / "work")
+    assert packed.results[0].bits_per_byte == compare(text, rungs=["byte-1"], work=tmp_path / "work").results[0].bits_per_byte
+    flat = compare(text.text().replace("\n", " "), rungs=["byte-2"], work=tmp_path / "work")
+    assert 0 < flat.results[0].interval[0] < flat.results[0].interval[1]
+
+
+def test_work_is_kept_in_the_cache_by_default(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "c"))
+    compare(text, rungs=["uniform"])
+    assert len(list((tmp_path / "c").rglob("uniform/result.json"))) == 1
+
+
+def test_the_ladder():
+    assert [r.name for r in RUNGS[:9]] == ["uniform", *(f"byte-{n}" for n in range(1, 9))]
+    assert {f"bpe-{n}" for n in range(1, 6)} | {"mixture"} <= {r.name for r in RUNGS}
+    assert len({r.name for r in RUNGS}) == len(RUNGS)
+    assert [bpe_size(n) for n in (0, 200_000, 10**9)] == [512, 1000, 8000]
+
+
+def test_sizes_for_people():
+    assert [size(n) for n in (None, 0, 999, 1000, 1_234_567, 5e9, 2e13)] == [
+        "-", "0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "20000.0 GB"]

@@ -1,0 +1,146 @@
+"""The row kernels against Python's csv and json, on right and on damaged input."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from seqloom.data import delimited, json_lines
+from seqloom.data.delimited import Delimited
+from seqloom.data.documents import Document
+from seqloom.data.json_lines import JsonLines
+from seqloom.data.pieces import Tally
+from seqloom.errors import DataError
+from tests.twins.rows import csv_texts, json_texts, tsv_texts
+
+characters = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)  # halves of pairs among them
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), characters)
+values = st.recursive(scalars, lambda inner: st.one_of(
+    st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["a", "b", "0", "é\n", 'q"\\']), inner, max_size=3)),
+    max_leaves=8)
+rows = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "0"]), values, max_size=4), max_size=5)
+paths = st.lists(st.sampled_from(["a", "b", "0", "1", "é\n", 'q"\\']), min_size=1, max_size=3).map(tuple)
+
+
+def read(reader) -> list[tuple[int, str]] | int:
+    """Rows and texts, or the number of the row that is wrong."""
+    found = []
+    try:
+        for piece in reader.pieces(Tally()):
+            assert piece.data.endswith(b"\n")
+            assert piece.ends[-1] == len(piece.data)
+            low = 0
+            for high, row in zip(piece.ends.tolist(), piece.rows.tolist()):
+                found.append((row, piece.data[low:high].decode()))
+                low = high
+    except DataError as error:
+        number = re.search(r"(?:row|line) (\d+)", str(error))
+        assert number, error
+        return int(number[1])
+    return found
+
+
+def closed(found):
+    """As readers give it: each text ends with a newline."""
+    return found if isinstance(found, int) else [(row, text if text.endswith("\n") else text + "\n") for row, text in found]
+
+
+def damaged(data: bytes, at: int, byte: int) -> bytes:
+    """A byte left out, or another in its place."""
+    at %= len(data) + 1
+    return data[:at] + (bytes([byte]) if byte < 128 else b"") + data[at + 1:]
+
+
+def json_reader(data: bytes, steps: tuple[str, ...]) -> JsonLines:
+    return JsonLines(Document("x.jsonl", data=data), ".".join(steps), steps)
+
+
+@given(rows=rows, steps=paths, ascii=st.booleans(), indent=st.sampled_from(["", " ", "\r", "\n", "\n \n"]))
+@settings(max_examples=300, deadline=None)
+def test_json(rows, steps, ascii, indent):
+    lines = [json.dumps(row, ensure_ascii=ascii).encode("utf-8", "replace") for row in rows]
+    data = b"".join(line + indent.encode() + b"\n" for line in lines)
+    assert read(json_reader(data, steps)) == closed(json_texts(data, steps))
+
+
+@given(rows=rows, steps=paths, at=st.integers(0, 300), byte=st.one_of(st.integers(0, 128), st.sampled_from(b'"\\{}[],:0\n')))
+@example(rows=[{"a": 0}], steps=("b",), at=6, byte=ord("-"))
+@settings(max_examples=600, deadline=None)
+def test_damaged_json(rows, steps, at, byte):
+    data = damaged(b"".join(json.dumps(row).encode() + b"\n" for row in rows), at, byte)
+    assert read(json_reader(data, steps)) == closed(json_texts(data, steps))
+
+
+@pytest.mark.parametrize("value", [
+    "0", "-0", "01", "-", "1.", ".5", "1.5e", "1e5", "1E+5", "1e-", "-Infinity", "Infinity", "+1", "NaN", "-NaN", "nul",
+    "nulls", "true", "tru", "True", "false", "[", "]", "[]", "[1,]", "[,1]", "[1 2]", "{}", '{"a"}', '{"a":}', '{"a":1,}',
+    "{,}", "{1:2}", '"\\x"', '"\\u12"', '"\\u12g4"', '"', '"\\', '"\t"', '"\x7f"', "'a'", "1 1", "", "[[[[]]]]", "[}", "{]",
+    '{"a" 1}', '{"a"::1}'])
+def test_json_grammar(value):
+    line = b'{"x": ' + value.encode() + b', "a": "found"}\n'
+    assert read(json_reader(b'{"a": "1"}\n' + line, ("a",))) == closed(json_texts(b'{"a": "1"}\n' + line, ("a",)))
+    bare = value.encode() + b"\n"
+    assert read(json_reader(bare, ("a",))) == closed(json_texts(bare, ("a",)))
+
+
+@given(st.lists(st.text("abc", max_size=30), min_size=1, max_size=30), st.integers(1, 200))
+@settings(max_examples=50, deadline=None)
+def test_json_blocks_do_not_matter(texts, size):
+    data = b"".join(json.dumps({"a": text}).encode() + b"\n" for text in texts)
+    patch = pytest.MonkeyPatch()
+    patch.setattr("seqloom.data.documents.CHUNK", 7)
+    patch.setattr(json_lines.line_blocks, "__defaults__", (size,))
+    try:
+        assert read(json_reader(data, ("a",))) == closed(json_texts(data, ("a",)))
+    finally:
+        patch.undo()
+
+
+tables = st.lists(st.tuples(*[st.text(st.sampled_from('ab,;"\t\n\r é\0'), max_size=6)] * 3), max_size=6)
+
+
+@given(rows=tables, quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]), end=st.sampled_from(["\n", "\r\n", "\r"]),
+       size=st.sampled_from([1, 10, 1 << 20]))
+@settings(max_examples=300, deadline=None)
+def test_csv(rows, quoting, end, size):
+    file = io.StringIO()
+    csv.writer(file, quoting=quoting, lineterminator=end).writerows([("x", "text", "y"), *rows])
+    data = file.getvalue().encode()
+    patch = pytest.MonkeyPatch()
+    patch.setattr("seqloom.data.documents.CHUNK", 5)
+    patch.setattr(delimited, "_BLOCK", size)
+    try:
+        reader = Delimited(Document("x.csv", data=data), "text", 1, 3, ",", True)
+        assert read(reader) == closed(csv_texts(data, "text"))
+        if quoting == csv.QUOTE_ALL:
+            assert [text for _, text in csv_texts(data, "text")] == [row[1] for row in rows if row[1]]
+    finally:
+        patch.undo()
+
+
+@given(text=st.text(st.sampled_from('ab,"\n\r é'), max_size=40), last=st.booleans())
+@example(text='"a"b,c', last=True)
+@example(text='a,"b', last=True)
+@settings(max_examples=400, deadline=None)
+def test_any_csv(text, last):
+    data = b"x,y\n" + text.encode() + (b"\n" if last else b"")
+    reader = Delimited(Document("x.csv", data=data), "y", 1, 2, ",", True)
+    assert read(reader) == closed(csv_texts(data, "y"))
+
+
+@given(text=st.text(st.sampled_from('ab\t\t"\n\r é'), max_size=40), last=st.booleans(), size=st.sampled_from([1, 10, 1 << 20]))
+@settings(max_examples=300, deadline=None)
+def test_any_tsv(text, last, size):
+    data = b"x\ty\n" + text.encode() + (b"\n" if last else b"")
+    patch = pytest.MonkeyPatch()
+    patch.setattr("seqloom.data.documents.CHUNK", 3)
+    patch.setattr(delimited, "_BLOCK", size)
+    try:
+        reader = Delimited(Document("x.tsv", data=data), "y", 1, 2, "\t", False)
+        assert read(reader) == closed(tsv_texts(data, "y"))
+    finally:
+        patch.undo()

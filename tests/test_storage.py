@@ -1,0 +1,126 @@
+"""The saved-model directory: replaced in one step, left-overs put right, nothing of anybody else's touched."""
+
+import os
+import threading
+
+import pytest
+
+from seqloom import NGram, load, storage
+from seqloom.errors import ModelError
+
+
+@pytest.fixture(scope="module")
+def models():
+    return [NGram(order=n).fit("a b c\na c b\nb c\n") for n in (1, 2)]
+
+
+@pytest.fixture(params=[True, False], ids=["exchange", "two renames"])
+def any_system(request, monkeypatch):
+    """As it is here, and as it is where the system cannot exchange two names."""
+    if not request.param:
+        monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+
+
+def names(place):
+    return sorted(p.name for p in place.iterdir())
+
+
+def test_replacing(any_system, models, tmp_path):
+    for model in (*models, models[0]):
+        model.save(tmp_path / "m")
+        assert load(tmp_path / "m").config.order == model.config.order
+        assert names(tmp_path) == ["m"]
+
+
+def test_an_empty_directory_is_taken_and_parents_are_made(any_system, models, tmp_path):
+    (tmp_path / "m").mkdir()
+    models[0].save(tmp_path / "m")
+    models[0].save(tmp_path / "a" / "b" / "m")
+    assert load(tmp_path / "m").config == load(tmp_path / "a" / "b" / "m").config
+
+
+def test_a_link_to_a_model_stays_a_link(any_system, models, tmp_path):
+    models[0].save(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    models[1].save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert load(tmp_path / "real").config.order == 2
+    assert names(tmp_path) == ["link", "real"]
+
+
+@pytest.mark.parametrize("content", ["notes.txt", ".git", "config.json"])
+def test_what_is_not_a_model_is_left_alone(models, tmp_path, content):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / content).write_text("mine")
+    with pytest.raises(ModelError, match="not a saved model"):
+        models[0].save(tmp_path / "m")
+    assert names(tmp_path / "m") == [content]
+
+
+def test_a_failed_rename_brings_the_earlier_model_back(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    models[0].save(tmp_path / "m")
+    rename, calls = os.replace, []
+
+    def failing(a, b):
+        calls.append((a, b))
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        rename(a, b)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(ModelError, match="Input/output error"):
+        models[1].save(tmp_path / "m")
+    assert len(calls) == 3
+    assert load(tmp_path / "m").config.order == 1
+    assert names(tmp_path) == ["m"]
+
+
+def test_left_overs_of_dead_processes(models, tmp_path):
+    """Also of a process that had our own number, as in a container where every run has the same one."""
+    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not storage._alive(pid))
+    for pid in (dead, os.getpid()):
+        (tmp_path / f".m.{pid}-99.partial" / "members").mkdir(parents=True)
+    (tmp_path / ".m.1-0.partial").mkdir()  # process 1 lives
+    (tmp_path / f".mm.{dead}-0.partial").mkdir()  # of another model
+    models[0].save(tmp_path / "m")
+    assert names(tmp_path) == [".m.1-0.partial", f".mm.{dead}-0.partial", "m"]
+
+
+def test_a_death_between_two_renames_is_put_right(models, tmp_path):
+    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not storage._alive(pid))
+    models[0].save(tmp_path / "m")
+    (tmp_path / "m").rename(tmp_path / f".m.{dead}-0.partial.old")
+    with pytest.raises(RuntimeError), storage.writing(tmp_path / "m"):
+        raise RuntimeError("the next save fails too")
+    assert load(tmp_path / "m").config.order == 1
+    assert names(tmp_path) == ["m"]
+
+
+def test_two_threads_save_to_one_place(models, tmp_path):
+    threads = [threading.Thread(target=model.save, args=(tmp_path / "m",)) for model in models * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert load(tmp_path / "m").config.order in (1, 2)
+    assert names(tmp_path) == ["m"]
+
+
+def test_loading_says_where_the_trouble_is(models, tmp_path):
+    models[0].save(tmp_path / "m")
+    (tmp_path / "m" / "members").mkdir()
+    (tmp_path / "m" / "members" / ".DS_Store").write_text("")
+    assert load(tmp_path / "m").config.order == 1
+    for bad, words in ((tmp_path / "none", "no such directory"), (tmp_path / "m" / "README.md", "not a directory")):
+        with pytest.raises(ModelError, match=words) as error:
+            load(bad)
+        assert str(error.value).startswith(str(bad))
+    arpa = tmp_path / "model.arpa"
+    arpa.write_text("\\data\\\n")
+    with pytest.raises(ModelError, match="seqloom convert"):
+        load(arpa)
+    kenlm = tmp_path / "model.binary"
+    kenlm.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
+    with pytest.raises(ModelError, match="KenLM binary"):
+        load(kenlm)
