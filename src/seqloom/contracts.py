@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from seqloom import progress, storage
 from seqloom.config import Config, choices, field_types, make, option, parse_size
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.decoding.completion import Completer, Suggestion
-from seqloom.decoding.generation import Generator
-from seqloom.decoding.sampling import SamplingConfig
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
 from seqloom.errors import ConfigError, NotFitted, suggest
 from seqloom.metrics import bootstrap, likelihood
@@ -36,6 +33,10 @@ from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.coding import to_bytes
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+
+if TYPE_CHECKING:  # loaded when text is generated, so that --help of a model is quick
+    from seqloom.decoding.completion import Suggestion
+    from seqloom.decoding.generation import Generator
 
 Unit = Literal["line", "document", "stream"]
 
@@ -125,7 +126,7 @@ class LanguageModel(ABC):
         corpus = as_corpus(data)
         limit = parse_size(memory)
         try:
-            self.tokenizer = tokenizer or self._make_tokenizer(corpus)
+            self.tokenizer = tokenizer or self.make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
@@ -136,11 +137,8 @@ class LanguageModel(ABC):
             raise
         return self
 
-    def make_tokenizer(self, data: Any) -> Tokenizer:
-        """The tokenizer that `fit` would make from this text."""
-        return self._make_tokenizer(as_corpus(data))
-
-    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+    def make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        """The tokenizer that `fit` makes from this text."""
         c = self.config
         chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
@@ -195,10 +193,10 @@ class LanguageModel(ABC):
         """Token log-probabilities of each text, many texts at a time."""
         if not texts:
             return []
-        from seqloom.kernels.parallel import parallel_map
+        from seqloom.kernels.parallel import parallel_map, text_batches
 
         self.tokens()
-        batches = _batches(texts)
+        batches = text_batches(texts)
         if self.threaded:
             return [scores for batch in parallel_map(self._score_batch, batches) for scores in batch]
         return [scores for batch in batches for scores in self._score_batch(batch)]
@@ -274,20 +272,28 @@ class LanguageModel(ABC):
         `options` are those of `SamplingConfig`: max_tokens, temperature, top_k, top_p, repetition_penalty, seed.
         With `beams` the likeliest text is searched for instead of drawn.
         """
+        from seqloom.decoding.sampling import SamplingConfig
+
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         texts = self._generator().generate(prompts, SamplingConfig.from_dict(options), stop, beams, length_penalty)
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(self, prompt: str = "", *, stop: Sequence[str] = (), **options: Any) -> Iterator[str]:
         """Like `generate` for one prompt, piece by piece as it is drawn."""
+        from seqloom.decoding.sampling import SamplingConfig
+
         return self._generator().stream(prompt, SamplingConfig.from_dict(options), stop)
 
     def complete(self, text: str = "", n: int = 5) -> list[Suggestion]:
         """The n likeliest next words, or endings of the word that the text breaks off in."""
+        from seqloom.decoding.completion import Completer
+
         return Completer(self._generator()).complete(text, n)
 
     def _generator(self) -> Generator:
         tokenizer = self.tokens()
+        from seqloom.decoding.generation import Generator
+
         return Generator(self.stepper(), tokenizer, by_line=self.unit == "line")
 
     # ---- persistence
@@ -310,16 +316,6 @@ class LanguageModel(ABC):
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
         model.restore_arrays(arrays)
         return model
-
-
-def _batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence[str]]:
-    """Neighbouring texts of about `size` characters together."""
-    start = length = 0
-    for i, text in enumerate(texts, 1):
-        length += len(text) + 1
-        if length >= size or i == len(texts):
-            yield texts[start:i]
-            start, length = i, 0
 
 
 def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:

@@ -8,7 +8,7 @@ for any number of threads. numba's own `parallel=True` is not used: a fork after
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import TypeVar
@@ -28,6 +28,16 @@ def thread_count() -> int:
 def chunk_bounds(total: int, size: int) -> list[tuple[int, int]]:
     """`[(0, size), (size, 2 size), ...]` up to `total`."""
     return [(lo, min(lo + size, total)) for lo in range(0, total, size)]
+
+
+def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence[str]]:
+    """Neighbouring texts of about `size` characters together."""
+    start = length = 0
+    for i, text in enumerate(texts, 1):
+        length += len(text) + 1
+        if length >= size or i == len(texts):
+            yield texts[start:i]
+            start, length = i, 0
 
 
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
