@@ -126,7 +126,7 @@ class LanguageModel(ABC):
         corpus = as_corpus(data)
         limit = parse_size(memory)
         try:
-            self.tokenizer = tokenizer or self.make_tokenizer(corpus)
+            self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
@@ -137,8 +137,11 @@ class LanguageModel(ABC):
             raise
         return self
 
-    def make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        """The tokenizer that `fit` makes from this text."""
+    def make_tokenizer(self, data: Any) -> Tokenizer:
+        """The tokenizer that `fit` would make from this text."""
+        return self._make_tokenizer(as_corpus(data))
+
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
         chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
