@@ -110,27 +110,25 @@ class Bench:
         return run_program([sys.executable, "-c", code, str(path)])
 
     def write(self, name: str, length: int, size: int | None = None) -> Path:
-        """Rows with an id, a source, a text of about `length` characters and a nested object."""
+        """Ten thousand rows, again and again: an id, a source, a text of about `length` characters, a nested object."""
         path = self.work / name
         if path.exists():
             return path
         from seqloom import bundled
 
-        text, rng, number, size = bundled().text(), random.Random(0), 0, size or self.size
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        text, rng, rows = bundled().text(), random.Random(0), []
+        for number in range(10_000):
+            start = rng.randrange(len(text) - 2 * length)
+            part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]
+            row = {"id": number, "source": "corpus/part-07", "text": part, "meta": {"lang": "en", "tags": ["a"]}}
+            quoted = part.replace('"', '""')
+            rows.append(f'{number},corpus/part-07,"{quoted}"\n' if path.suffix == ".csv" else json.dumps(row) + "\n")
+        block = "".join(rows).encode()
+        with open(path, "wb") as file:
             if path.suffix == ".csv":
-                file.write("id,source,text\n")
-            while file.tell() < size:
-                for _ in range(1000):
-                    start, number = rng.randrange(len(text) - 2 * length), number + 1
-                    part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]
-                    if path.suffix == ".csv":
-                        part = part.replace('"', '""')
-                        file.write(f'{number},corpus/part-07,"{part}"\n')
-                    else:
-                        row = {"id": number, "source": "corpus/part-07", "text": part,
-                               "meta": {"lang": "en", "tags": ["a"]}}
-                        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.write(b"id,source,text\n")
+            while file.tell() < (size or self.size):
+                file.write(block)
         return path
 
 

@@ -65,7 +65,8 @@ class Bench:
         for kind in ("byte", "whitespace", "word", "char"):
             tokenizer = Tokenizer(kind=kind).fit(read(path))
             encode_corpus(tokenizer, read(path), unit="line")
-            spent = min(seconds(lambda t=tokenizer: encode_corpus(t, read(path), unit="line")) for _ in range(self.times))
+            spent = min(seconds(lambda t=tokenizer: encode_corpus(t, read(path), unit="line"))
+                        for _ in range(self.times))
             bar = "bar 20 MB/s" if kind in ("byte", "whitespace") else ""
             yield f"file to ids, {kind} ({size:.1f} MB)", bar, f"{size / spent:.0f} MB/s", ""
 
@@ -165,7 +166,8 @@ class Bench:
                  "snowball": lambda: SnowballStemmer("english"), "lancaster": LancasterStemmer}
         for label, words in (("running", running), ("different", sorted(set(running)))):
             for name, make in peers.items():
-                equal = np.mean([a == b for a, b in zip(Stemmer(name).all(words), map(make().stem, words))])  # type: ignore[arg-type]
+                mine, other = Stemmer(name).all(words), map(make().stem, words)  # type: ignore[arg-type]
+                equal = np.mean([a == b for a, b in zip(mine, other)])
                 ratio = alternate(lambda n=name, w=words: seconds(lambda: Stemmer(n).all(w)),
                                   lambda m=make, w=words: seconds(lambda: list(map(m().stem, w))), self.times)
                 yield (f"{name} stems of {len(words):,} {label} words ({equal:.2%} equal)",
@@ -198,18 +200,19 @@ class Bench:
         peer = ""
         if theirs is not None:
             peer = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
-        yield (f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, part of speech given",
-               peer, f"{right:.1%} ({alone:.1%} without)", "")
+        yield (f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, their part of "
+               "speech given", peer, f"{right:.1%} ({alone:.1%} without)", "")
         if theirs is None:
             return
         pairs = [(row[1], row[3]) for row in rows] * (1 if self.quick else 10)
         ratio = alternate(lambda: seconds(lambda: [lemma(word, pos) for word, pos in pairs]),
                           lambda: seconds(lambda: [theirs(word, pos) for word, pos in pairs]), self.times)
-        yield (f"lemmas of {len(pairs):,} running words", f"NLTK WordNet, {len(pairs) / ratio.peer / 1e3:.0f} k words/s",
+        yield (f"lemmas of {len(pairs):,} running words",
+               f"NLTK WordNet, {len(pairs) / ratio.peer / 1e3:.0f} k words/s",
                f"{len(pairs) / ratio.ours / 1e3:.0f} k words/s", str(ratio))
 
     def sentence(self) -> Iterator[Row]:
-        """Paragraphs of the English Web Treebank: how many of our borders are borders, and how many of its are found."""
+        """Paragraphs of the English Web Treebank: how many of our borders are right, how many of its are found."""
         from seqloom.text.segment import sentences
 
         folder = data("ud_english_ewt")

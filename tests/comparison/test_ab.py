@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqloom import NGram
-from seqloom.cli.ab import command
+from seqloom.cli.main import main
 from seqloom.comparison.ab import _folds, _rate, ab
 from seqloom.config import option
 from seqloom.data.corpus import Corpus
@@ -23,7 +23,8 @@ def lines(shakespeare: str) -> list[str]:
 
 def test_the_documents_experiment(lines: list[str]) -> None:
     """With and without stemming: fewer words, fewer unknown ones, as many tokens; and no likelihood."""
-    found = ab(lines, both={"tokenizer": "word"}, a={"normalize": "topic"}, b={"normalize": "topic,stem=porter"}, folds=3)
+    found = ab(lines, both={"tokenizer": "word"}, a={"normalize": "topic"}, b={"normalize": "topic,stem=porter"},
+               folds=3)
     assert found["vocabulary"].b < found["vocabulary"].a
     assert found["vocabulary"].high < 0
     assert found["unknown tokens"].high < 0
@@ -53,7 +54,8 @@ def test_counts_are_those_of_plain_counting(lines: list[str]) -> None:
             sizes.append(len(seen) + 2)
             known.append(len(seen & set(asked)) / len(set(asked)))
         assert getattr(found["unknown tokens"], side) == pytest.approx(unknown / tokens)
-        assert getattr(found["tokens a line"], side) == pytest.approx(tokens / len(list(Corpus.from_texts(lines).lines())))
+        n_lines = len(list(Corpus.from_texts(lines).lines()))
+        assert getattr(found["tokens a line"], side) == pytest.approx(tokens / n_lines)
         assert getattr(found["vocabulary"], side) == pytest.approx(np.mean(sizes))
         assert getattr(found["known types"], side) == pytest.approx(np.mean(known))
 
@@ -132,7 +134,8 @@ class Seeded(NGram):
 
 def test_seeds_are_averaged(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.comparison.ab.model_class", lambda name: Seeded)
-    one, three = (ab(lines, both={"order": 2}, a={"smoothing": "add-k"}, folds=4, seeds=seeds) for seeds in ([1], [1, 2, 3]))
+    one, three = (ab(lines, both={"order": 2}, a={"smoothing": "add-k"}, folds=4, seeds=seeds)
+                  for seeds in ([1], [1, 2, 3]))
     assert three.runs == "last of 4 folds, 3 seeds"
     assert one["nats per token"].a != three["nats per token"].a
     assert one["nats per token"].difference == pytest.approx(three["nats per token"].difference, abs=1e-5)  # same noise
@@ -152,14 +155,16 @@ def test_refusals(lines: list[str]) -> None:
 def test_command(lines: list[str], tmp_path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines), encoding="utf-8")
-    arguments = [str(path), "--both", "tokenizer=word", "--b", "normalize=case=lower,stem=porter", "--folds", "2", "-q"]
-    shown = CliRunner().invoke(command, arguments)
+    arguments = ["ab", str(path), "--both", "tokenizer=word", "--b", "normalize=case=lower,stem=porter",
+                 "--folds", "2", "-q"]
+    shown = CliRunner().invoke(main, arguments)
     assert shown.exit_code == 0, shown.output
     assert "unknown tokens" in shown.output
-    values = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
+    values = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
     assert values["b"] == {"tokenizer": "word", "normalize": "case=lower,stem=porter"}
-    typed = CliRunner().invoke(command, [str(path), "--both", "order=3", "--a", "prune=0,0,1", "--b", "min-count=2",
-                                         "--b", "k=0.5", "--both", "vocab-size=none", "--folds", "2", "--json", "-q"])
+    typed = CliRunner().invoke(main, ["ab", str(path), "--both", "order=3", "--a", "prune=0,0,1",
+                                      "--b", "min-count=2", "--b", "k=0.5", "--both", "vocab-size=none",
+                                      "--folds", "2", "--json", "-q"])
     assert json.loads(typed.output)["a"] == {"order": 3, "vocab_size": None, "prune": [0, 0, 1]}
-    wrong = CliRunner().invoke(command, [str(path), "--a", "order", "-q"])
+    wrong = CliRunner().invoke(main, ["ab", str(path), "--a", "order", "-q"])
     assert isinstance(wrong.exception, ConfigError)

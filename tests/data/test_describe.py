@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from seqloom.cli.describe import command
+from seqloom.cli.main import main
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.describe import describe
 from seqloom.text.segment import words
@@ -99,9 +99,11 @@ def test_literal_unk(text: str) -> None:
 def test_command(text: str, tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text(text)
-    shown = CliRunner().invoke(command, [str(path), "--kinds", "word,byte", "--sizes", "100,200", "-q"])
+    start = ["data", "describe", str(path), "-q", "--kinds"]
+    shown = CliRunner().invoke(main, [*start, "word,byte", "--sizes", "100,200"])
     assert shown.exit_code == 0, shown.output
     assert "most frequent words cover" in shown.output
-    values = json.loads(CliRunner().invoke(command, [str(path), "--kinds", "byte", "--held-out", str(path), "--json", "-q"]).output)
+    other = CliRunner().invoke(main, [*start, "byte", "--held-out", str(path), "--json"])
+    values = json.loads(other.output)
     assert [row["kind"] for row in values["rows"]] == ["byte"]
-    assert CliRunner().invoke(command, [str(path), "--sizes", "many", "-q"]).exit_code
+    assert CliRunner().invoke(main, [*start, "byte", "--sizes", "many"]).exit_code

@@ -69,8 +69,8 @@ def test_stop_words() -> None:
         assert 100 <= len(words) <= 400  # as lists in use
         assert all(word == word.lower() and word.strip() == word for word in words)
         assert not words & negation_words(language)
-    kinds = {"a", "an", "the", "in", "on", "at", "with", "and", "but", "or", "i", "you", "he", "she", "they", "am", "is",
-             "are", "was", "were", "which"}
+    kinds = {"a", "an", "the", "in", "on", "at", "with", "and", "but", "or", "i", "you", "he", "she", "they",
+             "am", "is", "are", "was", "were", "which"}
     assert kinds <= stop_words("en")
     assert {"not", "no", "nor", "never", "don't"} <= negation_words("en")
     assert {"not", "no", "nor"} <= stop_words("en", negation="remove")

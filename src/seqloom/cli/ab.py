@@ -32,8 +32,8 @@ Examples:
 @click.option("--seeds", metavar="N,..", help="Hold out the last fold only, once for each of these seeds.")
 @reading
 @common
-def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...], folds: int,
-            seeds: str | None, encoding: str, column: str | None, as_json: bool) -> None:
+def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
+            folds: int, seeds: str | None, encoding: str, column: str | None, as_json: bool) -> None:
     """The same model with and without a step, on the same held-out lines of TEXT, with paired intervals.
 
     Options are those of `seqloom fit MODEL`. Without TEXT, or with -, standard input is read.

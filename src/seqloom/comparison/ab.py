@@ -142,7 +142,8 @@ def _folds(corpus: Corpus, k: int) -> list[tuple[Corpus, Corpus]]:
     lines = list(corpus.lines())
     ends = np.cumsum([len(line) + 1 for line in lines])
     if k < 2 or len(lines) < 2 * k:
-        raise DataError(f"{k} folds of {len(lines)} lines cannot be made; give at least 2 folds and twice as many lines")
+        raise DataError(f"{k} folds of {len(lines)} lines cannot be made; give at least 2 folds and twice "
+                        "as many lines")
     borders = [0, *np.searchsorted(ends, ends[-1] * np.arange(1, k) / k).tolist(), len(lines)]
     if not all(low < high for low, high in pairwise(borders)):
         raise DataError(f"the lines are too uneven for {k} folds; give fewer folds")
@@ -186,8 +187,8 @@ def _likelihood(runs: list[tuple[_Run, _Run]], averaged: bool, unit: str, sample
     weights = join([run[0].weights for run in runs])
     total = float(weights.sum())
     found = bootstrap.paired(b, a, weights, samples=samples)
-    return Figure(unit, float(a.sum()) / total, float(b.sum()) / total, found.difference, found.low, found.high, "lines",
-                  found.p_value)
+    return Figure(unit, float(a.sum()) / total, float(b.sum()) / total, found.difference, found.low, found.high,
+                  "lines", found.p_value)
 
 
 def _counts(runs: list[tuple[_Run, _Run]], samples: int) -> list[Figure]:

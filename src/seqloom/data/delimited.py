@@ -20,7 +20,7 @@ from seqloom.data.documents import Document
 from seqloom.data.pieces import LONGEST, Piece, Tally
 from seqloom.errors import DataError
 
-_BLOCK = 4 << 20
+_BLOCK = 1 << 20
 _HEAD_ROWS = 100
 _NUMBER = re.compile(r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE)
 

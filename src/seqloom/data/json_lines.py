@@ -21,7 +21,7 @@ from seqloom.data.documents import Document
 from seqloom.data.pieces import LONGEST, Piece, Tally
 from seqloom.errors import DataError
 
-_BLOCK = 4 << 20
+_BLOCK = 1 << 20
 _HEAD_ROWS = 100
 _KINDS = {"{": columns.OBJECT, "[": columns.LIST, "t": columns.FLAG, "f": columns.FLAG}
 

@@ -69,6 +69,29 @@ def cut_nowhere(data: bytes, final: bool) -> int:
     return len(data) if final else 0
 
 
+def word_borders(data: np.ndarray, newline_ends: bool) -> np.ndarray:
+    """Borders of stretches that `cut_before_word` allows, from 0 to the end: before a blank that a letter follows.
+
+    With `newline_ends` a newline is a stretch of its own. What follows must be a visible ASCII character or a whole
+    one of the scripts up to U+07FF, of kana, Han or Hangul; elsewhere there is simply no border.
+    """
+    size = len(data)
+    spaces = np.flatnonzero((data[:-1] == 32) | ((data[:-1] == 10) & (not newline_ends)))
+    after = data.take(spaces[:, None] + [1, 2, 3], mode="clip").astype(np.int16)  # past the end: the last byte again
+    first, second, third = after.T
+    whole = (second & 0xC0) == 0x80
+    ideograph = (first >= 0xE4) & (first <= 0xEC) | (first == 0xE3) & (second >= 0x81)
+    visible = ((first > 32) & (first < 127) | (first >= 0xC3) & (first <= 0xDF) & whole
+               | ideograph & whole & ((third & 0xC0) == 0x80) & (spaces + 3 < size))
+    marks = np.zeros(size + 1, bool)
+    marks[spaces[visible]] = True
+    if newline_ends:
+        newlines = np.flatnonzero(data == 10)
+        marks[newlines] = marks[newlines + 1] = True
+    marks[0] = marks[size] = True
+    return np.flatnonzero(marks)
+
+
 def _last(pattern: re.Pattern[bytes], data: bytes, final: bool) -> int:
     if final:
         return len(data)
@@ -99,9 +122,10 @@ def character_classes() -> np.ndarray:
 def character_ranges(categories: str) -> str:
     """Code points of these categories (L, M, N, ..) that are no ideographs, for a character class; as the kernel."""
     wide = {code for first, last in IDEOGRAPHS for code in range(first, last)}
-    codes = [code for code in range(_TABLE_SIZE) if code not in wide and unicodedata.category(chr(code))[0] in categories]
     ranges: list[tuple[int, int]] = []
-    for code in codes:
+    for code in range(_TABLE_SIZE):
+        if code in wide or unicodedata.category(chr(code))[0] not in categories:
+            continue
         if ranges and ranges[-1][1] == code - 1:
             ranges[-1] = (ranges[-1][0], code)
         else:

@@ -85,7 +85,8 @@ class NormalizerConfig(Config):
         shortest = self.recipe()
         for name in PRESETS:
             preset = NormalizerConfig.from_recipe(name)
-            other = [f"{f.name}={mine}" for f in fields(self) if (mine := getattr(self, f.name)) != getattr(preset, f.name)]
+            other = [f"{f.name}={getattr(self, f.name)}" for f in fields(self)
+                     if getattr(self, f.name) != getattr(preset, f.name)]
             shortest = min(shortest, ",".join([name, *other]), key=len)
         return shortest
 
@@ -113,7 +114,7 @@ _JOINERS = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f" 
 _EMOJI = re.compile("[\U0001f1e6-\U0001f1ff]{2}|.")  # two letters make a flag
 _STRAIGHT = {"'": "\u2018\u2019\u201a\u201b\u2039\u203a", '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
              "-": "\u2010\u2011\u2012\u2013\u2014\u2015", "...": "\u2026"}
-_REPEATED = re.compile(r"[!?\uff01\uff1f.,;-](?<=(.))(?:[!?\uff01\uff1f]+(?<=[!?\uff01\uff1f]{2})|\1+)")
+_REPEATED = re.compile(r"[!?\uff01\uff1f.,;-](?:(?<=[!?\uff01\uff1f])[!?\uff01\uff1f]+|(?<=([.,;-]))\1+)")
 _INNER_APOSTROPHE = re.compile(r"['\u2019](?<=\w.)(?=\w)")
 _BETWEEN_WORDS = re.compile(rb".*(?:(?=\n)|(?<=[0-9A-Za-z])(?= [0-9A-Za-z]))", re.DOTALL)
 

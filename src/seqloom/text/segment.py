@@ -29,20 +29,21 @@ from seqloom.text.stopwords import LANGUAGES, stop_words
 
 # A name or a number follows these, so the dot never ends a sentence.
 _TITLES = {
-    "en": "dr drs mr mrs ms mx prof rev fr st mt ft gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt det "
-          "vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols no nos pp p ed eds al approx ca dept est ext p.s",
+    "en": "dr drs mr mrs ms mx prof rev fr st mt ft gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt "
+          "det vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols no nos pp p ed eds al approx ca dept est ext p.s",
     "de": "dr prof hr fr frl st nr abs art bd bzw ca d.h dgl ebd evtl f ff ggf hrsg inkl i.d.r kap lt max min mind "
           "mio mrd o.g p s sog str tel u.a u.u usf v vgl z z.b z.t zzgl",
     "fr": "dr m mm mme mlle mgr pr prof st ste me av bd cf chap ed env ex fig no p pp p.ex vol vs",
     "es": "dr dra sr sra srta sres d dña prof lic ing ud uds cap cf ed ej fig art núm nº p pág págs vol p.ej",
     "it": "dr dott dott.ssa sig sig.ra sigg prof ing avv on art cap cfr ed es fig n p pag pp p.es vol",
     "pt": "dr dra sr sra srta prof profa eng av art cap cf ed ex fig n nº p pág pp vol",
-    "nl": "dr mr mevr dhr ir ing drs prof bv bijv blz ca cf d.w.z fig i.p.v m.b.t m.i nr o.a p resp t.a.v t.o.v vgl z.g",
+    "nl": "dr mr mevr dhr ir ing drs prof bv bijv blz ca cf d.w.z fig i.p.v m.b.t m.i nr o.a p resp t.a.v "
+          "t.o.v vgl z.g",
 }
 # These may also be the last word: they end a sentence where a usual first word follows.
 _ENDINGS = {
-    "en": "etc inc ltd pvt co corp bros jr sr esq ave blvd rd dist jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
-          "tues wed thu thur thurs fri sat sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c l.a e.u",
+    "en": "etc inc ltd pvt co corp bros jr sr esq ave blvd rd dist jan feb mar apr jun jul aug sep sept oct nov dec "
+          "mon tue tues wed thu thur thurs fri sat sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c l.a e.u",
     "de": "usw etc jan feb mär apr jun jul aug sep sept okt nov dez mo di mi do fr sa so jh chr gmbh co",
     "fr": "etc janv févr avr juil sept oct nov déc av.j.-c",
     "es": "etc ene feb mar abr jun jul ago sept oct nov dic ee.uu s.a",

@@ -180,8 +180,8 @@ _NEGATION = {
     "en": """no not nor never none nobody nothing nowhere neither cannot without hardly scarcely
         ain't aren't can't couldn't daren't didn't doesn't don't hadn't hasn't haven't isn't mayn't mightn't mustn't
         needn't oughtn't shan't shouldn't wasn't weren't won't wouldn't""",
-    "de": "nicht nichts nie niemals niemand niemanden niemandem nirgends kein keine keinen keinem keiner keines weder ohne "
-          "nein kaum",
+    "de": "nicht nichts nie niemals niemand niemanden niemandem nirgends kein keine keinen keinem keiner keines weder "
+          "ohne nein kaum",
     "fr": "ne n pas non ni jamais rien aucun aucune aucuns aucunes nul nulle personne guère sans point",
     "es": "no ni nunca jamás nada nadie ningún ninguno ninguna ningunos ningunas tampoco sin apenas",
     "it": "non no né mai nulla niente nessun nessuno nessuna neanche nemmeno neppure senza",

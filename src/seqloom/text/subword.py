@@ -15,14 +15,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from seqloom.errors import ModelError
-from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere
+from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere, word_borders
 from seqloom.text.coding import EOS
+from seqloom.text.vocabulary import distinct
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -73,22 +75,27 @@ class Subword:
         return self._cut(data, final)
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
-        """uint32 ids; the library gets pieces that it can encode side by side."""
-        plan: list[str | int] = []  # texts to encode, and ids that are known already
-        for number, unit in enumerate(data.split(b"\n") if newline_ends else [data]):
-            if number:
-                plan.append(self.eos_id)
-            for piece in self._pieces(unit):
-                plan.extend(self._decoded(piece))
-        batch = iter(self.engine.encode_batch_fast([text for text in plan if isinstance(text, str)],
+        """uint32 ids. A text repeats its words, so of a long one each different stretch is encoded once."""
+        if len(data) <= PIECE or self._cut is not cut_before_word:
+            units = self._encode_each(data.split(b"\n") if newline_ends else [data])
+            return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
+        stretches, places = distinct(data, word_borders(np.frombuffer(data, np.uint8), newline_ends))
+        found = self._encode_each(stretches)
+        if newline_ends and b"\n" in stretches:
+            found[stretches.index(b"\n")] = [self.eos_id]
+        lengths = np.array([len(ids) for ids in found])
+        flat = np.fromiter(chain.from_iterable(found), np.uint32)
+        starts, sizes = (np.cumsum(lengths) - lengths)[places], lengths[places]
+        shifts = starts - (np.cumsum(sizes) - sizes)
+        return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
+
+    def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
+        """The ids of each text by itself; the library gets pieces that it can encode side by side."""
+        plan = [[step for piece in self._pieces(text) for step in self._decoded(piece)] for text in texts]
+        batch = iter(self.engine.encode_batch_fast([step for steps in plan for step in steps if isinstance(step, str)],
                                                    add_special_tokens=False))
-        ids: list[int] = []
-        for step in plan:
-            if isinstance(step, str):
-                ids.extend(next(batch).ids)
-            else:
-                ids.append(step)
-        return np.array(ids, np.uint32)
+        return [[i for step in steps for i in (next(batch).ids if isinstance(step, str) else (step,))]
+                for steps in plan]
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         at, size = 0, PIECE

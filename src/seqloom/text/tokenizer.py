@@ -151,7 +151,8 @@ class Tokenizer:
         """The last index where the bytes may be cut so that both sides encode as they do together; 0 if none."""
         if self.normalizer is not None:
             return self.normalizer.cut(data, final, blanks_count=self.kind not in ("whitespace", "word", "wordpiece"))
-        return CUTS.get(self.kind, cut_before_word)(data, final) if self._fitted is None else self._fitted.cut(data, final)
+        cut = CUTS.get(self.kind, cut_before_word) if self._fitted is None else self._fitted.cut
+        return cut(data, final)
 
     @property
     def _coder(self) -> Coder:

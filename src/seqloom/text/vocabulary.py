@@ -9,6 +9,7 @@ like any other and never the end of a unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +222,20 @@ def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndar
     found = np.empty(1, np.int64)
     find_tokens(padded(spelling), np.zeros(1, np.int64), np.array([len(spelling)]), arena, offsets, slots, found)
     return int(found[0]) if found[0] >= 0 else None
+
+
+def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]:
+    """The different stretches of the data between the borders, and which of them stands in each place."""
+    from seqloom.kernels.tokens import find_tokens
+
+    every, table = TokenCounts("whitespace"), TokenCounts("whitespace")
+    every.arena, every.offsets, every.n = padded(data), borders, len(borders) - 1
+    every.counts = np.ones(every.n, np.int64)
+    table.merge(every)
+    places = np.empty(every.n, np.int64)
+    find_tokens(every.arena, borders[:-1], borders[1:], table.arena, table.offsets, table.slots, places)
+    blob, ends = table.arena.tobytes(), table.offsets[:table.n + 1].tolist()
+    return [blob[low:high] for low, high in pairwise(ends)], places
 
 
 def padded(data: bytes) -> np.ndarray:
