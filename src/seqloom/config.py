@@ -22,6 +22,7 @@ from typing import Any, Literal, Self, TypeVar
 from seqloom.errors import ConfigError, suggest
 
 C = TypeVar("C", bound="Config")
+Unit = Literal["line", "document", "stream"]
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
@@ -54,6 +55,20 @@ class Config:
         """Plain values for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Config):
+    """Options of every model that reads text."""
+
+    tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+                            metavar="KIND|PATH")
+    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
+    min_count: int = option(1, "words seen less often become <unk>", minimum=1)
+    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
+    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
+                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
+    unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:

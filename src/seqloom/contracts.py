@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.config import Config, choices, field_types, make, option, parse_size
+from seqloom.config import TextConfig, Unit, choices, field_types, make, parse_size
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
@@ -38,26 +37,6 @@ if TYPE_CHECKING:  # loaded when text is generated, so that --help of a model is
     from seqloom.decoding.completion import Suggestion
     from seqloom.decoding.generation import Generator
 
-Unit = Literal["line", "document", "stream"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextConfig(Config):
-    """Options of every model that reads text."""
-
-    tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
-                            metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
-    min_count: int = option(1, "words seen less often become <unk>", minimum=1)
-    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
-    unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        NormalizerConfig.from_recipe(self.normalize)
-
 
 class LanguageModel(ABC):
     """A probability for every text."""
@@ -70,6 +49,7 @@ class LanguageModel(ABC):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         self.config: Any = make(self.config_class, config, options)
+        NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
         self.tokenizer: Tokenizer | None = None
         self.fit_info: dict[str, Any] = {}
         self.members: list[LanguageModel] = []

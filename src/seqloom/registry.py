@@ -12,25 +12,41 @@ from seqloom.errors import ConfigError, suggest
 @dataclass(frozen=True)
 class Entry:
     target: str  # "module:Class", imported when it is first used
+    config: str  # the same for its options, which load nothing heavy
     task: str
     summary: str
 
 
+def _language(target: str, summary: str) -> Entry:
+    """A language model `file:Class` of models/language; its options are ClassConfig in configs.py beside it."""
+    home = "seqloom.models.language."
+    return Entry(home + target, f"{home}configs:{target.partition(':')[2]}Config", "language model", summary)
+
+
 MODELS: dict[str, Entry] = {
-    "uniform": Entry("seqloom.models.language.uniform:Uniform", "language model",
-                     "every token equally likely: the calibration rung"),
-    "ngram": Entry("seqloom.models.language.ngram:NGram", "language model",
-                   "n-gram model of any order with six smoothing methods"),
-    "cache": Entry("seqloom.models.language.cache:Cache", "language model",
-                   "unigram of the recent past; a member for mixtures"),
-    "mixture": Entry("seqloom.models.language.mixture:Mixture", "language model",
-                     "weighted mean of other language models, weights by EM"),
+    "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
+    "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
+    "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
+    "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
 }
 
 
 def model_class(name: str) -> Any:
     """The class behind a registered name."""
+    return _resolve(_entry(name).target)
+
+
+def config_class(name: str) -> Any:
+    """The class of its options, without loading the model."""
+    return _resolve(_entry(name).config)
+
+
+def _entry(name: str) -> Entry:
     if name not in MODELS:
         raise ConfigError(f"unknown model {name!r}{suggest(name, MODELS)} Known: {', '.join(MODELS)}")
-    module, attribute = MODELS[name].target.split(":")
+    return MODELS[name]
+
+
+def _resolve(target: str) -> Any:
+    module, attribute = target.split(":")
     return getattr(import_module(module), attribute)

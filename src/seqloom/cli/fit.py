@@ -10,7 +10,7 @@ import click
 from seqloom import progress
 from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
 from seqloom.errors import suggest
-from seqloom.registry import MODELS, model_class
+from seqloom.registry import MODELS, config_class, model_class
 
 if TYPE_CHECKING:
     from seqloom.data.corpus import Corpus
@@ -57,7 +57,7 @@ def command() -> None:
 
 
 def _command_for(name: str) -> click.Command:
-    cls = model_class(name)
+    options_class = config_class(name)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
     about = f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories or patterns; none, or -, is standard input."
 
@@ -67,13 +67,13 @@ def _command_for(name: str) -> click.Command:
     @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
     @click.option("--memory", metavar="SIZE", help="Work on disk when counting needs more than this (800M, 2G).")
     @reading
-    @config_options(cls.config_class)
+    @config_options(options_class)
     @common
     def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str,
             column: str | None, as_json: bool, **options: Any) -> None:
         from seqloom.storage import check_target
 
-        model = cls(**given(cls.config_class, options))
+        model = model_class(name)(**given(options_class, options))
         check_target(output)
         held_out = None if valid is None else _held_out(valid, encoding, column)
         start = time.perf_counter()

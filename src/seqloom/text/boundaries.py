@@ -77,7 +77,7 @@ def word_borders(data: np.ndarray, newline_ends: bool) -> np.ndarray:
     """
     size = len(data)
     spaces = np.flatnonzero((data[:-1] == 32) | ((data[:-1] == 10) & (not newline_ends)))
-    after = data.take(spaces[:, None] + [1, 2, 3], mode="clip").astype(np.int16)  # past the end: the last byte again
+    after = data.take(spaces[:, None] + np.arange(1, 4), mode="clip").astype(np.int16)  # past the end: the last byte again
     first, second, third = after.T
     whole = (second & 0xC0) == 0x80
     ideograph = (first >= 0xE4) & (first <= 0xEC) | (first == 0xE3) & (second >= 0x81)

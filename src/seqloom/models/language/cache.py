@@ -6,19 +6,12 @@ With probability `floor` it draws from all tokens alike, so nothing is impossibl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from seqloom.config import option
-from seqloom.contracts import LanguageModel, TextConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheConfig(TextConfig):
-    window: int = option(500, "how many tokens back it remembers", minimum=1)
-    floor: float = option(0.01, "share of the uniform distribution", minimum=1e-6, maximum=1.0)
+from seqloom.contracts import LanguageModel
+from seqloom.models.language.configs import CacheConfig
 
 
 class Cache(LanguageModel):

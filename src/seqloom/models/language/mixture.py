@@ -7,26 +7,19 @@ n-grams of other orders (Jelinek and Mercer 1980). Fit it on text that no member
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.config import Config, option
-from seqloom.contracts import LanguageModel, Unit
+from seqloom.config import Unit
+from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.costs import unit_lengths
+from seqloom.models.language.configs import MixtureConfig
 from seqloom.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixtureConfig(Config):
-    members: tuple[str, ...] = option((), "directories of the models to mix", metavar="MODEL")
-    iterations: int = option(100, "most rounds of EM", minimum=1)
-    tolerance: float = option(1e-6, "stop when no weight moves further than this", minimum=0.0)
 
 
 class Mixture(LanguageModel):

@@ -8,49 +8,25 @@ leaves; each line is `<s> w1 .. wm </s>` and `<s>` is never predicted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import option
-from seqloom.contracts import LanguageModel, TextConfig
+from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.errors import DataError, ModelError
 from seqloom.metrics.costs import unit_lengths
+from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.counting import count_ngrams, memory_needed
 from seqloom.models.language.estimation import build
 from seqloom.models.language.pruning import prune_by_entropy
-from seqloom.models.language.smoothing import SmoothingName, smoothing_named
+from seqloom.models.language.smoothing import smoothing_named
 from seqloom.models.language.trie import Trie, check
 from seqloom.models.language.workspace import Workspace
 
 SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
-
-
-@dataclass(frozen=True, kw_only=True)
-class NGramConfig(TextConfig):
-    order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)
-    smoothing: SmoothingName = option("modified-kneser-ney", "how unseen n-grams get probability")
-    k: float = option(1.0, "what add-k adds to each count", minimum=1e-9)
-    prune: tuple[int, ...] = option((), "for each order, leave out n-grams seen at most so often (0 0 1); the last "
-                                    "holds for higher orders", minimum=0)
-    prune_entropy: float = option(0.0, "leave out n-grams whose loss raises perplexity by less than this share (1e-8 is mild)",
-                                  minimum=0.0, maximum=1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.prune:
-            if self.prune[0] != 0:
-                raise ConfigError(f"prune must begin with 0: words are not pruned (use min_count); got {list(self.prune)}")
-            if list(self.prune) != sorted(self.prune):
-                raise ConfigError(f"prune must not fall from order to order; got {list(self.prune)}")
-            if len(self.prune) > self.order:
-                raise ConfigError(f"prune has {len(self.prune)} values for order {self.order}")
-        if self.prune_entropy and not smoothing_named(self.smoothing, self.k).chained:
-            raise ConfigError(f"prune_entropy needs a smoothing that backs off, which {self.smoothing} does not")
 
 
 class TokenScore(NamedTuple):

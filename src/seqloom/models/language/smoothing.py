@@ -10,14 +10,12 @@ uniform distribution, so an unknown word always has probability (maximum likelih
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import numpy as np
 
 from seqloom.errors import ConfigError, suggest
-
-SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood",
-                        "imported"]
+from seqloom.models.language.configs import SmoothingName
 
 
 @dataclass(frozen=True)

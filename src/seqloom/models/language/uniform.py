@@ -6,22 +6,14 @@ fixed 2^-20 instead of a byte's share; on a stream of 100,000 bytes its 20 bits 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from seqloom.config import option
-from seqloom.contracts import LanguageModel, TextConfig, Unit
+from seqloom.contracts import LanguageModel
+from seqloom.models.language.configs import UniformConfig
 
 END = 2.0**-20
-
-
-@dataclass(frozen=True, kw_only=True)
-class UniformConfig(TextConfig):
-    tokenizer: str = option("byte", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
-                            metavar="KIND|PATH")
-    unit: Unit = option("stream", "what one sequence is: a line, a document (file), or the whole stream")
 
 
 class Uniform(LanguageModel):
