@@ -17,8 +17,9 @@ LEVELS = {
     "decoding": 4, "metrics": 4, "storage": 4, "registry": 4,
     "data": 3,
     "text": 2,
-    "kernels": 1, "nn": 1, "reference": 1, "charts": 1,
-    "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "_version": 0,
+    "nn": 2,
+    "kernels": 1, "reference": 1, "charts": 1,
+    "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "_version": 0,
 }
 SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
 LONGEST = 350  # lines
@@ -89,7 +90,7 @@ def test_one_model_does_not_import_another_unless_it_is_built_on_it():
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_what_is_slow_to_import_is_imported_when_needed(path):
-    allowed = {"kernels": {"numba"}, "nn": {"torch"}}.get(place(path), set())
+    allowed = {"kernels": {"numba"}, "nn": {"torch"}, "training": {"torch"}}.get(place(path), set())
     at_once = {module.partition(".")[0] for _, module in imports(path, top_only=True)}
     if path.stem.endswith("_net"):
         allowed = {"torch"}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from seqloom import NGram, load, storage
+from seqloom import NGram, directories, load, storage
 from seqloom.errors import ModelError
 
 
@@ -18,7 +18,7 @@ def models():
 def any_system(request, monkeypatch):
     """As it is here, and as it is where the system cannot exchange two names."""
     if not request.param:
-        monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+        monkeypatch.setattr(directories, "_exchange", lambda a, b: False)
 
 
 def names(place):
@@ -58,7 +58,7 @@ def test_what_is_not_a_model_is_left_alone(models, tmp_path, content):
 
 
 def test_a_failed_rename_brings_the_earlier_model_back(models, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(directories, "_exchange", lambda a, b: False)
     models[0].save(tmp_path / "m")
     rename, calls = os.replace, []
 
@@ -78,7 +78,7 @@ def test_a_failed_rename_brings_the_earlier_model_back(models, tmp_path, monkeyp
 
 def test_left_overs_of_dead_processes(models, tmp_path):
     """Also of a process that had our own number, as in a container where every run has the same one."""
-    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not storage._alive(pid))
+    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not directories._alive(pid))
     for pid in (dead, os.getpid()):
         (tmp_path / f".m.{pid}-99.partial" / "members").mkdir(parents=True)
     (tmp_path / ".m.1-0.partial").mkdir()  # process 1 lives
@@ -88,7 +88,7 @@ def test_left_overs_of_dead_processes(models, tmp_path):
 
 
 def test_a_death_between_two_renames_is_put_right(models, tmp_path):
-    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not storage._alive(pid))
+    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not directories._alive(pid))
     models[0].save(tmp_path / "m")
     (tmp_path / "m").rename(tmp_path / f".m.{dead}-0.partial.old")
     with pytest.raises(RuntimeError), storage.writing(tmp_path / "m"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
@@ -33,9 +34,22 @@ from seqloom.text.coding import to_bytes
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
-if TYPE_CHECKING:  # loaded when text is generated, so that --help of a model is quick
+if TYPE_CHECKING:
     from seqloom.decoding.completion import Suggestion
     from seqloom.decoding.generation import Generator
+    from seqloom.models.language.dynamic import DynamicEvaluation
+    from seqloom.training.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What `fit` was told besides the text: resources and training, which are never part of the model."""
+
+    valid: np.ndarray | None = None  # held-out ids
+    memory: int | None = None  # bytes that counting may use
+    train: TrainConfig | None = None
+    device: str | None = None
+    run: Path | None = None  # where checkpoints go
 
 
 class LanguageModel(ABC):
@@ -44,8 +58,8 @@ class LanguageModel(ABC):
     task: ClassVar[str] = "language model"
     name: ClassVar[str]
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
+    trained: ClassVar[bool] = False  # by steps, so that `train`, `device` and `run` of `fit` mean something
     config_class: ClassVar[type[TextConfig]]
-    carry: bool = False  # whether the state crosses units
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         self.config: Any = make(self.config_class, config, options)
@@ -69,10 +83,15 @@ class LanguageModel(ABC):
         """What one sequence is: line, document or stream."""
         return self.config.unit
 
+    @property
+    def carry(self) -> bool:
+        """Whether its state crosses units, so that a whole text is one sequence."""
+        return False
+
     # ---- what a model writes
 
     @abstractmethod
-    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         """Learn from token ids; every unit is closed by `</s>`."""
 
     @abstractmethod
@@ -88,30 +107,40 @@ class LanguageModel(ABC):
         """The inverse of `arrays`; the arrays may be memory-mapped."""
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Natural-log probability of each token, float32, flat like `ids`: units of `lengths` tokens, `</s>` included.
+        """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
 
         This is the slow way that every model has, over `step`.
         """
         return log_probs_by_steps(self.stepper(), ids, lengths)
 
+    def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
+        """The same for one text of units that `</s>` closes."""
+        lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokens().eos_id)
+        return self.sequence_log_probs(ids, lengths)
+
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
-            memory: int | str | None = None) -> Self:
+            memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
+            run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
-        much counting may use before it goes to disk, in bytes or like "800M".
+        much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
+        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on.
         """
+        if not self.trained and (train or device or run):
+            raise ConfigError(f"a {self.name} model is not trained by steps; train, device and run do not apply")
         corpus = as_corpus(data)
-        limit = parse_size(memory)
+        how = Fitting(memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
         try:
             self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
-            held_out = None if valid is None else encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
+            if valid is not None:
+                how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
                              "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
-            self.fit_ids(ids, valid=held_out, memory=limit)
+            self.fit_ids(ids, how)
         except BaseException:
             self.tokenizer = None  # what was begun is not a fitted model
             raise
@@ -191,6 +220,7 @@ class LanguageModel(ABC):
             ids = tokenizer.encode_block(to_bytes("\n".join(lines) + "\n"), newline_ends=True)
             lengths = unit_lengths(ids, tokenizer.eos_id)
             ends = np.cumsum(lengths)[np.cumsum([1 + line.count("\n") for line in lines]) - 1]
+            lengths = np.diff(ends, prepend=0) if self.carry else lengths
         else:
             encoded = [self.encode(text)[0] for text in texts]
             ids, lengths = np.concatenate(encoded), np.array([len(e) for e in encoded])
@@ -208,10 +238,17 @@ class LanguageModel(ABC):
             raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokens().loses()}")
         return value
 
-    def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000) -> Result:
-        """Likelihoods of held-out data with a bootstrap interval, and the signature that reproduces them."""
+    def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000, dynamic: bool = False,
+                 dynamic_lr: float | None = None) -> Result:
+        """Likelihoods of held-out data with a bootstrap interval, and the signature that reproduces them.
+
+        `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at the rate `dynamic_lr`.
+        """
         corpus, tokenizer = as_corpus(data), self.tokens()
-        ids, log_probs = self._evaluated(corpus)
+        if dynamic_lr is not None and not dynamic:
+            raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
+        adapting = self.adapting(dynamic_lr) if dynamic else None
+        ids, log_probs = self._evaluated(corpus, adapting)
         is_oov = ids == tokenizer.unk_id if tokenizer.has_oov else None
         n_bytes = corpus_bytes(corpus, self.unit)
         metrics: dict[str, Value] = dict(likelihood.summarize(log_probs, is_oov, n_bytes))
@@ -228,13 +265,22 @@ class LanguageModel(ABC):
             name = "bits_per_byte_interval" if tokenizer.lossless else "nats_per_token_interval"
             scale = math.log(2) if tokenizer.lossless else 1.0
             metrics[name] = (low / scale, high / scale)
-        return Result(metrics, self.signature(corpus, split), tuple(notes))
+        signature = self.signature(corpus, split)
+        if adapting is not None:
+            signature = replace(signature, extras={**signature.extras, "dynamic": str(adapting)})
+        return Result(metrics, signature, tuple(notes))
 
-    def _evaluated(self, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    def adapting(self, lr: float | None) -> DynamicEvaluation:
+        """What scores and learns at that rate; networks have it."""
+        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this is a {self.name} model")
+
+    def _evaluated(self, corpus: Corpus, adapting: DynamicEvaluation | None = None) -> tuple[np.ndarray, np.ndarray]:
         tokenizer = self.tokens()
         ids = encode_corpus(tokenizer, corpus, unit=self.unit)
+        if adapting is not None:
+            return ids, adapting.text_log_probs(ids)
         with progress.task("scoring", len(ids), "tokens") as bar:
-            log_probs = self.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id))
+            log_probs = self.text_log_probs(ids)
             bar.advance(len(ids))
         return ids, log_probs
 
@@ -299,23 +345,3 @@ class LanguageModel(ABC):
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
         model.restore_arrays(arrays)
         return model
-
-
-def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:
-    """How much the first model's cost differs from the second's on the same text: unit, and the paired test.
-
-    Below zero the first is better. Tokenizers may differ where both can spell every byte.
-    """
-    corpus = as_corpus(data)
-    by_bytes = first.tokens().lossless and second.tokens().lossless
-    if not by_bytes and (first.tokens() != second.tokens() or first.unit != second.unit):
-        raise ConfigError("the models cut the text into different tokens and at least one loses bytes, so their "
-                          "likelihoods cannot be compared: " + " and ".join(
-                              f"{m.tokens().label()} by {m.unit}" for m in (first, second)))
-    costs = []
-    for model in (first, second):
-        ids, log_probs = model._evaluated(corpus)
-        values, weights = segment_costs(model.tokens(), model.unit, corpus, ids, log_probs)
-        costs.append(values / np.log(2) if by_bytes else values)
-    unit = "bits per byte" if by_bytes else "nats per token"
-    return unit, bootstrap.paired(costs[0], costs[1], weights)

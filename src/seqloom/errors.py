@@ -33,6 +33,10 @@ class NotFitted(SeqloomError):
     """A model was asked for something that only a fitted model has."""
 
 
+class TrainingError(SeqloomError):
+    """Training that cannot go on: a loss that is no number, or too little memory."""
+
+
 class MissingExtra(SeqloomError, ImportError):
     """An optional package is needed and not installed."""
 

@@ -18,6 +18,10 @@ from typing import Protocol
 class Task(Protocol):
     def advance(self, amount: int = 1) -> None: ...
 
+    def note(self, text: str) -> None:
+        """What to show beside the bar from now on."""
+        ...
+
 
 class Reporter(Protocol):
     def begin(self, label: str, total: int | None, unit: str) -> Task: ...
@@ -27,6 +31,9 @@ class Reporter(Protocol):
 
 class _Silent:
     def advance(self, amount: int = 1) -> None:
+        pass
+
+    def note(self, text: str) -> None:
         pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -15,18 +15,29 @@ class Entry:
     config: str  # the same for its options, which load nothing heavy
     task: str
     summary: str
+    trained: bool = False  # by steps: it takes the options of training
 
 
-def _language(target: str, summary: str) -> Entry:
-    """A language model `file:Class` of models/language; its options are ClassConfig in configs.py beside it."""
+def _language(target: str, summary: str, configs: str = "configs") -> Entry:
+    """A language model `file:Class` of models/language; its options are ClassConfig in a file beside it."""
     home = "seqloom.models.language."
-    return Entry(home + target, f"{home}configs:{target.partition(':')[2]}Config", "language model", summary)
+    return Entry(home + target, f"{home}{configs}:{target.partition(':')[2]}Config", "language model", summary)
+
+
+def _network(target: str, summary: str) -> Entry:
+    return replace(_language(target, summary, "neural_configs"), trained=True)
 
 
 MODELS: dict[str, Entry] = {
     "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
     "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
+    "nplm": _network("nplm:NPLM", "n-gram of word vectors with one hidden layer (Bengio 2003)"),
+    "rnn": _network("recurrent:RNN", "plain recurrent network: a state that each token changes"),
+    "lstm": _network("recurrent:LSTM", "recurrent network with a gated memory cell"),
+    "gru": _network("recurrent:GRU", "recurrent network with two gates and no cell"),
+    "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
+    "neural-cache": _language("neural_cache:NeuralCache", "a trained network that also remembers what followed like states"),
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
 }
 

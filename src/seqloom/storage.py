@@ -5,6 +5,7 @@
     tokenizer.*         the tokenizer's own file
     README.md           a short card for people
     members/            models inside a model (a mixture)
+    training.jsonl      of a network: the log of its training, and tensorboard/ where that was wanted
 
 Nothing is pickled, so loading a stranger's model cannot run code.
 """
@@ -12,19 +13,14 @@ Nothing is pickled, so loading a stranger's model cannot run code.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import glob
-import itertools
 import json
-import os
-import re
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import ModelError
@@ -33,16 +29,21 @@ from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 CONFIG, ARRAYS, CARD, MEMBERS = "config.json", "model.safetensors", "README.md", "members"
+TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's training went, for plots
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
-
-_numbers = itertools.count()
-_ours: set[str] = set()  # directories that this process is writing
+WHAT = "a saved model"
 
 
-def save(model: Any, directory: str | Path) -> None:
-    """Write a fitted model. An earlier seqloom directory of that name is replaced at the end, in one step."""
+def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = None) -> None:
+    """Write a fitted model. An earlier seqloom directory of that name is replaced at the end, in one step.
+
+    `beside`: files and directories that are copied into it, by their names there (the log of its training).
+    """
     with writing(directory) as place:
         write_model(model, place)
+        for name, source in (beside or {}).items():
+            if source.exists():
+                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place / name)
 
 
 def write_model(model: Any, place: Path) -> None:
@@ -118,41 +119,12 @@ def _foreign(path: Path) -> str:
 
 def check_target(directory: str | Path) -> None:
     """Refuse, before a long job, a place where its result could not be written at the end."""
-    target = Path(os.path.realpath(directory))
-    if target.exists() and not _replaceable(target):
-        raise ModelError(f"{directory}: exists and is not a saved model, or not only; choose another name or remove it")
-    parent = next(p for p in target.parents if p.exists())
-    try:
-        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
-    except OSError as error:
-        raise ModelError(f"{directory}: cannot be written, nothing can be made in {parent} "
-                         f"({error.strerror}); choose another place") from None
+    directories.check_target(directory, WHAT, _replaceable)
 
 
-@contextmanager
-def writing(directory: str | Path) -> Iterator[Path]:
+def writing(directory: str | Path) -> AbstractContextManager[Path]:
     """A new directory beside the wanted one, which takes its place when the block ends well."""
-    check_target(directory)
-    target = Path(os.path.realpath(directory))
-    place = target.parent / f".{target.name}.{os.getpid()}-{next(_numbers)}.partial"
-    _ours.add(place.name)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(target)
-        place.mkdir()
-        yield place
-        for file in place.rglob("*"):
-            if file.is_file():
-                _sync(file)
-        _sync(place)
-        _replace(place, target)
-        _sync(target.parent)
-    except OSError as error:
-        raise ModelError(f"{directory}: cannot be written ({error.strerror or error}); "
-                         "nothing was changed there") from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        _ours.discard(place.name)
+    return directories.writing(directory, WHAT, _replaceable)
 
 
 def _replaceable(target: Path) -> bool:
@@ -162,66 +134,8 @@ def _replaceable(target: Path) -> bool:
     names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
     with contextlib.suppress(ModelError):
         read_config(target)
-        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, *COMPARISON, ".DS_Store"}
+        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, TRAINING_LOG, EVENTS, *COMPARISON, ".DS_Store"}
     return not any(target.iterdir())
-
-
-def _sweep(target: Path) -> None:
-    """Put right what a killed process left beside the target; what another one is writing stays."""
-    for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
-        found = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
-        if not found or stale.name in _ours or (int(found[1]) != os.getpid() and _alive(int(found[1]))):
-            continue
-        if found[2] and not target.exists():  # it died between two renames, and this is the earlier model
-            os.replace(stale, target)
-        else:
-            shutil.rmtree(stale, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _replace(place: Path, target: Path) -> None:
-    """Rename over the target; an existing directory is exchanged in one system call where there is one."""
-    if not target.exists() or not any(target.iterdir()):
-        os.replace(place, target)
-        return
-    if not _exchange(place, target):
-        old = place.with_name(place.name + ".old")
-        os.replace(target, old)
-        try:
-            os.replace(place, target)
-        except BaseException:
-            os.replace(old, target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _exchange(a: Path, b: Path) -> bool:
-    """Linux renameat2 with RENAME_EXCHANGE; False where it cannot be had."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError, TypeError):
-        return False
-    here = -100  # AT_FDCWD
-    return rename(here, os.fsencode(a), here, os.fsencode(b), 2) == 0
 
 
 def card(config: dict[str, Any]) -> str:

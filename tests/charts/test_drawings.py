@@ -79,6 +79,14 @@ def test_reliability_draws_bins_with_enough_forecasts():
     assert drawn[0]["came"] == pytest.approx(math.log(0.4 / 0.6))
 
 
+def test_what_always_or_never_came_stands_at_the_edge():
+    bins = [Forecasts(0.5, 0.9, 0.8, 0.95, 100), Forecasts(0.7, 1.0, 0.9, 1.0, 100), Forecasts(0.06, 0.0, 0.0, 0.1, 100)]
+    chart = reliability({"m": bins})
+    low, high = chart.to_dict()["layer"][1]["encoding"]["y"]["scale"]["domain"]
+    assert [r["came"] for r in data(chart) if "name" in r] == [pytest.approx(math.log(9)), high, low]
+    assert low < math.log(0.06 / 0.94) < math.log(9) < high
+
+
 def test_logit_of_certainties_can_be_drawn():
     assert math.isfinite(logit(0.0))
     assert logit(0.0) == pytest.approx(-logit(1.0))
@@ -113,6 +121,14 @@ def test_the_grid_of_a_passage_holds_every_character():
     assert {c["step"] for c in found[:3]} == {"0.5 to 1"}
     assert {c["step"] for c in found[3:8]} == {"8 and more"}
     assert len(data(passage_chart({"one": pieces, "two": pieces}))) >= 9
+
+
+def test_wide_characters_take_two_columns_of_the_grid_and_marks_none():
+    found, rows = cells([Piece("猫e\u0301a猫", 1.0, 9)], columns=5)
+    assert [(c["row"], c["column"], c["right"], c["sign"]) for c in found] == [
+        (0, 0, 2, "猫"), (0, 2, 3, "e\u0301"), (0, 3, 4, "a"), (1, 0, 2, "猫")]
+    assert [c["middle"] for c in found] == [1.0, 2.5, 3.5, 1.0]
+    assert rows == 2
 
 
 def test_a_page_gets_all_pieces_and_shows_those_asked_for():

@@ -1,12 +1,13 @@
 """Names never lie on each other, whatever the window."""
 
 import itertools
+import math
 import random
 
 import pytest
 
 from seqloom.charts import theme
-from seqloom.charts.labels import GAP, LINE, POINT, label_box, overlap, place_labels, spread
+from seqloom.charts.labels import GAP, LEADER, LINE, POINT, label_box, overlap, place_labels, spread
 
 
 def pixels(box, width):
@@ -44,6 +45,18 @@ def test_nothing_overlaps_in_any_width(seed, widths):
 def test_every_name_has_a_place_where_there_is_room():
     xs, ys = [0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]
     assert None not in place_labels(["one", "two", "three", "four"], xs, ys, widths=(theme.NARROW, theme.WIDEST))
+
+
+def test_a_name_is_never_nearest_to_another_point():
+    """Three points almost on one spot: a name beside the crowd would be read as that of its rightmost point."""
+    xs, ys = [0.5, 0.508, 0.516], [0.5, 0.5, 0.498]
+    for place, x, y in zip(place_labels(["bpe-3", "bpe-4", "bpe-5"], xs, ys, widths=(300, 460)), xs, ys):
+        if place is not None and abs(place.dy) < LEADER:
+            for width in (300, 460):
+                left, top, right, bottom = pixels(label_box("bpe-3", x, y * theme.HEIGHT, place), width)
+                away = [math.hypot(max(left - a * width, a * width - right, 0), max(top - b, b - bottom, 0))
+                        for a, b in zip(xs, (y * theme.HEIGHT for y in ys))]
+                assert min(away) == away[xs.index(x)]
 
 
 def test_the_best_point_is_named_first():

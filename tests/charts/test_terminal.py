@@ -62,6 +62,13 @@ def test_digits_stand_below_their_characters():
     assert "".join(shown[1::2]) == "00" + "5" * 100 + "0" + "3"
 
 
+def test_digits_stand_below_wide_characters_and_marks():
+    shown = show([Piece("e\u0301猫", 0.1), Piece("a", 9.0)], colour=False).split("\n")
+    assert shown == ["e\u0301猫a", "0005"]
+    rows = show([Piece("猫" * 50, 0.1)], colour=False).split("\n")
+    assert [len(row) for row in rows] == [39, 78, 11, 22]
+
+
 def test_characters_are_never_cut():
     snow = "☃".encode()
     pieces = whole_characters([snow[:1], snow[1:2], snow[2:], b"", b"ab", "é".encode()], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])

@@ -73,3 +73,8 @@ def test_every_cost_has_a_step():
     assert [theme.step(b) for b in (0, 0.49, 0.5, 1, 3.9, 4, 8, float("inf"))] == [0, 0, 1, 2, 3, 4, 5, 5]
     for ramp in (theme.steps_named(), theme.RAMP, theme.RAMP_INK, theme.TERMINAL, theme.TERMINAL_INK):
         assert len(ramp) == len(theme.BITS) + 1
+
+
+def test_a_number_at_the_right_edge_has_room():
+    """Axis labels stand around their tick; half of one at the end of the axis lies outside the plot."""
+    assert theme.config()["padding"]["right"] >= 4 * 0.58 * (theme.FONT_SIZE - 1) / 2  # four characters

@@ -129,7 +129,6 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
     (["evaluate", "{uniform}", "{toy}", "--sparsity"], "--sparsity is for n-gram models"),
     (["evaluate", "{words}", "{toy}", "--against", "{bytes}"], "cannot be compared"),
     (["tokenize", "{toy}", "--tokenizer", "{words}", "--kind", "char"], "drop --kind"),
-    (["tokenize", "{toy}", "--save", "{words}"], "choose another name"),
 ])
 def test_wrong_use_is_one_line_and_code_2(seqloom, saved, args, says, tmp_path):
     places = {name: saved / name for name in ("words", "bytes", "addk", "uniform")}

@@ -195,6 +195,28 @@ def test_no_room_for_temporary_files(process, tmp_path, shakespeare):
     assert left(tmp_path) == ["text"]
 
 
+def test_a_file_of_ids_that_cannot_be_written(seqloom, process, saved, tmp_path, monkeypatch):
+    """The name that was given is in the message, and nothing is trained before."""
+    (tmp_path / "folder").mkdir()
+    before = left(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("seqloom.text.tokenizer.Tokenizer.fit", lambda *_: (_ for _ in ()).throw(AssertionError("begun")))
+        for place, says in (("none/ids", "none/ids: there is no directory none; make it first"),
+                            ("folder", "folder: not a file; choose another name"),
+                            ("/proc/ids", "/proc/ids: cannot be written (")):
+            failed = seqloom("tokenize", saved / "toy.txt", "--ids-file", place)
+            assert failed.one_line().startswith(says)
+            assert failed.code == 1
+        said = seqloom("tokenize", saved / "toy.txt", "--save", saved / "words").one_line()
+        assert "exists and is not a saved tokenizer" in said
+    assert left(tmp_path) == before
+    (tmp_path / "text").write_text("a b c d e f g\n" * 5000)
+    failed = process("tokenize", "text", "--ids-file", "text.ids", "-q",
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+    assert failed.one_line() == "text.ids: cannot be written (File too large)"
+    assert "text.ids" not in left(tmp_path)
+
+
 # ---- sudden ends
 
 SLOW = """

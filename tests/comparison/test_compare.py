@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import re
 
 import pytest
 
@@ -234,6 +236,56 @@ def test_work_is_kept_in_the_cache_by_default(text, tmp_path, monkeypatch):
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "c"))
     compare(text, rungs=["uniform"])
     assert len(list((tmp_path / "c").rglob("uniform/result.json"))) == 1
+
+
+def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tmp_path):
+    """Rows are never cut, so the test part of a table can be one short line: nothing to resample."""
+    rows = [shakespeare[:1500].replace("\n", " "), shakespeare[1500:2000].replace("\n", " "), "ten bytes"]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
+    for _ in range(2):  # trained, then read from what was kept
+        found = compare(tmp_path / "rows.jsonl", rungs=["byte-1", "byte-2"], work=tmp_path / "work", curve=True)
+        assert len(found.segment_bytes) == 1
+        assert all(math.isnan(end) for r in found.results for end in r.interval)
+    write_report(found, tmp_path / "report")
+
+    def strict(constant):
+        raise AssertionError(constant)
+
+    for path in (tmp_path / "report" / "comparison.json", *(tmp_path / "work").rglob("*.json")):
+        json.loads(path.read_text(), parse_constant=strict)
+    row = json.loads((tmp_path / "report" / "comparison.json").read_text())["rungs"][0]
+    assert row["interval"] == ["nan", "nan"]
+    for name in ("report.html", "report.md"):
+        shown = re.sub(r"<script.*?</script>", "", (tmp_path / "report" / name).read_text(), flags=re.DOTALL)
+        assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "c"))
+    folder = tmp_path / "c" / "compare"
+
+    def used(*parts):
+        for part in parts:
+            compare(text.text()[:part], rungs=["byte-1"])
+            os.utime(max(folder.iterdir(), key=lambda p: p.stat().st_ctime_ns), (part, part))  # long ago
+        return {p.name for p in folder.iterdir()}
+
+    first, both = used(5000), used(6000)
+    assert len(both) == 2
+    size = max(sum(f.stat().st_size for f in p.rglob("*") if f.is_file()) for p in folder.iterdir())
+    monkeypatch.setattr("seqloom.comparison.kept.MOST", int(1.5 * size))
+    ear = Ear()
+    with progress.reporting(ear):
+        assert len(used(7000)) == 2
+    assert not first & {p.name for p in folder.iterdir()}  # the one used longest ago
+    assert both - first <= {p.name for p in folder.iterdir()}
+    assert any("removed a comparison" in message for message in ear.said)
+    assert listened(text.text()[:7000], rungs=["byte-1"])[1].trained() == []  # the current one stays
+    given = tmp_path / "work"
+    for part in (5000, 6000, 7000, 8000):
+        compare(text.text()[:part], rungs=["byte-1"], work=given)
+    assert len(list(given.iterdir())) == 4  # a directory that was given is the user's
 
 
 def test_the_ladder():

@@ -151,6 +151,18 @@ def test_little_text_has_a_short_curve():
     assert len(tiny.curve["byte-2"]) == 3  # 2,600 bytes of training text: a quarter is 650, an eighth too little
 
 
+def test_a_table_of_long_rows_has_a_curve(shakespeare, tmp_path):
+    """Rows are not cut, so some parts are nothing and some are the same."""
+    rows = [shakespeare[i:i + 3000] for i in range(0, 30_000, 3000)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
+    found = compare(tmp_path / "rows.jsonl", rungs=["byte-2"], work=tmp_path / "work", curve=True)
+    assert [p.bytes for p in found.curve["byte-2"]] == [len(row) * 3001 for row in ("r", "rr", "rrrr", "rrrrrrrr")]
+    rows = [shakespeare[:9000], rows[0][:1000], rows[1][:800]]
+    (tmp_path / "three.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
+    short = compare(tmp_path / "three.jsonl", rungs=["byte-2"], work=tmp_path / "work", curve=True)
+    assert len(short.curve["byte-2"]) == 1  # the training part is one row
+
+
 def test_without_being_asked_there_is_none(text, place):
     plain = compare(text, rungs=["byte-2"], work=place)
     assert plain.curve == {}

@@ -1,11 +1,15 @@
 """Corpora: sources, encodings, blocks, splits, and what is refused."""
 
+import gc
 import gzip
 import hashlib
 import io
 import lzma
 import os
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +110,50 @@ def test_pipe(tmp_path: Path) -> None:
     corpus = read(tmp_path / "pipe")
     writer.join()
     assert corpus.text() == corpus.text() == TEXT
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no way to open a file without a name again")
+def test_a_killed_process_leaves_nothing_of_its_input(tmp_path: Path) -> None:
+    code = "import time, seqloom; c = seqloom.read('-'); print(c.text(), end='', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=os.environ | {"TMPDIR": str(tmp_path)})
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdin, child.stdout:
+        child.stdin.write(b"one\ntwo\n")
+        child.stdin.close()
+        assert child.stdout.readline() + child.stdout.readline() == b"one\ntwo\n"
+        child.kill()
+        child.wait()
+    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no way to ask")
+def test_input_that_nobody_reads_any_more_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode() * 10)))
+    part = read("-").split().test
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 1
+    assert (TEXT * 10).endswith(part.text())  # a part keeps it open
+    del part
+    gc.collect()
+    assert not set(os.listdir("/proc/self/fd")) - before
+
+
+def test_standard_input_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("seqloom.data.sources._REOPENED", tmp_path / "nothing")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    corpus = read("-")
+    assert corpus.text() == corpus.text() == TEXT
+
+
+def test_a_long_line_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining what there is with every chunk would copy four gigabytes here."""
+    monkeypatch.setattr(documents, "CHUNK", 1024)
+    corpus = Corpus.from_texts("a\n" + "x" * (4 << 20) + "\n\nb")
+    start = time.process_time()
+    assert [len(line) for line in corpus.lines()] == [1, 4 << 20, 0, 1]
+    assert time.process_time() - start < 0.5
 
 
 def test_open_lines(tmp_path: Path) -> None:

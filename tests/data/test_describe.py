@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.describe import describe
+from seqloom.data.pictures import charts, draw
 from seqloom.text.segment import words
 
 
@@ -107,3 +109,68 @@ def test_command(text: str, tmp_path: Path) -> None:
     values = json.loads(other.output)
     assert [row["kind"] for row in values["rows"]] == ["byte"]
     assert CliRunner().invoke(main, [*start, "byte", "--sizes", "many"]).exit_code
+
+
+def test_few_things_have_the_longest_among_their_ends(tmp_path: Path) -> None:
+    for name, times in (("a.txt", 20), ("b.txt", 60)):
+        (tmp_path / name).write_text("to be or not to be\n" * times)
+    documents = describe(read(tmp_path), kinds=()).lengths[0]
+    assert (documents.median, documents.p90, documents.p99, documents.longest) == (380, 1140, 1140, 1140)
+    assert [count for _, _, count in documents.histogram if count] == [1, 1]
+
+
+# ---- pictures
+
+
+def rows(chart: object) -> list[dict]:
+    spec = specification(chart)
+    json.dumps(spec, allow_nan=False)
+    return [row for values in spec["datasets"].values() for row in values]
+
+
+def test_charts_have_the_numbers(text: str) -> None:
+    found = describe(text, kinds=("word", "bpe"), sizes=(300, 500))
+    drawn = charts(found)
+    covered = rows(drawn["What the most frequent words cover"])
+    assert [row["share"] for row in covered if row["text"] == "to learn from"] == [c.train for c in found.coverage]
+    assert [row["share"] for row in covered if row["text"] == "held-out"] == [c.held_out for c in found.coverage]
+    unknown = rows(drawn["Unknown tokens of held-out text"])
+    assert [(row["name"], row["value"]) for row in unknown] == [
+        (f"{row.kind} {row.vocab_size:,}", row.oov_rate) for row in found.rows]
+    assert [row["value"] for row in rows(drawn["How long tokens are"])] == [row.bytes_per_token for row in found.rows]
+    for one in found.lengths:
+        bars = rows(drawn[f"Lengths of {one.name}"])
+        assert [row["n"] for row in bars] == [count for _, _, count in one.histogram]
+        assert [(row["from"] + row["to"]) / 2 for row in bars[:1]] == [sum(one.histogram[0][:2]) / 2]  # around its numbers
+        assert sum(row["share"] for row in bars) == pytest.approx(1)
+
+
+def test_a_tiny_text_can_be_drawn(tmp_path: Path) -> None:
+    assert list(charts(describe("a"))) == ["What the most frequent words cover", "Lengths of lines, in bytes",
+                                           "Lengths of lines, in words", "Lengths of words, in characters"]
+    draw(describe("a"), tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_chart_option(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text(text)
+    start = ["data", "describe", str(path), "-q", "--kinds", "word", "--chart"]
+    done = CliRunner().invoke(main, [*start, str(tmp_path / "c.html")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "c.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert len(page.encode()) < 3_000_000
+    assert "<h2>Unknown tokens of held-out text</h2>" in page
+    assert "<td>word</td>" in page
+    wrong = CliRunner().invoke(main, ["data", "describe", "no such file", "-q", "--chart", "c.pgn"])
+    assert "did you mean 'png'" in str(wrong.exception)  # before anything is read
+
+
+def test_held_out_text_beside_a_table(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": line, "u": "x"}) + "\n" for line in text.split("\n")))
+    (tmp_path / "held.txt").write_text(text[:2000])
+    done = CliRunner().invoke(main, ["data", "describe", str(tmp_path / "rows.jsonl"), "--column", "t", "--held-out",
+                                     str(tmp_path / "held.txt"), "--kinds", "word", "-q", "--json"])
+    assert done.exit_code == 0, done.exception
+    assert json.loads(done.output)["held_out"] == "held.txt"

@@ -148,7 +148,7 @@ def test_split_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "_MOST_ENDS", 8)  # very many rows: some ends are enough
     thinned = read(tmp_path / "a.jsonl", column="body").split((0.5, 0.3, 0.2))
     assert [text for part in thinned for _, text in part.each_document()] == [text + "\n" for _, text in rows]
-    with pytest.raises(DataError, match="too small to split"):
+    with pytest.raises(DataError, match="has too few rows to split into three parts at their ends"):
         read(write(tmp_path / "b.jsonl", jsonl(rows[:2])), column="body").split()
 
 
@@ -160,7 +160,8 @@ def test_several_files(tmp_path: Path, said: list[str]) -> None:
     assert read(str(tmp_path / "d" / "*"), column="body").text() == TEXT
     write(tmp_path / "d" / "notes.txt", "not a table\n")
     assert read(tmp_path / "d", column="body").text() == TEXT  # in a directory a column means: the tables
-    assert said == [f"{tmp_path}/d: left out 1 files that are no tables"]
+    left_out = f"{tmp_path}/d/2.csv: left out 1 row without text in column 'body'"
+    assert said == [left_out, left_out, f"{tmp_path}/d: left out 1 files that are no tables", left_out]
     mixed = read([tmp_path / "d" / "notes.txt", write(tmp_path / "one.csv", "text\nhello\n")])
     assert mixed.text() == "not a table\nhello\n"
     assert [len(part.documents) for part in (mixed,)] == [2]
@@ -174,6 +175,8 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         read("-", column="body")
     assert read(write(tmp_path / "a.json", jsonl()), column="body").text() == TEXT
     assert read(tmp_path / "a.json").text() == jsonl().decode()  # without a column it is what it always was
+    with pytest.raises(DataError, match=r"b\.json is one JSON array, .* write one object a line"):
+        read(write(tmp_path / "b.json", '[{"t": "x"},\n {"t": "y"}]'), column="t")
 
 
 # ---- which column
@@ -245,10 +248,13 @@ def test_paths(tmp_path: Path) -> None:
 def test_rows_without_text_are_left_out_and_counted(tmp_path: Path, said: list[str]) -> None:
     path = write(tmp_path / "a.jsonl", b'{"t": "x"}\n\n{"t": ""}\n{"t": null}\n{"u": 1}\n  \r\n{"t": "y"}')
     corpus = read(path, column="t")
+    next(corpus.each_document())
+    assert said == []
     assert [name.rpartition(":")[2] for name, _ in corpus.each_document()] == ["1", "7"]
+    assert said == [f"{path}: left out 3 rows without text in column 't'"]  # whoever reads it to the end
     assert corpus.fingerprint
-    assert corpus._part(0, 2, "first row").fingerprint  # says nothing again
-    assert said == [f"{path}: left out 3 rows without text in column 't'"]
+    assert corpus._part(0, 4, "all rows").fingerprint
+    assert len(said) == 1  # once
     assert read(write(tmp_path / "a.csv", b'n,t\n1,x\n2,\n\n3,""\n4,y\n'), column="t").text() == "x\ny\n"
     for data in (b'{"t": ""}\n', b'{"t": null}\n'):
         with pytest.raises(DataError, match=r"no row of b.jsonl has text in column t"):
@@ -309,6 +315,16 @@ def test_one_line_of_100_megabytes(tmp_path: Path, name: str) -> None:
     assert corpus.n_bytes is None
     assert corpus.fingerprint
     assert corpus.n_bytes == size + 5
+
+
+def test_one_line_of_100_megabytes_as_plain_text(tmp_path: Path) -> None:
+    size = 100 << 20
+    with open(tmp_path / "a.txt", "wb") as file:
+        file.writelines([b"0123456789 abcde " * 61681] * (size // (17 * 61681)))
+    corpus = read(tmp_path / "a.txt")
+    words = Tokenizer(kind="whitespace").fit(corpus)
+    assert len(encode_corpus(words, corpus, unit="line")) == 2 * (corpus.n_bytes or 0) // 17 + 1
+    assert [len(line) for line in corpus.lines()] == [corpus.n_bytes]
 
 
 # ---- what is refused, and where

@@ -9,7 +9,7 @@ import pytest
 
 import seqloom
 from seqloom import Cache, Mixture, NGram, Uniform, progress
-from seqloom.contracts import unit_lengths
+from seqloom.metrics.costs import unit_lengths
 from seqloom.errors import ConfigError
 
 

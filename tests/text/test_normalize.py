@@ -100,6 +100,7 @@ def test_recipes() -> None:
 
 @pytest.mark.parametrize(("recipe", "message"), [
     ("topc", "did you mean 'topic'"), ("stem=porte", "did you mean 'porter'"), ("steem=porter", "did you mean 'stem'"),
+    ("topic,stem=porter,stem=keep", "'stem' stands twice"),
     ("case=lower,topic", "must come first"), ("stem=porter,lemma=dictionary", "choose one"), ("", "neither a preset"),
     ("contractions=expand,language=de", "English only"), ("stopwords=remove,language=xx", "no stop words"),
     ("stem=porter,language=de", "use snowball"), ("stem=snowball,language=xx", "no stemmer"),

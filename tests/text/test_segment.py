@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from seqloom.errors import ConfigError
 from seqloom.text.contractions import clitics
 from seqloom.text.segment import sentences, words
 from tests.text.strategies import texts
@@ -19,6 +20,10 @@ ENGLISH = [
     ["Yahoo! is a firm.", "Bill and I.", "He left.", "I. Newton wrote it."],
     ["1. First item.", "2. Second item.", "In 1990.", "Version 2.0 came."],
     ["I love it. :)", "Really!!!", "E.g. this, i.e. that."],
+    ["No. 5 is alive.", "No.", "I said no.", "Go to No. 7."],
+    ["The cat sat.", "Mary saw the sun.", "Peter came on Sat. Morning.", "OK.", "Bob left."],
+    ["J.-P. Sartre wrote.", "He lives on Main St.", "The house is old."],
+    ["St. Paul is near.", "Smith et al. The end."[:12], "The end."],
     ["Ph.D. students work.", "John Smith Jr. was here.", "Acme Inc. The end."[:9], "The end."],
 ]
 
@@ -38,6 +43,7 @@ def test_other_languages() -> None:
     assert sentences("私は学生です。「はい。」どう？") == ["私は学生です。", "「はい。」", "どう？"]
     assert sentences("Am 3. Mai kam Dr. Müller z.B. nach Berlin. Er blieb bis 1990. Das war usw. Es ging.", "de") == [
         "Am 3. Mai kam Dr. Müller z.B. nach Berlin.", "Er blieb bis 1990.", "Das war usw.", "Es ging."]
+    assert sentences("Das war so. Peter kam am So. Abend.", "de") == ["Das war so.", "Peter kam am So. Abend."]
     assert sentences("नमस्ते। आप कैसे हैं? ठीक।", "hi") == ["नमस्ते।", "आप कैसे हैं?", "ठीक।"]
     assert sentences("Le Dr. Petit est là. Il dort.", "fr") == ["Le Dr. Petit est là.", "Il dort."]
 
@@ -55,6 +61,11 @@ def test_word_example() -> None:
     assert words("don't") == ["don't"]
     assert words("don't", "clitic") == ["do", "n't"]
     assert words("Freundschaftsbezeugung") == ["Freundschaftsbezeugung"]
+
+
+def test_an_unknown_treatment_is_refused() -> None:
+    with pytest.raises(ConfigError, match="one of keep, split, clitic; got 'splt'"):
+        words("don't", "splt")  # type: ignore[arg-type]
 
 
 def test_characters_where_words_are_not_written() -> None:

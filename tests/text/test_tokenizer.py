@@ -231,6 +231,38 @@ def test_save_and_load(fitted: dict[str, Tokenizer], kind: str, tmp_path: Path) 
     assert loaded.byte_lengths.tolist() == tokenizer.byte_lengths.tolist()
 
 
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_a_save_that_fails_leaves_the_earlier_tokenizer(fitted: dict[str, Tokenizer], kind: str, tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vocabulary of one and the settings of another would read text wrongly and not say so."""
+    place = tmp_path / "t"
+    fitted[kind].save(place)
+    mapped = Tokenizer.load(place)
+    other = make("char")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", lambda *args, **options: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with pytest.raises(ModelError, match=r"t: cannot be written \(No space left\); nothing was changed there"):
+            other.save(place)
+    assert Tokenizer.load(place) == fitted[kind]
+    other.save(place)  # another kind, other files
+    assert Tokenizer.load(place) == other
+    assert mapped.encode("a cook").tolist() == fitted[kind].encode("a cook").tolist()  # whoever has it open keeps it
+    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["t"]
+    assert {p.name for p in place.iterdir()} == {"tokenizer.safetensors", "seqloom_tokenizer.json"}
+
+
+def test_what_is_not_a_tokenizer_is_left_alone(fitted: dict[str, Tokenizer], tmp_path: Path) -> None:
+    for name in ("notes.txt", "config.json", "tokenizer.json"):  # the last one is a stranger's
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("mine")
+        with pytest.raises(ModelError, match="exists and is not a saved tokenizer, or not only"):
+            fitted["word"].save(tmp_path / name)
+        assert [p.name for p in (tmp_path / name).iterdir()] == [name]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ModelError, match="not a saved tokenizer"):
+        fitted["word"].save(tmp_path / "file")
+
+
 def test_different_tokenizers_are_unequal(fitted: dict[str, Tokenizer]) -> None:
     assert len({tokenizer.fingerprint for tokenizer in fitted.values()}) == len(fitted)
     assert make("whitespace") == fitted["whitespace"]
@@ -379,3 +411,14 @@ def test_not_fitted() -> None:
 def test_importing_is_light() -> None:
     code = "import sys, seqloom.text.tokenizer, seqloom.data.corpus; print({'numba', 'tokenizers'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
+def test_training_in_pieces_changes_nothing(kind, shakespeare, monkeypatch):
+    """The library gets small pieces to count side by side; they are cut where no word is."""
+    text = shakespeare[:60_000]
+    whole = Tokenizer(kind=kind, vocab_size=600).fit(text)
+    monkeypatch.setattr("seqloom.text.subword_training._PIECE", 512)
+    assert Tokenizer(kind=kind, vocab_size=600).fit(text) == whole
+    monkeypatch.setattr("seqloom.text.subword_training._PIECE", 1 << 30)
+    assert Tokenizer(kind=kind, vocab_size=600).fit(text) == whole

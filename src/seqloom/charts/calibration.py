@@ -27,10 +27,10 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     import altair as alt
 
     shown = [(name, b) for name, its in series.items() for b in its if b.n * min(b.predicted, 1 - b.predicted) >= SHOWN]
-    rows = [b._asdict() | {"name": name, "said": logit(b.predicted), "came": logit(b.observed), "from": logit(b.low),
-                           "to": logit(b.high)} for name, b in shown]
-    said = [logit(b.predicted) for _, b in shown] or [0.0]
-    ends = [min(said) - 0.6, max(said) + 0.6]
+    inside = [logit(p) for _, b in shown for p in (b.predicted, b.observed) if 0 < p < 1] or [0.0]
+    ends = [min(inside) - 0.6, max(inside) + 0.6]
+    rows = [b._asdict() | {"name": name, "said": logit(b.predicted), "came": min(max(logit(b.observed), ends[0]), ends[1]),
+                           "from": logit(b.low), "to": logit(b.high)} for name, b in shown]  # never and always: at the edge
     scale = alt.Scale(domain=ends, nice=False)
     ticks = [logit(t) for t in TICKS if ends[0] <= logit(t) <= ends[1]]
     axis = alt.Axis(values=ticks, labelExpr="format(1 / (1 + exp(-datum.value)), '.2~%')")

@@ -54,7 +54,7 @@ def place_labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float],
                  widths: Widths = (theme.MIDDLE, theme.WIDEST), height: float = theme.HEIGHT) -> list[Place | None]:
     """A place for each name; x and y are shares of the plot's width and height, y from the top, low points first."""
     points = [(x, y * height) for x, y in zip(xs, ys)]
-    dots = [_around(x, y, POINT) for x, y in points]
+    dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
     taken: list[Box] = []
     found: list[Place | None] = [None] * len(names)

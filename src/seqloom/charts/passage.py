@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from seqloom.charts import theme
-from seqloom.charts.pieces import Piece
+from seqloom.charts.pieces import Piece, columns_of
 from seqloom.charts.spec import script_json
 
 COLUMNS = 60  # characters of a line in a picture
@@ -91,7 +91,7 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
     panels = []
     for name, its in pieces.items():
         values, rows = cells(its, columns)
-        wide = max((cell["column"] for cell in values), default=0) + 1
+        wide = max((cell["right"] for cell in values), default=1)
         base = alt.Chart(alt.InlineData(values=values)).encode(
             x=alt.X("column:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
             y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)))
@@ -100,9 +100,9 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
                            legend=alt.Legend(symbolType="square", symbolStrokeColor="#8a8a8a", symbolStrokeWidth=0.7,
                                              columns=6, symbolSize=160, titleOrient="left"))
         boxes = base.mark_rect(strokeWidth=0).encode(x2="right:Q", y2="below:Q", color=colour)
-        text = base.mark_text(font="monospace", fontSize=13, align="center", baseline="middle", dx=CELL[0] / 2,
-                              dy=CELL[1] / 2)
-        panels.append(alt.layer(boxes, text.encode(text="sign:N", color=alt.Color("ink:N", scale=None))).properties(
+        text = base.mark_text(font="monospace", fontSize=13, align="center", baseline="middle", dy=CELL[1] / 2)
+        text = text.encode(x="middle:Q", text="sign:N", color=alt.Color("ink:N", scale=None))
+        panels.append(alt.layer(boxes, text).properties(
             width=round(wide * CELL[0]), height=round(rows * CELL[1]), title=name))
     return alt.hconcat(*panels, spacing=24)
 
@@ -117,9 +117,14 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
         step = theme.step(piece.level) if known else 0
         ink = theme.RAMP_INK[step] if known else theme.FAINT
         for sign in piece.text:
-            if column >= columns:
+            size = 1 if sign in SIGNS else columns_of(sign)
+            if size == 0 and column:  # a mark stands on what is before it
+                found[-1]["sign"] += sign
+                continue
+            size = max(size, 1)
+            if column + size > columns:
                 row, column = row + 1, 0
-            found.append({"row": row, "column": column, "right": column + 1, "below": row + 1,
-                          "sign": SIGNS.get(sign, sign), "step": names[step], "ink": ink})
-            row, column = (row + 1, 0) if sign == "\n" else (row, column + 1)
+            found.append({"row": row, "column": column, "right": column + size, "middle": column + size / 2,
+                          "below": row + 1, "sign": SIGNS.get(sign, sign), "step": names[step], "ink": ink})
+            row, column = (row + 1, 0) if sign == "\n" else (row, column + size)
     return found, row + (column > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,3 +40,14 @@ def whole_characters(tokens: Sequence[bytes], bits: Sequence[float]) -> list[Pie
     if waiting:
         pieces.append(Piece(waiting.decode("utf-8", "replace"), cost, len(waiting)))
     return pieces
+
+
+def columns_of(sign: str) -> int:
+    """How many columns of a grid a character takes: two in East Asian scripts and emoji, none for marks.
+
+    >>> [columns_of(sign) for sign in ("a", "猫", "\u0301")]
+    [1, 2, 0]
+    """
+    if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1

@@ -42,3 +42,21 @@ def round_ticks(domain: Sequence[float]) -> list[float]:
         if len(found) <= 8:
             return found
     return []
+
+
+def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> list[float]:
+    """Round numbers about so many pixels apart on a logarithmic axis of that height, denser where values are small.
+
+    >>> spaced_ticks([3.3, 8.3], 320)
+    [3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0]
+    """
+    ratio, least = (domain[1] / domain[0]) ** (apart / height), domain[0]
+    found: list[float] = []
+    while True:
+        gap = least * (1 - 1 / ratio) if found else least * (ratio - 1)
+        width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if w >= gap * 0.999)
+        tick = float(f"{math.ceil(least / width - 0.1) * width:.6g}")
+        if tick > domain[1]:
+            return found
+        found.append(tick)
+        least = tick * ratio

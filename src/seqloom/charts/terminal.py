@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from seqloom.charts import theme
-from seqloom.charts.pieces import Piece
+from seqloom.charts.pieces import Piece, columns_of
 
 WIDTH = 78  # columns of plain text, whose digits must stay below it
 
@@ -69,9 +69,10 @@ def _digits(runs: Sequence[tuple[int, str]]) -> str:
     lines: list[str] = []
     above, below = "", ""
     for sign, digit in marks:
-        if sign == "\n" or len(above) == WIDTH:
+        wide = columns_of(sign)
+        if sign == "\n" or len(below) + wide > WIDTH:
             lines += [above, below]
             above = below = ""
         if sign != "\n":
-            above, below = above + sign, below + digit
+            above, below = above + sign, below + digit * wide
     return "\n".join(lines + ([above, below] if above else []))

@@ -78,7 +78,7 @@ def _lightness(colour: str, value: float) -> str:
 def config(font: str = SANS) -> dict[str, Any]:
     """The Vega-Lite config that every chart gets."""
     return {
-        "font": font, "background": "white", "padding": 8,
+        "font": font, "background": "white", "padding": {"left": 8, "top": 8, "right": 16, "bottom": 8},
         "view": {"stroke": None},
         "axis": {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal",
                  "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#8a8a8a",

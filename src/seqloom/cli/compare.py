@@ -26,8 +26,8 @@ Examples:
 @click.option("-o", "--output", metavar="DIR",
               help="Write report.html with its pictures, report.md and comparison.json there.")
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs.")
-@click.option("--minutes", default=10.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-              help="Most that one rung may take; longer ones are skipped and named.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True),
+              help="How long each network trains, and the most that any other rung may take  [default: 0.6 and 10].")
 @click.option("--curve/--no-curve", default=None,
               help="Train every rung on parts of the text too: the learning curve  [default: with -o].")
 @click.option("--work", metavar="DIR", help="Where finished rungs are kept  [default: the user's cache].")
@@ -35,7 +35,7 @@ Examples:
 @click.option("--samples/--no-samples", default=True, help="Print a sample from each rung.")
 @reading
 @common
-def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float, curve: bool | None,
+def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float | None, curve: bool | None,
             work: str | None, seed: int, samples: bool, encoding: str, column: str | None, as_json: bool) -> None:
     """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
     from seqloom.comparison.report import check_place, curve_table, visible, write_report

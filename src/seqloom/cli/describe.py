@@ -9,7 +9,7 @@ from seqloom.cli.options import common, emit, read_corpus, reading
 
 @click.command(name="describe", epilog="""\b
 Examples:
-  seqloom data describe corpus.txt
+  seqloom data describe corpus.txt --chart corpus.html
   seqloom data describe corpus.txt --held-out test.txt --kinds word,bpe --sizes 1000,4000 --normalize topic
 """)
 @click.argument("text", nargs=-1)
@@ -18,23 +18,34 @@ Examples:
 @click.option("--sizes", metavar="N,..", help="Sizes of their vocabularies  [default: 1000,8000,32000].")
 @click.option("--normalize", default="none", show_default=True, metavar="PRESET|STEP=VALUE,..",
               help="What is done to the text first.")
+@click.option("--chart", metavar="FILE", help="Draw coverage, unknown tokens and lengths: .png, .svg, .html.")
 @reading
 @common
 def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, sizes: str | None, normalize: str,
-            encoding: str, column: str | None, as_json: bool) -> None:
+            chart: str | None, encoding: str, column: str | None, as_json: bool) -> None:
     """Words, coverage, unknown words by tokenizer and size, and lengths of TEXT.
 
     Without TEXT, or with -, standard input is read.
     """
     from seqloom.data.describe import KINDS, SIZES, describe
+    from seqloom.data.tables import table_kind
     from seqloom.errors import ConfigError
 
+    if chart is not None:
+        from seqloom.charts.files import check_target
+
+        check_target(chart)
     try:
         numbers = tuple(int(size) for size in sizes.replace(",", " ").split()) if sizes else SIZES
     except ValueError:
         raise ConfigError(f"--sizes must be numbers such as 1000,8000; got {sizes!r}") from None
     found = describe(read_corpus(text, encoding, column),
-                     held_out=read_corpus((held_out,), encoding, column) if held_out else None,
+                     held_out=None if held_out is None else
+                     read_corpus((held_out,), encoding, column if table_kind(held_out) else None),
                      kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
                      normalize=normalize)
+    if chart is not None:
+        from seqloom.data.pictures import draw
+
+        draw(found, chart)
     emit(found.to_dict()) if as_json else click.echo(found.table())

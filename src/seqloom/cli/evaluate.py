@@ -20,6 +20,7 @@ Examples:
   seqloom evaluate model test.txt
   seqloom evaluate model test.txt --against other-model --json
   seqloom evaluate model test.txt --chart costs.html
+  seqloom evaluate network test.txt --dynamic --dynamic-lr 0.0005
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
@@ -28,10 +29,13 @@ Examples:
               help="For n-gram models: how many n-grams could be, how many the model has, and how many of TEXT's.")
 @click.option("--chart", metavar="FILE",
               help="Draw bits along the text, costs of tokens and calibration: .png, .svg, .html.")
+@click.option("--dynamic", is_flag=True, help="For networks: learn from each stretch of TEXT after it was scored; the saved "
+              "model stays as it is.")
+@click.option("--dynamic-lr", type=float, help="How fast it learns then  [default: 0.001]")
 @reading
 @common
-def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, chart: str | None, encoding: str,
-            column: str | None, as_json: bool) -> None:
+def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, chart: str | None, dynamic: bool,
+            dynamic_lr: float | None, encoding: str, column: str | None, as_json: bool) -> None:
     """Likelihood of held-out TEXT: perplexity with and without unknown words, bits per byte with an interval.
 
     Without TEXT, or with -, standard input is read.
@@ -42,13 +46,15 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
         from seqloom.charts.files import check_target
 
         check_target(chart)
+    if dynamic and (against is not None or chart is not None):
+        raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a time")
     first = load(model)
     second = load(against) if against is not None else None
     if sparsity and not hasattr(first, "sparsity"):
         raise ConfigError(f"--sparsity is for n-gram models; {model} is a {first.name} model")
     corpus = read_corpus(text, encoding, column)
     difference = _difference(first, second, corpus) if second is not None else None
-    result = first.evaluate(corpus)
+    result = first.evaluate(corpus, dynamic=dynamic, dynamic_lr=dynamic_lr)
     rows = [row._asdict() for row in first.sparsity(corpus)] if sparsity else []
     if chart is not None:
         from seqloom.comparison.portrait import draw
@@ -71,7 +77,7 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
 
 
 def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> dict[str, Any]:
-    from seqloom.contracts import paired_difference
+    from seqloom.comparison.paired import paired_difference
 
     unit, paired = paired_difference(first, second, corpus)
     return {"unit": unit, **paired._asdict()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress
+from seqloom.cli.fitting import counting_options, prepare, train_and_save, training_options
 from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, config_class, model_class
@@ -22,6 +23,10 @@ EXAMPLES = {
                "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
     "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a saved model\n"
              "  seqloom fit cache corpus.txt -o cache --window 2000 --unit stream",
+    "neural-cache": "  seqloom fit neural-cache heldout.txt -o cached --member model\n"
+                    "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
+    "lstm": "  seqloom fit lstm corpus.txt -o model --minutes 10\n"
+            "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5",
     "uniform": "  seqloom fit uniform corpus.txt -o uniform\n"
                "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
 }
@@ -57,43 +62,51 @@ def command() -> None:
 
 
 def _command_for(name: str) -> click.Command:
-    options_class = config_class(name)
+    entry, options_class = MODELS[name], config_class(name)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {MODELS[name].summary}.\n\nTEXT: files, directories or patterns; none, or -, is standard input."
+    about = f"Fit: {entry.summary}.\n\nTEXT: files, directories or patterns; none, or -, is standard input."
 
     @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
     @click.argument("text", nargs=-1)
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
     @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
-    @click.option("--memory", metavar="SIZE", help="Work on disk when counting needs more than this (800M, 2G).")
     @reading
     @config_options(options_class)
+    @(training_options if entry.trained else counting_options)
     @common
-    def fit(text: tuple[str, ...], output: str, valid: str | None, memory: str | None, encoding: str,
-            column: str | None, as_json: bool, **options: Any) -> None:
+    def fit(text: tuple[str, ...], output: str, valid: str | None, encoding: str, column: str | None, as_json: bool,
+            **options: Any) -> None:
         from seqloom.storage import check_target
 
         model = model_class(name)(**given(options_class, options))
         check_target(output)
+        how = prepare(name, output, options) if entry.trained else None
+        corpus = read_corpus(text, encoding, column)
         held_out = None if valid is None else _held_out(valid, encoding, column)
         start = time.perf_counter()
-        model.fit(read_corpus(text, encoding, column), memory=memory)
-        model.save(output)
-        spent = time.perf_counter() - start
-        if orders := model.fit_info.get("fallbacks"):
-            progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
-                         f"what was used instead: seqloom info {output}")
-        result = None if held_out is None else model.evaluate(held_out)
-        if as_json:
-            values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
-            emit(values | ({"valid": result.to_dict()} if result else {}))
-            return
-        click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
-                   f"{model.parameters:,} parameters, {spent:.1f} s")
-        if result:
-            click.echo(str(result))
+        if how is not None:
+            train_and_save(model, corpus, held_out, output, how)
+        else:
+            model.fit(corpus, memory=options["memory"])
+            model.save(output)
+        _show(model, output, time.perf_counter() - start, held_out, as_json)
 
     return fit
+
+
+def _show(model: Any, output: str, spent: float, held_out: Corpus | None, as_json: bool) -> None:
+    if orders := model.fit_info.get("fallbacks"):
+        progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
+                     f"what was used instead: seqloom info {output}")
+    result = None if held_out is None else model.evaluate(held_out)
+    if as_json:
+        values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
+        emit(values | ({"valid": result.to_dict()} if result else {}))
+        return
+    click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
+               f"{model.parameters:,} parameters, {spent:.1f} s")
+    if result:
+        click.echo(str(result))
 
 
 def _held_out(valid: str, encoding: str, column: str | None) -> Corpus:

@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "Train every rung on one text and compare them in one table.",
     "ab": "The same model with and without a step, paired.",
     "fit": "Train a model on text and save it.",
+    "plot": "Draw how the training of networks went.",
     "evaluate": "Perplexity and bits per byte of held-out text.",
     "score": "Log-probability of each line of a text.",
     "generate": "Write text with a model.",
@@ -77,10 +78,11 @@ def run() -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         raise SystemExit(2) from None
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         if debug:
             raise
-        click.echo("interrupted; what was finished is kept", err=True)
+        told = str(error.__cause__ or "") if isinstance(error, click.Abort) else str(error)  # click wraps Ctrl-C
+        click.echo(told or "interrupted; what was finished is kept", err=True)
         raise SystemExit(130) from None
     except click.ClickException as error:
         if debug:

@@ -20,6 +20,7 @@ class PlainTask:
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.total, self.unit = label, total, unit
         self.done, self.start, self.shown = 0, time.monotonic(), time.monotonic()
+        self.beside = ""
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
@@ -29,7 +30,10 @@ class PlainTask:
             rate = self.done / (now - self.start)
             share = f"{self.done / self.total:.0%}, " if self.total else ""
             left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
-            print(f"{self.label}: {share}{rate:,.0f} {self.unit}/s{left}", file=sys.stderr, flush=True)
+            print(f"{self.label}: {share}{rate:,.4g} {self.unit}/s{left}{self.beside}", file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        self.beside = f"; {text}"
 
 
 class PlainReporter:
@@ -50,7 +54,7 @@ class BarTask:
 
     def __init__(self, reporter: BarReporter, label: str, total: int | None, unit: str) -> None:
         self.reporter, self.label, self.total, self.unit = reporter, label, total, unit
-        self.done, self.id, self.over = 0, None, False
+        self.done, self.id, self.over, self.beside = 0, None, False, ""
         self.timer = threading.Timer(PATIENCE, self.show)
         self.timer.daemon = True
         self.timer.start()
@@ -58,12 +62,18 @@ class BarTask:
     def show(self) -> None:
         with self.reporter.lock:
             if not self.over:
-                self.id = self.reporter.bars().add_task(self.label, total=self.total, completed=self.done, unit=self.unit)
+                self.id = self.reporter.bars().add_task(self.label, total=self.total, completed=self.done,
+                                                        unit=self.unit, beside=self.beside)
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
         if self.id is not None:
             self.reporter.bars().update(self.id, completed=self.done)
+
+    def note(self, text: str) -> None:
+        self.beside = text
+        if self.id is not None:
+            self.reporter.bars().update(self.id, beside=text)
 
 
 class BarReporter:
@@ -80,6 +90,7 @@ class BarReporter:
 
             self._bars = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True),
                                   TextColumn("{task.fields[unit]}"), TimeRemainingColumn(),
+                                  TextColumn("{task.fields[beside]}"),
                                   console=Console(stderr=True), transient=True)
             self._bars.start()
         return self._bars

@@ -34,15 +34,17 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
 
     Without TEXT, or with -, standard input is read.
     """
-    from seqloom.data.encode import encode_corpus
+    from seqloom.data.encode import check_file, encode_corpus
     from seqloom.errors import ConfigError
-    from seqloom.text.tokenizer import Tokenizer
+    from seqloom.text.tokenizer import Tokenizer, check_target
 
     chosen = given(TokenizerConfig, options)
     if tokenizer and chosen:
         raise ConfigError(f"--tokenizer takes a finished tokenizer; drop --{' --'.join(chosen).replace('_', '-')}")
-    if save and (Path(save, "config.json").exists() or Path(save).is_file()):
-        raise ConfigError(f"{save}: something else is there, a model or a file; choose another name for the tokenizer")
+    if save:
+        check_target(save)
+    if ids_file:
+        check_file(Path(ids_file))
     corpus = read_corpus(text, encoding, column)
     made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
     if save:

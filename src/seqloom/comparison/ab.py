@@ -32,7 +32,8 @@ from seqloom.data.describe import known_types
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.costs import segment_costs, unit_lengths
+from seqloom.metrics.costs import segment_costs
+from seqloom.metrics.result import plain
 from seqloom.metrics.segments import MOST
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
@@ -75,7 +76,7 @@ class ABResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self) | {"seqloom": __version__}
+        return plain(asdict(self) | {"seqloom": __version__})
 
     def table(self) -> str:
         """The comparison as text."""
@@ -83,8 +84,8 @@ class ABResult:
         for f in self.figures:
             over = "lines" if f.over == "lines" else "range over folds"
             verdict = "" if f.clear else ", the same" if f.low == f.high == 0 else ", not clear"
-            rows.append((f.name, _number(f, f.a), _number(f, f.b), _number(f, f.difference, "+"),
-                         f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}", over + verdict))
+            spread = "-" if math.isnan(f.low) else f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}"
+            rows.append((f.name, _number(f, f.a), _number(f, f.b), _number(f, f.difference, "+"), spread, over + verdict))
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:5], widths[1:5])), row[5]])
                  for row in rows]
@@ -172,7 +173,7 @@ def _measure(model: LanguageModel, tokenizer: Tokenizer, train: Corpus, test: Co
     if likelihood:
         model.fit(train, tokenizer=tokenizer)
         units = encode_corpus(tokenizer, test, unit=model.unit)
-        log_probs = model.sequence_log_probs(units, unit_lengths(units, tokenizer.eos_id))
+        log_probs = model.text_log_probs(units)
         costs, weights = segment_costs(tokenizer, model.unit, test, units, log_probs)
     return _Run(tokenizer.vocab_size, known_types(tokenizer, own.fit(test)) if closed else 1.0,
                 np.bincount(line, ~ends), np.bincount(line, unknown), costs, weights)

@@ -1,8 +1,8 @@
 """The learning curve: how good each rung would be with less text, so one sees what more would bring.
 
 Every rung is trained again on the first 1/16, 1/8, 1/4 and 1/2 of the training part, its tokenizer included, and
-measured on the same test part. The last point is the rung itself. A finished point is kept in a small file, so an
-interrupted curve goes on where it stopped.
+measured on the same test part; networks train for that share of their time. The last point is the rung itself. A
+finished point is kept in a small file, so an interrupted curve goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from seqloom.errors import SeqloomError
 
 PARTS = (16, 8, 4, 2)
 SMALLEST = 500  # bytes of training text; less says nothing
-FAMILIES = ("n-gram", "mixture")
+FAMILIES = ("n-gram", "network", "mixture")
+LEAST_MINUTES = 0.1
 
 
 class CurvePoint(NamedTuple):
@@ -43,11 +44,14 @@ def learning_curve(rungs: Iterable[Rung], bench: Bench, finished: dict[str, Curv
     drawn = [r for r in rungs if r.name in finished and r.family in FAMILIES]
     curve: Curve = {rung.name: [] for rung in drawn}
     left = {rung.name: minutes * 60 for rung in drawn}
+    sizes: set[int | None] = set()
     with progress.task("learning curve", len(PARTS) * len(drawn), "points") as bar:
         for part in PARTS:
             text = prefix(bench.splits.train, part)
-            if text is not None:
-                smaller = Bench(dataclasses.replace(bench.splits, train=text))
+            if text is not None and text.n_bytes not in sizes:  # long rows: two parts may end with the same one
+                sizes.add(text.n_bytes)
+                smaller = Bench(dataclasses.replace(bench.splits, train=text), seed=bench.seed,
+                                minutes=max(bench.minutes / part, LEAST_MINUTES))
                 for rung in drawn:
                     point = _point(rung, drawn, smaller, place / "curve", part, finished, left)
                     if point is not None:
@@ -60,11 +64,11 @@ def learning_curve(rungs: Iterable[Rung], bench: Bench, finished: dict[str, Curv
 
 
 def prefix(corpus: Corpus, part: int) -> Corpus | None:
-    """The first 1/part of a corpus, to the end of a line; None where that is too little."""
+    """The first 1/part of a corpus, to the end of a line or row; None where that is too little."""
     if (corpus.n_bytes or 0) // part < SMALLEST:
         return None
-    rest = (1 - 1 / part) / 2
-    return corpus.split((1 / part, rest, rest)).train
+    found = corpus.beginning(1 / part)
+    return found if found is not None and (found.n_bytes or 0) >= SMALLEST else None
 
 
 def _point(rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int, finished: dict[str, CurvePoint],

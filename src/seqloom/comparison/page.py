@@ -8,7 +8,7 @@ from seqloom.charts.passage import SCRIPT, STYLE, passage_html
 from seqloom.charts.quality import quality_against
 from seqloom.comparison.curve import best_by_size
 from seqloom.comparison.pictures import Details, calibration_chart, curve_chart, drawn, rows, shown_first
-from seqloom.comparison.report import COLUMNS, NOTES, against, curve_table, seconds, size, visible
+from seqloom.comparison.report import COLUMNS, NOTES, added, against, curve_table, seconds, size, visible
 from seqloom.comparison.run import Comparison, RungResult
 
 NEAR = 1.02  # a rung is nearly as good as the best within this factor
@@ -49,6 +49,9 @@ def _table(page: Page, c: Comparison) -> None:
     for s in c.skipped:
         page.text(f"Skipped: {s.name}, {s.reason}.", kind="faint")
     page.text(NOTES, kind="faint")
+    page.heading("What each rung adds")
+    for sentence in added(c):
+        page.text(sentence)
 
 
 def _charts(page: Page, c: Comparison) -> None:

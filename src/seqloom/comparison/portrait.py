@@ -27,7 +27,6 @@ from seqloom.comparison.pictures import calibration_chart
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.metrics.costs import unit_lengths
 
 
 def draw(model: LanguageModel, data: Any, path: str | Path) -> None:
@@ -53,7 +52,7 @@ def portrait(model: LanguageModel, data: Any) -> dict[str, Any]:
     """Charts by title: bits along the text, what the tokens cost, calibration."""
     corpus, tokenizer = as_corpus(data), model.tokens()
     ids = encode_corpus(tokenizer, corpus, unit=model.unit)
-    bits = -model.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id)).astype(np.float64) / math.log(2)
+    bits = -model.text_log_probs(ids).astype(np.float64) / math.log(2)
     weights = np.ones(len(ids))
     if tokenizer.lossless:
         weights = tokenizer.byte_lengths[ids].astype(np.float64)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from seqloom import progress
 from seqloom.comparison.run import Comparison, RungResult
+from seqloom.comparison.rungs import RUNGS
 from seqloom.errors import SeqloomError
+from seqloom.metrics.result import plain
 
 Column = tuple[str, Callable[[RungResult], str]]
 
@@ -41,7 +44,7 @@ def seconds(s: float) -> str:
 COLUMNS: tuple[Column, ...] = (
     ("rung", lambda r: r.name),
     ("bits/byte", lambda r: f"{r.bits_per_byte:.3f}"),
-    ("95 %", lambda r: f"{r.interval[0]:.3f}-{r.interval[1]:.3f}"),
+    ("95 %", lambda r: "-" if math.isnan(r.interval[0]) else f"{r.interval[0]:.3f}-{r.interval[1]:.3f}"),
     ("perplexity", lambda r: f"{r.perplexity:,.2f}"),
     ("token", lambda r: r.tokenizer.split("-")[0]),
     ("parameters", lambda r: short(r.parameters)),
@@ -73,7 +76,7 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     for r in c.results:
         lines.append("| " + " | ".join(cell(r) for _, cell in COLUMNS) + f" | {against(c, r)} |")
     lines += [f"\nSkipped: {s.name}, {s.reason}." for s in c.skipped]
-    lines += ["", NOTES, ""]
+    lines += ["", NOTES, "", "## What each rung adds", "", *(f"- {text}" for text in added(c)), ""]
     if pictures:
         lines += ["## Pictures", "", *(f"![{name}]({name}.png)\n" for name in pictures)]
     if c.curve:
@@ -92,11 +95,32 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
+def added(c: Comparison) -> list[str]:
+    """A sentence for each rung: what it adds, and what that brought against the best simpler one."""
+    known, best, sentences = {r.name: r for r in RUNGS}, None, []
+    for r in c.results:
+        gain = ""
+        if best is not None:
+            bits = best.bits_per_byte - r.bits_per_byte
+            gain = f", {abs(bits):.3f} bits {'better' if bits > 0 else 'worse'} than {best.name}"
+        sentences.append(f"{r.name}: {known[r.name].adds if r.name in known else r.family}{gain}.")
+        best = r if best is None or r.bits_per_byte < best.bits_per_byte else best
+    counted = [r for r in c.results if r.family == "n-gram"]
+    networks = [r for r in c.results if r.family == "network"]
+    if counted and networks:
+        first, second = (min(group, key=lambda r: r.bits_per_byte) for group in (counted, networks))
+        ahead, behind = (first, second) if first.bits_per_byte <= second.bits_per_byte else (second, first)
+        sentences.append(f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
+                         f"reads {ahead.bits_per_byte:.3f} bits per byte, {behind.name} {behind.bits_per_byte:.3f}.")
+    return sentences
+
+
 def against(c: Comparison, r: RungResult) -> str:
     if r.name == c.best.name:
         return "-"
     d = c.difference(r.name, c.best.name)
-    return f"{d.difference:+.3f} ({d.low:+.3f} to {d.high:+.3f})"
+    spread = f" ({d.low:+.3f} to {d.high:+.3f})" if math.isfinite(d.low) else ""  # a single segment has none
+    return f"{d.difference:+.3f}{spread}"
 
 
 def check_place(directory: str | Path) -> None:
@@ -128,9 +152,9 @@ def write_report(comparison: Comparison, directory: str | Path) -> None:
     progress.say("drawing the report")
     found = details(comparison)
     charts = pictures(comparison, found)
-    values = comparison.to_dict() | ({"calibration": {k: v.to_dict() for k, v in found.calibrations.items()}}
-                                     if found.calibrations else {})
-    write(place / "comparison.json", (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+    calibrations = plain({name: calibration.to_dict() for name, calibration in found.calibrations.items()})
+    values = comparison.to_dict() | ({"calibration": calibrations} if calibrations else {})
+    write(place / "comparison.json", (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
     write(place / "report.md", markdown(comparison, list(charts)).encode())
     if comparison.results:
         charts["overview"] = overview(comparison)

@@ -21,17 +21,20 @@ from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.comparison.curve import Curve, CurvePoint, learning_curve
+from seqloom.comparison.kept import trim
 from seqloom.comparison.memory import peak_memory
-from seqloom.comparison.rungs import RUNGS, Bench, NotPossible, Rung
+from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
 from seqloom.metrics import bootstrap, likelihood
-from seqloom.metrics.costs import segment_costs, unit_lengths
+from seqloom.metrics.costs import segment_costs
+from seqloom.metrics.result import plain
 from seqloom.paths import cache_directory
 
 SMALLEST = 2000  # bytes; less text says nothing
+LIMIT = 10.0  # minutes that a rung may take, unless told
 FRACTIONS = (0.8, 0.1, 0.1)
 
 
@@ -89,25 +92,27 @@ class Comparison:
         return bootstrap.paired(self.costs[a] / math.log(2), self.costs[b] / math.log(2), self.segment_bytes)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what cannot be known (the interval of a single segment) is the text "nan"."""
         rows = []
         for r in self.results:
             row = asdict(r)
             if r.name != self.best.name:
                 row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
             rows.append(row)
-        return {"corpus": self.corpus, "fingerprint": self.fingerprint, "split": self.split, "bytes": self.n_bytes,
-                "overlap": self.overlap, "best": self.best.name if self.results else None, "rungs": rows,
-                "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__,
-                **({"curve": {name: [p._asdict() for p in points] for name, points in self.curve.items()}}
-                   if self.curve else {})}
+        curve = {name: [p._asdict() for p in points] for name, points in self.curve.items()}
+        return plain({"corpus": self.corpus, "fingerprint": self.fingerprint, "split": self.split, "bytes": self.n_bytes,
+                      "overlap": self.overlap, "best": self.best.name if self.results else None, "rungs": rows,
+                      "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__,
+                      **({"curve": curve} if curve else {})})
 
 
-def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float = 10.0,
+def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float | None = None,
             work: str | Path | None = None, seed: int = 0, curve: bool = False,
             on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
     """Train and measure the rungs; `data` as in `fit`, the bundled text by default.
 
-    `minutes` is the most that one rung may take; what would need longer is skipped and said. `work` is the
+    `minutes`: how long each network trains, and the most that any other rung may take; what would need longer is
+    skipped and said. Without it networks train 0.6 minutes and counting may take 10. `work` is the
     directory that keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
     parts of the training text, which may take as long again.
     """
@@ -123,16 +128,20 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
     if out.overlap > 0.01:
         progress.say(f"warning: {out.overlap:.1%} of the longer test lines also stand in the training part; "
                      "memory will look like skill")
-    place = (Path(work) if work else cache_directory() / "compare") / _key(splits.fingerprint, seed)
-    bench = Bench(splits)
+    folder = Path(work) if work else cache_directory() / "compare"
+    place = folder / _key(splits.fingerprint, seed)
+    if not work:
+        trim(folder, place)
+    bench = Bench(splits, minutes=minutes or NETWORK_MINUTES, place=place, seed=seed)
+    limit = minutes or LIMIT
     _warm_up()
-    for item in _run(wanted, bench, place, minutes, seed, out):
+    for item in _run(wanted, bench, place, limit, seed, out):
         if on_rung is not None:
             on_rung(item)
     out.bench = bench
     if curve:
         whole = {r.name: CurvePoint(out.n_bytes["train"], r.bits_per_byte, r.train_seconds) for r in out.results}
-        out.curve = learning_curve(wanted, bench, whole, place, minutes)
+        out.curve = learning_curve(wanted, bench, whole, place, limit)
     return out
 
 
@@ -154,7 +163,7 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: in
                 out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
                 continue
-            if kept[0].train_seconds > 1:
+            if kept[0].train_seconds > 1 and rung.work:
                 speed = n_bytes * rung.work / kept[0].train_seconds
         result, costs, weights, model = kept
         bench.fitted[rung.name] = model
@@ -165,6 +174,8 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: in
 
 def _directory(rung: Rung, bench: Bench) -> str:
     """Where a rung is kept; what is made of other rungs depends on which they are."""
+    if not rung.work:  # what takes the time given
+        return f"{rung.name}-{bench.minutes:g}-minutes"
     if not rung.on_others:
         return rung.name
     return f"{rung.name}-{hashlib.sha256(' '.join(sorted(bench.fitted)).encode()).hexdigest()[:8]}"
@@ -187,9 +198,8 @@ def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
     seconds = time.perf_counter() - start
     tokenizer = model.tokens()
     ids = encode_corpus(tokenizer, bench.splits.test, unit=model.unit)
-    lengths = unit_lengths(ids, tokenizer.eos_id)
     start = time.perf_counter()
-    log_probs = model.sequence_log_probs(ids, lengths)
+    log_probs = model.text_log_probs(ids)
     scoring = time.perf_counter() - start
     costs, weights = segment_costs(tokenizer, model.unit, bench.splits.test, ids, log_probs)
     low, high = (x / math.log(2) for x in bootstrap.interval(costs, weights))
@@ -207,7 +217,8 @@ def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
             signature=str(model.signature(bench.splits.test, bench.splits.description)),
             tokenizer_seconds=extra, fallbacks=model.fit_info.get("fallbacks", {}))
         write_arrays(partial / "segments.safetensors", {"costs": costs, "weights": weights})
-        (partial / "result.json").write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
+        text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
+        (partial / "result.json").write_text(text, encoding="utf-8")
     return result, costs, weights, model
 
 
@@ -216,7 +227,8 @@ def _reuse(target: Path, rung: Rung, bench: Bench) -> Kept | None:
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
         arrays = read_arrays(target / "segments.safetensors")
-        result = RungResult(**values | {"interval": tuple(values["interval"])})
+        result = RungResult(**values | {"interval": tuple(map(float, values["interval"])),
+                                        "perplexity": float(values["perplexity"])})  # "inf" is text in JSON
         model = storage.load(target)
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None

@@ -7,20 +7,33 @@ byte mean the same for all.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Splits
-from seqloom.errors import SeqloomError
+from seqloom.errors import MissingExtra, SeqloomError
 from seqloom.models.language.cache import Cache
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
+from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.config import TrainConfig
 
 BYTE_ORDERS, BPE_ORDERS = range(1, 9), range(1, 6)
+NETWORKS = {
+    "nplm": "words are vectors, so what was never seen is like something that was",
+    "rnn": "a state in place of a window, which in practice reaches back a few tokens",
+    "gru": "gates that keep the state over longer stretches",
+    "lstm": "a cell behind gates, changed by addition, which remembers longest",
+    "gpt": "looks back at every token of its context, and learns where",
+}
+NETWORK_TOKENS = "bpe"
+NETWORK_MINUTES = 0.6
 MAX_BPE = 8000
 
 
@@ -31,6 +44,9 @@ class Bench:
     splits: Splits
     tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)  # with the seconds it took
     fitted: dict[str, LanguageModel] = field(default_factory=dict)
+    minutes: float = NETWORK_MINUTES  # that a network trains
+    place: Path | None = None  # for checkpoints of networks
+    seed: int = 0
 
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
@@ -51,7 +67,8 @@ class Rung:
     family: str
     tokenizer: str  # the kind it is trained with; "-" where it takes what others have
     fit: Callable[[Bench], LanguageModel]
-    work: int  # passes over the training text, to estimate its time before it starts
+    work: int  # passes over the training text, to estimate its time before it starts; 0: it takes the time given
+    adds: str  # in a sentence
     on_others: bool = False  # made of the rungs before it, so it is another one where those are others
 
 
@@ -71,11 +88,26 @@ def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
     return fit
 
 
+def _network(name: str) -> Callable[[Bench], LanguageModel]:
+    def fit(bench: Bench) -> LanguageModel:
+        model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream")
+        run = None if bench.place is None else bench.place / f"{name}.run"
+        try:
+            model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,
+                      train=TrainConfig(minutes=bench.minutes, seed=bench.seed))
+        except MissingExtra as error:
+            raise NotPossible(str(error)) from None
+        if run is not None:
+            shutil.rmtree(run)
+        return model
+    return fit
+
+
 def _mixture(bench: Bench) -> LanguageModel:
-    """All n-grams of one tokenizer with a cache, for each tokenizer; the one that is better on the valid part."""
+    """All models of one tokenizer with a cache, for each tokenizer; the one that is better on the valid part."""
     best: tuple[float, LanguageModel] | None = None
     for kind in ("byte", "bpe"):
-        members = [m for name, m in bench.fitted.items() if name.startswith(f"{kind}-")]
+        members = [m for m in bench.fitted.values() if m.tokens().kind == kind and not isinstance(m, (Uniform, Mixture))]
         if not members:
             continue
         tokenizer = bench.tokenizer(kind)
@@ -85,13 +117,21 @@ def _mixture(bench: Bench) -> LanguageModel:
         if best is None or value < best[0]:
             best = value, model
     if best is None:
-        raise NotPossible("no n-gram rung was asked for or trained, so there is nothing to mix")
+        raise NotPossible("no other rung was asked for or trained, so there is nothing to mix")
     return best[1]
 
 
+def _longer(one: str, many: str, order: int) -> str:
+    if order == 1:
+        return f"how often each {one} occurs"
+    return f"looks at the {one} before" if order == 2 else f"looks at the {order - 1} {many} before"
+
+
 RUNGS: tuple[Rung, ...] = (
-    Rung("uniform", "calibration", "byte", _uniform, 1),
-    *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n) for n in BYTE_ORDERS),
-    *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n) for n in BPE_ORDERS),
-    Rung("mixture", "mixture", "-", _mixture, 2, on_others=True),
+    Rung("uniform", "calibration", "byte", _uniform, 1, "nothing: it must read 8.000"),
+    *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n, _longer("byte", "bytes", n)) for n in BYTE_ORDERS),
+    *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n))
+      for n in BPE_ORDERS),
+    *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds) for name, adds in NETWORKS.items()),
+    Rung("mixture", "mixture", "-", _mixture, 2, "asks all others of its tokenizer and what was said lately", on_others=True),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.documents import Document
-from seqloom.data.pieces import NONE, Tally
+from seqloom.data.pieces import NONE
 from seqloom.data.tables import Table
 
 _MOST_ENDS = 1 << 16  # of rows that are remembered, as places to split
@@ -23,10 +23,9 @@ class Content(NamedTuple):
 
 
 def read_content(document: Document | Table, bar: progress.Task) -> Content:
-    """One pass over a document; what a table leaves out is said here, since this pass is made once."""
+    """One pass over a document."""
     digest, borders, size, rows, data = hashlib.sha256(), hashlib.sha256(), 0, _Ends(), b""
-    tally = Tally()
-    for piece in document.pieces(tally) if isinstance(document, Table) else document.pieces():
+    for piece in document.pieces():
         data = piece.data
         digest.update(data)
         bar.advance(len(data))
@@ -35,9 +34,6 @@ def read_content(document: Document | Table, bar: progress.Task) -> Content:
             rows.add(piece.ends + size)
         size += len(data)
     if isinstance(document, Table):
-        if document.stop is None:  # a part has nothing to add
-            for remark in tally.remarks(document.column):
-                progress.say(f"{document.name}: {remark}")
         digest.update(borders.digest())  # rows are documents: the same text in other rows is another corpus
     return Content(digest.hexdigest(), size, data.endswith(b"\n"), rows.kept)
 

@@ -123,12 +123,16 @@ class Corpus:
 
     def _raw_lines(self) -> Iterator[bytes]:
         for document in self.documents:
-            waiting = b""
+            waiting: list[bytes] = []  # of a line that goes on: joined once, however long it is
             for chunk in document.chunks():
-                *lines, waiting = (waiting + chunk).split(b"\n")
-                yield from lines
-            if waiting:
-                yield waiting
+                first, *lines = chunk.split(b"\n")
+                waiting.append(first)
+                if lines:
+                    yield b"".join(waiting)
+                    yield from lines[:-1]
+                    waiting = [lines[-1]]
+            if rest := b"".join(waiting):
+                yield rest
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
         """Contiguous training, validation and test parts; borders move to the end of a line where one is near.
@@ -141,11 +145,19 @@ class Corpus:
         low = self._border(round(total * fractions[0]))
         high = self._border(round(total * (fractions[0] + fractions[1])))
         if not 0 < low < high < total:
-            raise DataError(f"{self.name} ({total} bytes) is too small to split into three parts; give more text")
+            rows = any(isinstance(document, Table) for document in self.documents)
+            raise DataError(f"{self.name} ({total} bytes) {'has too few rows' if rows else 'is too small'} to split into "
+                            f"three parts{' at their ends' if rows else ''}; give more text")
         shares = "/".join(f"{100 * share:g}" for share in fractions)
         train, valid, test = (self._part(a, b, f"{self.name}:{label}") for a, b, label in
                               ((0, low, "train"), (low, high, "valid"), (high, total, "test")))
         return Splits(train, valid, test, f"contiguous {shares} by bytes", (low, high, total))
+
+    def beginning(self, fraction: float) -> Corpus | None:
+        """About the first so much of the text, to the end of a line or row; None where that is nothing or all of it."""
+        total = sum(content.size for content in self._contents)
+        stop = self._border(round(total * fraction))
+        return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
     def _part(self, start: int, stop: int, name: str) -> Corpus:
         parts, base = [], 0

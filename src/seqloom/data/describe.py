@@ -11,9 +11,10 @@ gives the coverage and the unknown words of every size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +65,13 @@ class TokenizerRow:
     known_types: float | None  # share of the different tokens that the vocabulary has; for kinds that can miss
 
 
+class Table(NamedTuple):
+    """Cells as text, the first row above the others."""
+
+    title: str
+    rows: Sequence[tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class Description:
     """The report as plain data."""
@@ -86,24 +94,30 @@ class Description:
         """Plain values for JSON."""
         return asdict(self)
 
-    def table(self) -> str:
-        """The report as text."""
+    def summary(self) -> list[str]:
+        """The report's first lines."""
         normalized = "" if self.normalize == "none" else f", normalised by {self.normalize}"
-        parts = [f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines\n"
-                 f"{self.words:,} words to learn from, {self.types:,} different ones, {self.once:,} of them once"
-                 f"{normalized}"]
+        return [f"{self.name}: {self.n_bytes:,} bytes, {_many(self.documents, 'document')}, {self.lines:,} lines",
+                f"{self.words:,} words to learn from, {self.types:,} different ones, {self.once:,} of them once"
+                f"{normalized}"]
+
+    def tables(self) -> list[Table]:
+        """What the report says in columns."""
         shown = [c for c in self.coverage if str(c.types).strip("0") == "1" or c is self.coverage[-1]]
-        parts.append(_columns("most frequent words cover", [("words", "of the text", "of held-out")] + [
-            (f"{c.types:,}", f"{c.train:.1%}", _share(c.held_out)) for c in shown]))
+        found = [Table("most frequent words cover", [("words", "of the text", "of held-out")] + [
+            (f"{c.types:,}", f"{c.train:.1%}", _share(c.held_out)) for c in shown])]
         if self.rows:
-            parts.append(_columns(f"tokenizers on held-out text ({self.held_out})", [
+            found.append(Table(f"tokenizers on held-out text ({self.held_out})", [
                 ("kind", "vocabulary", "tokens", "bytes/token", "tokens/line", "unknown", "known types")] + [
                 (r.kind, f"{r.vocab_size:,}", f"{r.tokens:,}", f"{r.bytes_per_token:.2f}", f"{r.tokens_per_line:.1f}",
                  _share(r.oov_rate, 2), _share(r.known_types)) for r in self.rows]))
-        parts.append(_columns("lengths", [("of", "mean", "median", "90 %", "99 %", "longest")] + [
+        return [*found, Table("lengths", [("of", "mean", "median", "90 %", "99 %", "longest")] + [
             (n.name, f"{n.mean:,.1f}", f"{n.median:,}", f"{n.p90:,}", f"{n.p99:,}", f"{n.longest:,}")
-            for n in self.lengths]))
-        return "\n\n".join(parts)
+            for n in self.lengths])]
+
+    def table(self) -> str:
+        """The report as text."""
+        return "\n\n".join(["\n".join(self.summary()), *map(_columns, self.tables())])
 
 
 def describe(data: Any, *, held_out: Any = None, kinds: Sequence[str] = KINDS, sizes: Sequence[int] = SIZES,
@@ -207,7 +221,7 @@ def known_types(tokenizer: Tokenizer, other: Tokenizer) -> float:
 
 def _lengths(name: str, values: np.ndarray) -> Lengths:
     values = np.sort(values) if len(values) else np.zeros(1, np.int64)
-    median, p90, p99 = (int(values[int(q * (len(values) - 1))]) for q in (0.5, 0.9, 0.99))
+    median, p90, p99 = (int(values[math.ceil(q * len(values)) - 1]) for q in (0.5, 0.9, 0.99))
     width = max(1, -(-(p99 + 1) // BINS))
     bins = min(BINS, p99 // width + 1)
     counts = np.bincount(np.minimum(values // width, bins - 1), minlength=bins)
@@ -216,11 +230,11 @@ def _lengths(name: str, values: np.ndarray) -> Lengths:
     return Lengths(name, len(values), float(values.mean()), median, p90, p99, int(values[-1]), histogram)
 
 
-def _columns(title: str, rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows)]
+def _columns(table: Table) -> str:
+    widths = [max(map(len, column)) for column in zip(*table.rows)]
     lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
-             for row in rows]
-    return "\n".join([title, *lines])
+             for row in table.rows]
+    return "\n".join([table.title, *lines])
 
 
 def _share(value: float | None, digits: int = 1) -> str:

@@ -12,7 +12,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -38,6 +38,7 @@ class Document:
     encoding: str = "utf-8"
     start: int = 0
     stop: int | None = None
+    kept: object = field(default=None, repr=False, compare=False)  # holds open a file that has no name
 
     def part(self, start: int, stop: int) -> Document:
         """A document over a range of this one's content."""

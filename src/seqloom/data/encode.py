@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +20,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.corpus import Block, Corpus
+from seqloom.errors import DataError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.text.tokenizer import Tokenizer
 
@@ -92,7 +95,27 @@ def _each_by_lines(tokenizer: Tokenizer, block: Block) -> np.ndarray:
     return np.insert(ids, places[last] + 1, tokenizer.eos_id)
 
 
+def check_file(path: Path) -> None:
+    """Refuse, before the work, a file that could not be written at the end."""
+    if not path.absolute().parent.is_dir():
+        raise DataError(f"{path}: there is no directory {path.parent}; make it first")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: not a file; choose another name")
+    with _writing(path):
+        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=path.absolute().parent))  # permissions alone do not tell
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with one of the files beside it is said of the file that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
 def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
+    check_file(path)
     made_by = {"format_version": 1, "dtype": dtype.str, "tokenizer": tokenizer.fingerprint,
                "corpus": corpus.fingerprint, "unit": unit}
     partial, journal, about = (path.with_name(path.name + end) for end in (".partial", ".journal", ".json"))
@@ -100,7 +123,7 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
     if done is not None and path.is_file() and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}:
         return _map(path, dtype)
     blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
-    with open(partial, "r+b" if count else "wb") as file:
+    with _writing(path), open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
         for ids in _encoded(tokenizer, corpus, unit, blocks):
@@ -112,10 +135,11 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
         last = _last(tokenizer, unit, dtype)
         file.write(last.tobytes())
         _sync(file)
-    path.unlink(missing_ok=True)  # never an old array beside a new description
-    _write_json(about, {**made_by, "count": count + len(last)})
-    os.replace(partial, path)
-    journal.unlink(missing_ok=True)
+    with _writing(path):
+        path.unlink(missing_ok=True)  # never an old array beside a new description
+        _write_json(about, {**made_by, "count": count + len(last)})
+        os.replace(partial, path)
+        journal.unlink(missing_ok=True)
     return _map(path, dtype)
 
 

@@ -31,7 +31,11 @@ class Tally:
         """One sentence for each kind of loss."""
         found = []
         if self.empty or self.absent:
-            found.append(f"left out {self.empty + self.absent:,} rows without text in column {column!r}")
+            found.append(f"left out {_many(self.empty + self.absent, 'row', 'rows')} without text in column {column!r}")
         if self.halves:
-            found.append(f"replaced {self.halves:,} halves of surrogate pairs by U+FFFD")
+            found.append(f"replaced {_many(self.halves, 'half', 'halves')} of surrogate pairs by U+FFFD")
         return found
+
+
+def _many(n: int, one: str, more: str) -> str:
+    return f"{n:,} {one if n == 1 else more}"

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,8 @@ from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.documents import Document
 from seqloom.data.tables import table_kind
 from seqloom.errors import DataError, suggest
+
+_REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own
 
 
 def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False) -> list[Document]:
@@ -72,11 +75,31 @@ def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:
-    """A stream in a temporary file, so that it can be read again; removed when the program ends."""
-    handle, place = tempfile.mkstemp(prefix="seqloom-")
-    atexit.register(Path(place).unlink, missing_ok=True)
-    with open(handle, "wb") as file:
-        shutil.copyfileobj(source, file)
-    document = Document(name, Path(place), encoding=encoding)
+    """A stream in a temporary file, so that it can be read again.
+
+    On Linux the file has no name and is opened again through /proc: it goes with the last document that reads it, and
+    with the process even if that is killed. Elsewhere it has a name until the program ends.
+    """
+    kept = None
+    if _REOPENED.is_dir():
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(source, file)
+            kept = _Kept(os.dup(file.fileno()))
+        place = Path(f"/proc/{os.getpid()}/fd/{kept.handle}")
+    else:
+        handle, named = tempfile.mkstemp(prefix="seqloom-")
+        place = Path(named)
+        atexit.register(place.unlink, missing_ok=True)
+        with open(handle, "wb") as file:
+            shutil.copyfileobj(source, file)
+    document = Document(name, place, encoding=encoding, kept=kept)
     document.check_head()
     return document
+
+
+class _Kept:
+    """An open file, closed when nobody has this any more."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        weakref.finalize(self, os.close, handle)

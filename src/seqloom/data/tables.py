@@ -8,12 +8,13 @@ Nothing is in memory but the rows that are being read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.data.documents import COMPRESSED, Document
 from seqloom.data.pieces import Piece, Tally
 from seqloom.errors import DataError
@@ -39,6 +40,7 @@ class Table:
     reader: Reader
     start: int = 0
     stop: int | None = None
+    told: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
 
     @property
     def name(self) -> str:
@@ -56,10 +58,13 @@ class Table:
         """Number of bytes when it is known without reading."""
         return None if self.stop is None else self.stop - self.start
 
-    def pieces(self, tally: Tally | None = None) -> Iterator[Piece]:
-        """The texts in stretches of some megabytes, with the ends of the rows."""
-        base = 0
-        for piece in self.reader.pieces(tally or Tally()):
+    def pieces(self) -> Iterator[Piece]:
+        """The texts in stretches of some megabytes, with the ends of the rows.
+
+        What was left out is said when the table is read to its end for the first time.
+        """
+        base, tally = 0, Tally()
+        for piece in self.reader.pieces(tally):
             low = max(self.start - base, 0)
             high = len(piece.data) if self.stop is None else min(self.stop - base, len(piece.data))
             if low < high:
@@ -68,6 +73,10 @@ class Table:
             base += len(piece.data)
             if self.stop is not None and base >= self.stop:
                 return
+        for remark in tally.remarks(self.column):
+            if remark not in self.told:
+                self.told.add(remark)
+                progress.say(f"{self.name}: {remark}")
 
     def chunks(self) -> Iterator[bytes]:
         """The texts alone."""
@@ -96,8 +105,12 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     kind = table_kind(document.name)
     if kind is None and column is None:
         return document
-    if kind is None and next(document.chunks(), b"").lstrip().startswith(b"{"):
+    head = b"" if kind else next(document.chunks(), b"").lstrip()
+    if head.startswith(b"{"):
         kind = "jsonl"
+    if kind is None and head.startswith(b"["):
+        raise DataError(f"{document.name} is one JSON array, of which no column can be read; write one object a line, "
+                        "for example with: jq -c '.[]'")
     if kind is None:
         raise DataError(f"{document.name} is plain text and has no column {column!r}; "
                         f"columns are in files that end in {', '.join(KINDS)}")

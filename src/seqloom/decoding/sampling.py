@@ -39,6 +39,11 @@ class SamplingConfig(Config):
                                        minimum=0.01, maximum=100.0)
     seed: int = option(0, "start of the random numbers", minimum=0)
 
+    @property
+    def plain(self) -> bool:
+        """Whether tokens are drawn from the model's own distribution."""
+        return self.temperature == 1 and self.top_k is None and self.top_p is None and self.repetition_penalty == 1
+
 
 def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConfig, *,
            first_allowed: Sequence[np.ndarray | None] | None = None) -> Iterator[np.ndarray]:
@@ -58,7 +63,10 @@ def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     for position in range(config.max_tokens):
         if position < config.min_tokens:
             log_probs = _postpone(log_probs, stepper.eos_id)
-        log_probs = filter_log_probs(log_probs, config, None if seen is None else seen[rows])
+        if config.plain:
+            check_log_probs(log_probs)
+        else:
+            log_probs = filter_log_probs(log_probs, config, None if seen is None else seen[rows])
         ids = _draw(log_probs, [generators[row] for row in rows]) if config.temperature else log_probs.argmax(axis=1)
         result = np.full(n, -1, np.int64)
         result[rows] = ids
@@ -182,10 +190,9 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
 
 def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:
     """One token a row by inverting the cumulative distribution; a token of probability zero is never drawn."""
-    cumulative = np.cumsum(np.exp(log_probs), axis=1)
-    uniform = np.array([generator.random() for generator in generators])  # at most 1 - 2**-53,
-    point = uniform * cumulative[:, -1]                                   # so the product stays below the total
-    return (cumulative <= point[:, None]).sum(axis=1)
+    cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)
+    points = [row[-1] * generator.random() for row, generator in zip(cumulative, generators)]  # below the total
+    return np.array([np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)])
 
 
 def _postpone(log_probs: np.ndarray, eos_id: int) -> np.ndarray:

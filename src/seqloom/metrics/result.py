@@ -45,7 +45,7 @@ class Signature:
         if clash:
             raise ValueError(f"extras repeat fields of the signature: {', '.join(sorted(clash))}")
         every = {name: getattr(self, name) for name in names} | dict(self.extras)
-        return {name: _plain(value) for name, value in every.items() if value is not None}
+        return {name: plain(value) for name, value in every.items() if value is not None}
 
     def __str__(self) -> str:
         parts = {"tok" if name == "tokenizer" else name: _word(value) for name, value in self.to_dict().items()}
@@ -76,7 +76,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: that becomes the text "inf"."""
-        return {"metrics": {name: _plain(value) for name, value in self.metrics.items()},
+        return {"metrics": {name: plain(value) for name, value in self.metrics.items()},
                 "signature": self.signature.to_dict(), "notes": list(self.notes)}
 
     def __str__(self) -> str:
@@ -97,10 +97,16 @@ def short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
 
 
-def _plain(value: Any) -> Any:
-    """The same value in types that JSON has."""
+def plain(value: Any) -> Any:
+    """The same value in types that JSON has; infinity and NaN, which it does not have, become text.
+
+    >>> plain({"interval": (1.5, math.inf), "p": math.nan})
+    {'interval': [1.5, 'inf'], 'p': 'nan'}
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "item"):  # a NumPy scalar
         value = value.item()
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -58,11 +58,15 @@ class NormalizerConfig(Config):
     def from_recipe(cls, recipe: str) -> NormalizerConfig:
         """`topic`, `case=lower,stem=porter` or `topic,language=de,stopwords=remove`."""
         values: dict[str, str] = {}
+        given: set[str] = set()
         steps = [f.name for f in fields(cls)]
         for number, item in enumerate(part.strip() for part in recipe.split(",")):
             step, equals, value = item.partition("=")
             if equals and step in steps:
+                if step in given:
+                    raise ConfigError(f"normalize: {step!r} stands twice in {recipe!r}; give it once")
                 values[step] = value
+                given.add(step)
             elif not equals and number == 0 and item in PRESETS:
                 values |= PRESETS[item]
             elif not equals and item in PRESETS:

@@ -23,14 +23,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Literal
 
+from seqloom.errors import ConfigError
 from seqloom.text.boundaries import IDEOGRAPHS, character_ranges
 from seqloom.text.contractions import clitics
 from seqloom.text.stopwords import LANGUAGES, stop_words
 
-# A name or a number follows these, so the dot never ends a sentence.
+# A name or a number follows these, so the dot never ends a sentence. What is listed with a capital needs it.
 _TITLES = {
-    "en": "dr drs mr mrs ms mx prof rev fr st mt ft gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt "
-          "det vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols no nos pp p ed eds al approx ca dept est ext p.s",
+    "en": "dr drs mr mrs ms mx prof rev fr gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt "
+          "det vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols pp p ed eds approx ca p.s",
     "de": "dr prof hr fr frl st nr abs art bd bzw ca d.h dgl ebd evtl f ff ggf hrsg inkl i.d.r kap lt max min mind "
           "mio mrd o.g p s sog str tel u.a u.u usf v vgl z z.b z.t zzgl",
     "fr": "dr m mm mme mlle mgr pr prof st ste me av bd cf chap ed env ex fig no p pp p.ex vol vs",
@@ -42,15 +43,17 @@ _TITLES = {
 }
 # These may also be the last word: they end a sentence where a usual first word follows.
 _ENDINGS = {
-    "en": "etc inc ltd pvt co corp bros jr sr esq ave blvd rd dist jan feb mar apr jun jul aug sep sept oct nov dec "
-          "mon tue tues wed thu thur thurs fri sat sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c l.a e.u",
-    "de": "usw etc jan feb mär apr jun jul aug sep sept okt nov dez mo di mi do fr sa so jh chr gmbh co",
+    "en": "etc inc ltd pvt co corp bros jr sr esq st mt ft ave blvd rd dist dept est ext al Jan Feb Mar Apr Jun Jul Aug Sep "
+          "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c "
+          "l.a e.u",
+    "de": "usw etc Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Mo Di Mi Do Fr Sa So Jh Chr gmbh co",
     "fr": "etc janv févr avr juil sept oct nov déc av.j.-c",
     "es": "etc ene feb mar abr jun jul ago sept oct nov dic ee.uu s.a",
     "it": "ecc gen feb mar apr giu lug ago set ott nov dic s.p.a",
     "pt": "etc jan fev mar abr jun jul ago set out nov dez ltda",
     "nl": "enz etc jan feb mrt apr jun jul aug sep sept okt nov dec",
 }
+_COUNTED = {"en": {"no", "nos"}}  # before a number alone: "No. 5"; but "He said no. She left."
 
 _CLOSING = "\"'\u2019\u201d\u00bb)\\]}\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u2018\u201c\u00ab\u201e\u00bf\u00a1(\\[{\u300c\u300e\uff08\u3010\u300a"
@@ -64,7 +67,7 @@ _END = re.compile(rf"""
     """, re.VERBOSE)
 _BEFORE = re.compile(rf"(?:^|[\s{_OPENING}\u2014-])([^\s{_OPENING}]*)\Z")
 _NEXT = re.compile(rf"[{_OPENING}\s\u2014\u2013-]*([^\s{_CLOSING}.,;:!?]*)")
-_INITIAL = re.compile(r"(?:[^\W\d_]\.?-?)?[^\W\d_]")
+_INITIAL = re.compile(r"(?:[^\W\d_](?:\.-?|-))?[^\W\d_]")
 _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 
 
@@ -103,10 +106,10 @@ def _ends(text: str, start: int, found: re.Match[str], language: str) -> bool:
         alone = not text[start:found.start()].strip().strip(before)
         return not alone and not (language == "de" and len(before) <= 2)
     titles, endings = _abbreviations(language)
-    if before.lower() in titles:
+    if before.lower() in titles or (before.lower() in _COUNTED.get(language, ()) and word[:1].isdigit()):
         return False
     starter = word.lower() in _starters(language)
-    if before.lower() in endings or _ACRONYM.fullmatch(before):
+    if before in endings or before.lower() in endings or _ACRONYM.fullmatch(before):
         return starter
     if _INITIAL.fullmatch(before) and before[:1].isupper():  # "J. Smith"; but "so did I. He left."
         return before == "I" and starter
@@ -125,6 +128,8 @@ def _starters(language: str) -> frozenset[str]:
 
 def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") -> list[str]:
     """The words of a text, with contractions whole (don't), cut at the apostrophe, or at the seam (do n't)."""
+    if contractions not in ("keep", "split", "clitic"):
+        raise ConfigError(f"contractions must be one of keep, split, clitic; got {contractions!r}")
     found = _word_pattern(contractions != "split").findall(text)
     if contractions != "clitic":
         return found

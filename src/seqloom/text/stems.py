@@ -4,8 +4,8 @@
 - `snowball`: Porter's second thoughts (Porter2) and its relatives for some thirty languages (Porter 2001).
 - `lancaster`: Paice 1990, "Another stemmer", which cuts more; English, needs nltk.
 
-The stems are snowballstemmer's and NLTK's own; what is added is that words are made lower case and that each
-different word is stemmed once.
+The stems are PyStemmer's and NLTK's own; what is added is that words are made lower case and that each different word
+is stemmed once.
 
     >>> [Stemmer(name)("presumably") for name in ("porter", "snowball")]
     ['presum', 'presum']
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import import_module
 from threading import Lock
 from typing import Literal
 
@@ -76,9 +75,12 @@ def _engine(algorithm: str, language: str) -> Callable[[str], str]:
             raise MissingExtra("the lancaster stemmer needs nltk; install it: pip install 'seqloom[lang]'") from None
         return LancasterStemmer().stem
     name = "porter" if algorithm == "porter" else SNOWBALL.get(language, "")
-    try:  # not through snowballstemmer.stemmer, which takes another program's rules where it finds them
-        module = import_module(f"snowballstemmer.{name}_stemmer")
-    except ImportError:
+    import Stemmer as snowball  # the snowball project's own code in C
+
+    try:
+        engine = snowball.Stemmer(name)
+    except KeyError:
         raise ConfigError(f"no stemmer for the language {language!r}{suggest(language, SNOWBALL)}; "
                           f"there is one for {', '.join(SNOWBALL)}") from None
-    return getattr(module, f"{name.capitalize()}Stemmer")().stemWord
+    engine.maxCacheSize = 0  # ours remembers more
+    return engine.stemWord

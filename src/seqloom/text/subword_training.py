@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from seqloom.errors import DataError
 from seqloom.progress import Task
+from seqloom.text.boundaries import cut_before_word
 from seqloom.text.subword import SPACE_RULE, Subword
 from seqloom.text.vocabulary import TokenCounts
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Blocks = Callable[[], Iterator[bytes]]
 
+_PIECE = 1 << 14
 _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
 _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
 
@@ -34,11 +36,24 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
 
     def texts() -> Iterator[str]:
         for block in blocks():
-            yield block.decode("utf-8", "replace")
+            for piece in _pieces(block):
+                yield piece.decode("utf-8", "replace")
             bar.advance(len(block))
 
     makers = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}
     return Subword(makers[kind](blocks, texts, size - 1, min_count, boundary), None)  # one id is left for the end
+
+
+def _pieces(block: bytes) -> Iterator[bytes]:
+    """Cut where no tokenizer looks across: the library counts the words of many texts side by side, not of one."""
+    at = 0
+    while at < len(block):
+        end = at + _PIECE
+        near = end - _PIECE // 8
+        cut = cut_before_word(block[near:end], False) if end < len(block) else 0
+        end = near + cut if cut else len(block)  # no place to cut: the rest as it is
+        yield block[at:end]
+        at = end
 
 
 def _byte_level(boundary: str) -> PreTokenizer:

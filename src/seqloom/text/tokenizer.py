@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from seqloom import progress
+from seqloom import directories, progress
 from seqloom.config import Config, make, option
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.text.boundaries import cut_before_word
@@ -34,6 +34,7 @@ from seqloom.text.normalize import Normalizer, NormalizerConfig
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
+WHAT = "a saved tokenizer"
 
 _MODEL_FILE = "config.json"  # of a saved model
 _SUBWORD_SIZE = 8000
@@ -273,12 +274,11 @@ class Tokenizer:
         return tokenizer
 
     def save(self, directory: str | Path) -> None:
-        """Write the tokenizer alone; a saved model contains its own."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.write_files(folder)
+        """Write the tokenizer alone, whole or not at all; a saved model contains its own."""
         text = json.dumps({"format_version": 1, **self.settings()}, indent=2)
-        (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+        with directories.writing(directory, WHAT, _replaceable) as folder:
+            self.write_files(folder)
+            (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
@@ -300,6 +300,19 @@ class Tokenizer:
         tokenizer = cls(kind=coder.kind)
         tokenizer._fitted = coder
         return tokenizer
+
+
+def check_target(directory: str | Path) -> None:
+    """Refuse, before the work, a place where a tokenizer could not be saved."""
+    directories.check_target(directory, WHAT, _replaceable)
+
+
+def _replaceable(target: Path) -> bool:
+    """An empty directory, or one with a saved tokenizer alone."""
+    if not target.is_dir():
+        return False
+    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")} - {".DS_Store"}
+    return names <= {SETTINGS_FILE} and (SETTINGS_FILE in names or not any(target.iterdir()))
 
 
 def _read_settings(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.contracts import LanguageModel
+from seqloom.contracts import Fitting, LanguageModel
 from seqloom.models.language.configs import CacheConfig
 
 
@@ -18,7 +18,7 @@ class Cache(LanguageModel):
     name = "cache"
     config_class = CacheConfig
 
-    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         pass
 
     @property

@@ -53,3 +53,12 @@ class MixtureConfig(Config):
     members: tuple[str, ...] = option((), "directories of the models to mix", metavar="MODEL")
     iterations: int = option(100, "most rounds of EM", minimum=1)
     tolerance: float = option(1e-6, "stop when no weight moves further than this", minimum=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralCacheConfig(Config):
+    member: str | None = option(None, "directory of the trained network", metavar="MODEL")
+    window: int = option(2000, "how many tokens back it remembers", minimum=1)
+    theta: float | None = option(None, "how much more a vector counts the nearer it is to the present one; 0: all alike "
+                                 "[default: chosen on the text]", minimum=0.0)
+    share: float | None = option(None, "weight of the cache [default: chosen on the text]", minimum=0.0, maximum=0.99)

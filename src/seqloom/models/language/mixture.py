@@ -13,7 +13,7 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.config import Unit
-from seqloom.contracts import LanguageModel
+from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
@@ -38,6 +38,10 @@ class Mixture(LanguageModel):
     def unit(self) -> Unit:
         return self._members()[0].unit
 
+    @property
+    def carry(self) -> bool:
+        return any(member.carry for member in self._members())
+
     def _members(self) -> list[LanguageModel]:
         if not self.members:
             self.members = [storage.load(path) for path in self.config.members]
@@ -56,11 +60,11 @@ class Mixture(LanguageModel):
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         return self._members()[0].tokens()
 
-    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
-        members, lengths = self._members(), unit_lengths(ids, self.tokens().eos_id)
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+        members = self._members()
         if self.tokens() != members[0].tokens():
             raise ConfigError("a mixture reads text with its members' tokenizer; do not give another")
-        log_probs = np.stack([m.sequence_log_probs(ids, lengths) for m in members], axis=1)
+        log_probs = np.stack([m.text_log_probs(ids) for m in members], axis=1)
         probs = np.exp(log_probs.astype(np.float64))  # (tokens, members)
         weights = np.full(len(self.members), 1 / len(self.members))
         with progress.task("EM for the weights", self.config.iterations, "rounds") as bar:
@@ -86,9 +90,11 @@ class Mixture(LanguageModel):
         return "mixture(" + "+".join(m.label() for m in self.members) + ")"
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        units = unit_lengths(ids, self.tokens().eos_id)
         total = np.full(len(ids), -np.inf)
         for log_weight, member in zip(self._log_weights(), self.members):
-            np.logaddexp(total, log_weight + member.sequence_log_probs(ids, lengths), out=total)
+            found = member.sequence_log_probs(ids, lengths if member.carry else units)
+            np.logaddexp(total, log_weight + found, out=total)
         return total.astype(np.float32)
 
     def _log_weights(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts import LanguageModel
+from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import DataError, ModelError
@@ -53,16 +53,16 @@ class NGram(LanguageModel):
     config_class = NGramConfig
     trie: Trie
 
-    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         c, tokenizer = self.config, self.tokens()
         longest = int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
         if longest < c.order:
             raise DataError(f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
                             f"the order is {c.order}; use a lower order, another unit, or more text")
         need = memory_needed(len(ids), c.order)
-        on_disk = memory is not None and need > memory
-        _announce(len(ids), c.order, need, memory if on_disk else None)
-        workspace = Workspace(memory if on_disk else None, on_disk)
+        on_disk = how.memory is not None and need > how.memory
+        _announce(len(ids), c.order, need, how.memory if on_disk else None)
+        workspace = Workspace(how.memory if on_disk else None, on_disk)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
         if c.prune_entropy:

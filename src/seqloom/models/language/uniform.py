@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.contracts import LanguageModel
+from seqloom.contracts import Fitting, LanguageModel
 from seqloom.models.language.configs import UniformConfig
 
 END = 2.0**-20
@@ -24,7 +24,7 @@ class Uniform(LanguageModel):
     def context(self) -> int:
         return 0
 
-    def fit_ids(self, ids: np.ndarray, *, valid: np.ndarray | None, memory: int | None) -> None:
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         pass
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""A GPT's training step, 6 layers of 384, T = 256: against a plain SDPA model in nanoGPT's manner, and Hugging Face GPT2.
+
+All have the same shape, start from the same weights and must show the same loss; AdamW is the same call for all.
+Two threads, no dropout.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.side_by_side import alternate, table
+from benchmarks.softmax_speed import shown
+
+Row = tuple[str, str, str, str]
+VOCAB_SIZE, CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 8192, 256, 384, 6, 6, 4
+
+
+def run(quick: bool, only: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        print("(skipped: torch is not installed)")
+        return
+    torch.set_num_threads(2)
+    rows: list[Row] = []
+    for name, peer in (("plain", plain), ("hugging face", hugging_face)):
+        if only in name:
+            for row in against(name, peer, 2 if quick else 7):
+                print("...", *row, file=sys.stderr, flush=True)
+                rows.append(row)
+    table("GPT training", rows, ("figure", "peer", "ours", "ours against the peer"))
+
+
+def against(name: str, peer: Callable, times: int) -> Iterator[Row]:
+    import torch
+
+    from seqloom.nn.losses import linear_cross_entropy
+    from seqloom.nn.transformer import GPTNet
+
+    torch.manual_seed(0)
+    net = GPTNet(VOCAB_SIZE, CONTEXT, WIDTH, LAYERS, HEADS)
+    ids = torch.randint(VOCAB_SIZE, (BATCH, CONTEXT + 1))
+
+    def ours() -> Any:
+        hidden, _ = net.features(ids[:, :-1])
+        return linear_cross_entropy(hidden.flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten())
+
+    made = peer(net, ids)
+    if made is None:
+        print(f"(skipped: {name} is not installed)")
+        return
+    theirs, parameters = made
+    difference = abs(ours().item() - theirs().item())
+    steps = training_step(ours, list(net.parameters())), training_step(theirs, parameters)
+    ratio = alternate(*steps, times)
+    tokens = BATCH * CONTEXT
+    yield (f"GPT {LAYERS} x {WIDTH}, T = {CONTEXT}, batch {BATCH}, V = {VOCAB_SIZE:,}: training step, first loss differs by "
+           f"{difference:.0e}", f"{name}, {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
+           shown(ratio))
+
+
+def training_step(loss: Callable[[], Any], parameters: list) -> Callable[[], float]:
+    import torch
+
+    optimiser = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        optimiser.zero_grad()
+        loss().backward()
+        optimiser.step()
+        return time.perf_counter() - start
+
+    seconds()
+    return seconds
+
+
+def plain(net: Any, ids: Any) -> tuple[Callable[[], Any], list]:
+    """Nothing but torch: Linear, LayerNorm, scaled_dot_product_attention, a full head and cross_entropy."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+            self.gelu = nn.GELU(approximate="tanh")
+
+        def forward(self, x: Any) -> Any:
+            b, t, d = x.size()
+            q, k, v = self.qkv(self.norm1(x)).split(WIDTH, dim=2)
+            q, k, v = (part.view(b, t, HEADS, d // HEADS).transpose(1, 2) for part in (q, k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(y.transpose(1, 2).contiguous().view(b, t, d))
+            return x + self.down(self.gelu(self.up(self.norm2(x))))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.position = nn.Embedding(VOCAB_SIZE, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+            self.blocks = nn.ModuleList(Layer() for _ in range(LAYERS))
+            self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB_SIZE, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, ids: Any, targets: Any) -> Any:
+            x = self.embedding(ids) + self.position(torch.arange(ids.size(1)))
+            for block in self.blocks:
+                x = block(x)
+            logits = self.head(self.norm(x))
+            return F.cross_entropy(logits.view(-1, VOCAB_SIZE), targets.reshape(-1))
+
+    model = Model()
+    names = {key.replace("attention.", "").replace("mlp.", ""): value for key, value in net.state_dict().items()}
+    model.load_state_dict({**names, "head.weight": names["embedding.weight"]})
+    return (lambda: model(ids[:, :-1], ids[:, 1:])), list(model.parameters())
+
+
+def hugging_face(net: Any, ids: Any) -> tuple[Callable[[], Any], list] | None:
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        return None
+    config = GPT2Config(vocab_size=VOCAB_SIZE, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, embd_pdrop=0.0,
+                        attn_pdrop=0.0, resid_pdrop=0.0, bos_token_id=0, eos_token_id=0, use_cache=False,
+                        attn_implementation="sdpa")
+    model = GPT2LMHeadModel(config)
+    state = net.state_dict()
+    names = {"norm1": "ln_1", "norm2": "ln_2", "attention.qkv": "attn.c_attn", "attention.out": "attn.c_proj",
+             "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
+    theirs = {"wte.weight": state["embedding.weight"], "wpe.weight": state["position.weight"],
+              "ln_f.weight": state["norm.weight"], "ln_f.bias": state["norm.bias"]}
+    for i in range(LAYERS):
+        for ours, there in names.items():
+            weight = state[f"blocks.{i}.{ours}.weight"]
+            theirs[f"h.{i}.{there}.weight"] = weight.t() if weight.ndim == 2 else weight
+            theirs[f"h.{i}.{there}.bias"] = state[f"blocks.{i}.{ours}.bias"]
+    model.transformer.load_state_dict(theirs)
+    model.train()
+    # Its own shift drops a position, so the targets are given shifted.
+    return (lambda: model(ids[:, :-1], labels=ids[:, :-1], shift_labels=ids[:, 1:].contiguous()).loss), list(model.parameters())

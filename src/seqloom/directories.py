@@ -1,0 +1,124 @@
+"""A directory written beside its place and renamed, so that it is there whole or not at all.
+
+What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one that writes there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import itertools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seqloom.errors import ModelError
+
+Replaceable = Callable[[Path], bool]
+
+_numbers = itertools.count()
+_ours: set[str] = set()  # directories that this process is writing
+
+
+def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> None:
+    """Refuse, before a long job, a place where its result could not be written at the end.
+
+    `what` names the thing that may be replaced, and `replaceable` says whether a place holds such a thing alone.
+    """
+    target = Path(os.path.realpath(directory))
+    if target.exists() and not replaceable(target):
+        raise ModelError(f"{directory}: exists and is not {what}, or not only; choose another name or remove it")
+    parent = next(p for p in target.parents if p.exists())
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
+    except OSError as error:
+        raise ModelError(f"{directory}: cannot be written, nothing can be made in {parent} "
+                         f"({error.strerror}); choose another place") from None
+
+
+@contextmanager
+def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Iterator[Path]:
+    """A new directory beside the wanted one, which takes its place when the block ends well."""
+    check_target(directory, what, replaceable)
+    target = Path(os.path.realpath(directory))
+    place = target.parent / f".{target.name}.{os.getpid()}-{next(_numbers)}.partial"
+    _ours.add(place.name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
+        place.mkdir()
+        yield place
+        for file in place.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        _sync(place)
+        _replace(place, target)
+        _sync(target.parent)
+    except OSError as error:
+        raise ModelError(f"{directory}: cannot be written ({error.strerror or error}); "
+                         "nothing was changed there") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        _ours.discard(place.name)
+
+
+def _sweep(target: Path) -> None:
+    """Put right what a killed process left beside the target; what another one is writing stays."""
+    for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
+        found = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
+        if not found or stale.name in _ours or (int(found[1]) != os.getpid() and _alive(int(found[1]))):
+            continue
+        if found[2] and not target.exists():  # it died between two renames, and this is what was there before
+            os.replace(stale, target)
+        else:
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _sync(path: Path) -> None:
+    if os.name != "posix" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _replace(place: Path, target: Path) -> None:
+    """Rename over the target; an existing directory is exchanged in one system call where there is one."""
+    if not target.exists() or not any(target.iterdir()):
+        os.replace(place, target)
+        return
+    if not _exchange(place, target):
+        old = place.with_name(place.name + ".old")
+        os.replace(target, old)
+        try:
+            os.replace(place, target)
+        except BaseException:
+            os.replace(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Linux renameat2 with RENAME_EXCHANGE; False where it cannot be had."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    here = -100  # AT_FDCWD
+    return rename(here, os.fsencode(a), here, os.fsencode(b), 2) == 0

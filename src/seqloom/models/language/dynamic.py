@@ -1,0 +1,92 @@
+"""Dynamic evaluation (Krause et al. 2018, "Dynamic Evaluation of Neural Sequence Models"): learning while being tested.
+
+The text is scored window by window, and after each window, never before, the weights take one step down the RMS-scaled
+gradient of what it cost. So the network follows the topic and the manner of the text that it reads. All this happens to
+a copy of the weights; the model stays as it was, and every evaluation begins with it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.errors import ConfigError, TrainingError
+from seqloom.metrics.costs import unit_lengths
+from seqloom.models.language.neural import token_log_probs
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.language.neural import NeuralLanguageModel
+
+LR = 0.001
+WINDOW = 32  # tokens between two steps; for gpt half its context
+HOPELESS = 1000.0  # nats a token
+TINY = 1e-12
+
+
+class DynamicEvaluation:
+    """One way to evaluate a model; `text_log_probs` as the model's own."""
+
+    def __init__(self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW) -> None:
+        self.model, self.lr, self.window = model, LR if lr is None else lr, window
+        if not (math.isfinite(self.lr) and self.lr >= 0):
+            raise ConfigError(f"dynamic_lr must be a number that is at least 0; got {lr}")
+
+    def __str__(self) -> str:
+        return f"rms,lr={self.lr:g},window={self.window}"
+
+    def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
+        """Of a text of units that `</s>` closes, one unit after the other."""
+        network = copy.deepcopy(self.model.network())
+        device = next(network.parameters()).device
+        lengths = np.array([len(ids)]) if self.model.carry else unit_lengths(ids, self.model.tokens().eos_id)
+        learner, out = Learner(network, self.lr), np.empty(len(ids), np.float32)
+        with progress.task("dynamic evaluation", len(ids), "tokens") as bar:
+            for start, length in zip((np.cumsum(lengths) - lengths).tolist(), lengths.tolist(), strict=True):
+                sequence = ids[start:start + length]
+                for places, features in self.model.flat_features(network, sequence, np.array([length]), device, self.window):
+                    found = token_log_probs(network, features, sequence[places])
+                    if not float(found.mean()) > -HOPELESS:  # also where it is NaN
+                        raise TrainingError(f"dynamic evaluation diverged at token {start + int(places[0]):,}: "
+                                            f"try a lower dynamic_lr (now {self.lr:g})")
+                    out[start + places] = found
+                    learner.step(features, sequence[places])
+                    bar.advance(len(places))
+        return out
+
+
+class Learner:
+    """Steps of the network's weights along gradients that are divided by their usual size (RMS).
+
+    Krause et al. take that size from the training text, which a saved model no longer has; here it is the mean over the
+    windows so far. The mean over the whole tensor is added to it (in place of their constant): a weight that moves for
+    the first time, as those of a rare word do, would else take a leap.
+    """
+
+    def __init__(self, network: Any, lr: float) -> None:
+        import torch
+
+        self.network, self.lr, self.steps = network, lr, 0
+        self.squares = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
+
+    def step(self, features: torch.Tensor, targets: np.ndarray) -> None:
+        """One step on the mean cost of the targets (N,) after features (N, D), whose graph is still there."""
+        import torch
+        import torch.nn.functional as F
+
+        wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
+        loss = F.nll_loss(self.network.output.log_probs(features), wanted)  # exact, however the output layer was trained
+        loss.backward()
+        self.steps += 1
+        with torch.no_grad():
+            for name, weight in self.network.named_parameters():
+                if weight.grad is None:
+                    continue
+                usual = (self.squares[name].addcmul_(weight.grad, weight.grad) / self.steps).sqrt_()
+                weight.addcdiv_(weight.grad, usual.add_(usual.mean() + TINY), value=-self.lr)
+                weight.grad = None

@@ -1,0 +1,95 @@
+"""GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
+
+It is trained on windows in random order. Text that is longer than its context is scored in windows that overlap by half,
+each token with at least half a context before it; stepping slides in the same way, so both agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.models.language.gpt_steps import GPTStepper
+from seqloom.models.language.neural import NeuralLanguageModel, check_divides
+from seqloom.models.language.neural_configs import GPTConfig
+from seqloom.models.language.sizes import Size
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.batches import Shuffled
+
+TOGETHER = 8192  # tokens that are scored in one pass
+
+
+class GPT(NeuralLanguageModel):
+    name = "gpt"
+    config_class = GPTConfig
+
+    @property
+    def context(self) -> int:
+        return self.config.context
+
+    def label(self) -> str:
+        return f"gpt-{self.config.n_layers}x{self.fit_info.get('width', self.config.d_model)}"
+
+    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+        from seqloom.models.language.gpt_net import GPTLanguageNet
+
+        check_divides(size.width, self.config.n_heads)
+        return GPTLanguageNet(self.config, self.tokens().vocab_size, size.width, counts)
+
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
+        from seqloom.training.batches import Shuffled
+
+        return Shuffled(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+
+    def stepper(self) -> GPTStepper:
+        self.tokens()
+        c = self.config
+        return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, context=c.context, positions=c.positions,
+                          norm=c.norm, activation=c.activation, eos_id=self.tokens().eos_id, eight_bit=self.eight_bit)
+
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
+                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        """Windows of like length side by side."""
+        import torch
+
+        windows = sorted(self._windows(lengths), key=lambda w: w[0] - w[1])
+        for rows in _groups(windows, together or TOGETHER):
+            longest = rows[0][1] - rows[0][0]
+            inputs = np.full((len(rows), longest), self.tokens().eos_id, np.int64)
+            keep = np.zeros((len(rows), longest), bool)
+            for row, (start, end, first, begins) in enumerate(rows):
+                inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
+                keep[row, first - start:end - start] = True
+            features, _ = network(torch.from_numpy(inputs).to(device))
+            places = np.concatenate([np.arange(first, end) for _, end, first, _ in rows])
+            yield places, features[torch.from_numpy(keep).to(device)]
+
+    def _windows(self, lengths: np.ndarray) -> list[tuple[int, int, int, int]]:
+        """(start, end, first that is scored, 1 where `</s>` stands before it) of windows half a context apart."""
+        size = self.config.context
+        apart = -(-size // 2)
+        found, at = [], 0
+        for length in lengths.tolist():
+            for low in range(0, max(length - size, 0) + apart, apart):
+                high = min(low + size, length)
+                found.append((at + low, at + high, at + (low + size - apart if low else 0), 0 if low else 1))
+                if high == length:
+                    break
+            at += length
+        return found
+
+
+def _groups(windows: list[tuple[int, int, int, int]], most: int) -> list[list[tuple[int, int, int, int]]]:
+    """As many windows together as have `most` tokens."""
+    groups: list[list[tuple[int, int, int, int]]] = []
+    for window in windows:
+        if not groups or (len(groups[-1]) + 1) * (groups[-1][0][1] - groups[-1][0][0]) > most:
+            groups.append([])
+        groups[-1].append(window)
+    return groups

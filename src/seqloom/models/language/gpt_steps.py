@@ -1,0 +1,243 @@
+"""Stepping through a Transformer decoder (GPT: Radford et al. 2018, 2019) without torch, for drawing text on a CPU.
+
+The weights are those of `nn.transformer.GPTNet` by name, so this is the same network: a test holds both to the same
+numbers. The keys and values of past tokens are part of the state, with room to grow, so a step copies nothing; a
+prompt is read in one pass (`prefill`).
+
+A sequence begins with `eos_id` in position 0. The network sees at most `context` tokens. When that many have been
+read and one more comes, the older half is dropped and what is kept is read anew as if the text began there, in
+positions 0, 1, ..., whatever the kind of positions: keys and values of kept tokens still held traces of the dropped
+ones, and now all that was predicted is what the network says about a text it has seen whole. So token t is predicted
+from the window [k d, k d + context) with d = ceil(context / 2) and the smallest k that reaches it, and batches of such
+windows, d apart, give the same log-probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from seqloom.decoding.stepper import select
+from seqloom.kernels.decode import add_gelu, add_relu, add_row, attend, norm_rows, rotate
+from seqloom.models.language.step_weights import NONE, Matrix, Weights
+
+ROOM = 64  # tokens that a new cache has place for; doubled whenever it is full
+TOGETHER = 4096  # tokens of prompts that are read in one pass
+
+
+class GPTState(NamedTuple):
+    keys: np.ndarray  # (n, n_layers, C, D), the first lengths[row] of C are in use
+    values: np.ndarray  # (n, n_layers, C, D)
+    ids: np.ndarray  # (n, C) the tokens in the window
+    lengths: np.ndarray  # (n,)
+    features: np.ndarray  # (n, D)
+
+
+class Affine(NamedTuple):
+    matrix: Matrix
+    bias: np.ndarray
+
+
+class Norm(NamedTuple):
+    weight: np.ndarray
+    bias: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        out = np.empty_like(x)
+        norm_rows(x, self.weight, self.bias, out)
+        return out
+
+
+class Block(NamedTuple):
+    norm1: Norm
+    qkv: Affine
+    out: Affine
+    norm2: Norm
+    up: Affine
+    down: Affine
+
+
+class GPTStepper:
+    """The decode path of a GPT; `arrays` by the names of its saved file."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
+                 positions: Literal["learned", "sinusoidal", "rope", "alibi"], norm: Literal["pre", "post"],
+                 activation: Literal["gelu", "relu"], eos_id: int, eight_bit: bool = False) -> None:
+        self.n_layers, self.n_heads, self.context, self.eos_id = n_layers, n_heads, context, eos_id
+        self.pre = norm == "pre"
+        self.activate = {"gelu": add_gelu, "relu": add_relu}[activation]
+        self.embedding = arrays["embedding.weight"]
+        self.vocab_size, self.width = self.embedding.shape
+        weights = Weights(arrays, eight_bit=eight_bit)
+        self.blocks = [_block(weights, f"blocks.{i}.") for i in range(n_layers)]
+        self.norm = _norm(weights, "norm") if self.pre else None
+        self.output = weights.output()
+        self.scale, self.added = np.float32(1), weights.vector("position.weight")  # (context, D)
+        self.cos = self.sin = self.slopes = NONE
+        if positions == "sinusoidal":
+            self.scale, self.added = np.float32(math.sqrt(self.width)), np.empty((context, self.width), np.float32)
+            self.added[:, 1::2], self.added[:, 0::2] = _angles(context, self.width)
+        elif positions == "rope":
+            self.cos, self.sin = _angles(context, self.width // n_heads)
+        elif positions == "alibi":
+            self.slopes = _slopes(n_heads)
+        elif positions != "learned":
+            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope or alibi")
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        state, log_probs = self.prefill([np.empty(0, np.int64)])
+        rows = np.zeros(n, np.int64)
+        return select(state, rows), log_probs[rows]
+
+    def prefill(self, prompts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
+        """The state after each prompt and the log-probabilities of what follows, in one pass."""
+        windows = [self._window(np.asarray(prompt, np.int64)) for prompt in prompts]
+        lengths = np.array([len(window) for window in windows], np.int64)
+        state = self._room(self._empty(len(windows)), int(lengths.max(initial=1)))
+        for row, window in enumerate(windows):
+            state.ids[row, : len(window)] = window
+        state = state._replace(lengths=lengths)
+        self._read(state, np.arange(len(windows)))
+        return state, self.output.log_probs(state.features)
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        full = np.flatnonzero(state.lengths >= self.context)
+        if len(full):
+            state = self._slide(state, full)
+        lengths, rows = state.lengths, np.arange(len(ids))
+        state = self._room(state, int(lengths.max(initial=0)) + 1)
+        state.ids[rows, lengths] = ids
+
+        def attention(layer: int, qkv: np.ndarray) -> np.ndarray:
+            out = np.empty((len(qkv), self.width), np.float32)
+            attend(qkv, state.keys, state.values, layer, lengths, self.n_heads, self.slopes, out)
+            return out
+
+        features = self._blocks(ids, lengths, attention)
+        return state._replace(lengths=lengths + 1, features=features), self.output.log_probs(features)
+
+    def features(self, state: Any) -> np.ndarray:
+        """What the output layer saw, (n, D)."""
+        return state.features
+
+    def _blocks(self, ids: np.ndarray, positions: np.ndarray,
+                attention: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Tokens (N,) at their positions to the vectors (N, D) that predict what follows each."""
+        x = self.embedding[ids] * self.scale  # (N, D)
+        if len(self.added):
+            x += self.added[positions]
+        for layer, block in enumerate(self.blocks):
+            qkv = block.qkv.matrix(block.norm1(x) if self.pre else x)  # (N, 3D)
+            qkv += block.qkv.bias
+            if len(self.cos):
+                rotate(qkv, positions, 2 * self.n_heads, self.cos, self.sin)  # queries and keys lie side by side
+            add_row(x, block.out.matrix(attention(layer, qkv)), block.out.bias)
+            if not self.pre:
+                x = block.norm1(x)
+            inner = block.up.matrix(block.norm2(x) if self.pre else x)  # (N, 4D)
+            self.activate(inner, block.up.bias)
+            add_row(x, block.down.matrix(inner), block.down.bias)
+            if not self.pre:
+                x = block.norm2(x)
+        return x if self.norm is None else self.norm(x)
+
+    def _read(self, state: GPTState, rows: np.ndarray) -> None:
+        """Fill keys, values and features of these rows from their ids, several rows in one pass."""
+        ends = np.cumsum(state.lengths[rows])
+        for group in np.split(rows, np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
+            spans = [(row, int(state.lengths[row])) for row in group.tolist()]
+            ids = np.concatenate([state.ids[row, :length] for row, length in spans] or [np.empty(0, np.int64)])
+            positions = np.concatenate([np.arange(length) for _, length in spans] or [np.empty(0, np.int64)])
+            if len(ids) == 0:
+                continue
+
+            def attention(layer: int, qkv: np.ndarray, spans: list[tuple[int, int]] = spans) -> np.ndarray:
+                out, at = np.empty((len(qkv), self.width), np.float32), 0
+                for row, length in spans:
+                    part = slice(at, at + length)
+                    _, state.keys[row, layer, :length], state.values[row, layer, :length] = np.split(qkv[part], 3, axis=1)
+                    out[part] = self._causal(qkv[part])
+                    at += length
+                return out
+
+            hidden = self._blocks(ids, positions, attention)
+            lasts = np.cumsum([length for _, length in spans]) - 1
+            state.features[group] = hidden[lasts]
+
+    def _causal(self, qkv: np.ndarray) -> np.ndarray:
+        """Attention of each token of one sequence, (T, 3D), to itself and those before: (T, D)."""
+        steps = len(qkv)
+        q, k, v = qkv.reshape(steps, 3, self.n_heads, -1).transpose(1, 2, 0, 3)  # each (heads, T, d)
+        scores = q @ k.transpose(0, 2, 1) / np.float32(math.sqrt(q.shape[2]))  # (heads, T, T)
+        distance = np.arange(steps)[:, None] - np.arange(steps)
+        if len(self.slopes):
+            scores -= self.slopes[:, None, None] * distance.astype(np.float32)
+        scores[:, distance < 0] = -np.inf
+        scores -= scores.max(axis=2, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=2, keepdims=True)
+        return (scores @ v).transpose(1, 0, 2).reshape(steps, -1)
+
+    def _window(self, prompt: np.ndarray) -> np.ndarray:
+        """What is left of eos and the prompt after as many slides as steps would have made."""
+        whole = np.concatenate([[self.eos_id], prompt])
+        dropped = math.ceil(self.context / 2)
+        slides = max(math.ceil((len(whole) - self.context) / dropped), 0)
+        return whole[slides * dropped :]
+
+    def _slide(self, state: GPTState, rows: np.ndarray) -> GPTState:
+        """Drop the older half of these rows and read the rest anew."""
+        kept = self.context // 2
+        state.ids[rows, :kept] = state.ids[rows, self.context - kept : self.context]
+        lengths = state.lengths.copy()
+        lengths[rows] = kept
+        state = state._replace(lengths=lengths, features=state.features.copy())
+        if kept:
+            self._read(state, rows)
+        return state
+
+    def _empty(self, n: int) -> GPTState:
+        shape = (n, self.n_layers, 0, self.width)
+        return GPTState(np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty((n, 0), np.int64),
+                        np.zeros(n, np.int64), np.zeros((n, self.width), np.float32))
+
+    def _room(self, state: GPTState, length: int) -> GPTState:
+        """The same state with place for `length` tokens a row."""
+        have = state.keys.shape[2]
+        if length <= have:
+            return state
+        more = [(0, 0), (0, 0), (0, min(max(length, ROOM, 2 * have), self.context) - have), (0, 0)]
+        return state._replace(keys=np.pad(state.keys, more), values=np.pad(state.values, more),
+                              ids=np.pad(state.ids, more[1:3]))
+
+
+def _block(weights: Weights, place: str) -> Block:
+    def affine(name: str) -> Affine:
+        matrix = weights.matrix(f"{place}{name}.weight")
+        return Affine(matrix, weights.vector_or_zeros(f"{place}{name}.bias", len(matrix.weight)))
+
+    return Block(_norm(weights, f"{place}norm1"), affine("attention.qkv"), affine("attention.out"),
+                 _norm(weights, f"{place}norm2"), affine("mlp.up"), affine("mlp.down"))
+
+
+def _norm(weights: Weights, name: str) -> Norm:
+    scale = weights.vector(f"{name}.weight")
+    return Norm(scale, weights.vector_or_zeros(f"{name}.bias", len(scale)))
+
+
+def _angles(context: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin of position x frequency, each (context, width / 2)."""
+    frequencies = 10000.0 ** (np.arange(0, width, 2) / -width)
+    angles = np.arange(context)[:, None] * frequencies
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def _slopes(n_heads: int) -> np.ndarray:
+    """ALiBi's slopes (Press et al. 2022); between powers of two every other one of the next power is added."""
+    whole = 2 ** int(math.log2(n_heads))
+    slopes = [2.0 ** (-8 * (i + 1) / whole) for i in range(whole)]
+    slopes += [2.0 ** (-4 * (2 * i + 1) / whole) for i in range(n_heads - whole)]
+    return np.array(slopes, np.float32)

@@ -1,0 +1,194 @@
+"""What all neural language models share: fitting by the training engine, scoring in batches, saving.
+
+A model says how its network is built (`build`), what the training batches look like, and how it steps. Scoring runs
+the network over whole texts with torch; stepping is NumPy alone (`*_steps.py`), and the contract tests prove that
+both agree. A sequence begins as if `</s>` had just been read.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts import Fitting, LanguageModel
+from seqloom.errors import ConfigError, MissingExtra, ModelError
+from seqloom.models.language.neural_configs import NetworkConfig
+from seqloom.models.language.sizes import Size, choose_size
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.language.dynamic import DynamicEvaluation
+
+HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
+_FEWEST = 2000  # tokens, below which nothing is held out
+
+
+class NeuralLanguageModel(LanguageModel):
+    trained = True
+    config_class: ClassVar[type[NetworkConfig]]
+    weights: dict[str, np.ndarray]
+    eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._network: Any = None  # torch's, made from the weights when it is first needed
+
+    @property
+    def carry(self) -> bool:
+        return self.config.carry
+
+    @property
+    def parameters(self) -> int:
+        return sum(array.size for array in self.weights.values())
+
+    # ---- what a network writes
+
+    @abstractmethod
+    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+        """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
+
+    @abstractmethod
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Any:
+        """Training batches of the ids."""
+
+    @abstractmethod
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
+                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        """What the output layer reads of sequences side by side: places in `ids` (N,), and for each what predicts it (N, D).
+
+        `together`: how many tokens of a sequence one piece should have at most; the pieces of one sequence are in order.
+        """
+
+    # ---- fitting
+
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+        require_torch(self.name)
+        from seqloom.models.language.task_net import LanguageTask
+        from seqloom.training.checkpoint import Run
+        from seqloom.training.devices import check_precision, find_device
+        from seqloom.training.loop import train
+
+        config, device = how.train or TrainConfig(), find_device(how.device)
+        check_precision(config, device)
+        ids, valid = (ids, how.valid) if how.valid is not None else _held_out(ids)
+        size = choose_size(self.config, config, len(ids), self.tokens().vocab_size)
+        if size.chosen:
+            progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
+                         f"--{size.option.replace('_', '-')} sets another")
+        self.fit_info["width"] = size.width
+        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config)
+        facts = {"model": self.name, "config": self.config.to_dict(), "train": _facts(config),
+                 "data": self.fit_info["data_hash"], "tokenizer": self.tokens().label()}
+        bytes_per_token = self.fit_info["bytes"] / max(self.fit_info["tokens"], 1) if self.tokens().lossless else None
+        report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts,
+                       bytes_per_token=bytes_per_token)
+        self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
+        self._network = report.network
+        self.fit_info |= {"train": _facts(config) | {"steps": report.facts["steps"]}, **report.facts,
+                          "valid_nats": report.valid, "best_step": report.best_step}
+
+    # ---- scoring
+
+    def network(self) -> Any:
+        """The network with the learnt weights, ready to score."""
+        if self._network is None:
+            require_torch(self.name)
+            import torch
+
+            network = self.build(Size(self.fit_info["width"]))
+            try:
+                network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
+            except RuntimeError as error:
+                raise ModelError(f"the weights do not fit the config ({str(error).splitlines()[-1].strip()}): "
+                                 "the file is damaged") from None
+            self._network = network.eval()
+        return self._network
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        network = self.network()
+        device = next(network.parameters()).device
+        import torch
+
+        with torch.inference_mode():
+            return self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device)
+
+    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any) -> np.ndarray:
+        """`sequence_log_probs` by the network."""
+        out = np.empty(len(ids), np.float32)
+        for places, features in self.flat_features(network, ids, lengths, device):
+            out[places] = token_log_probs(network, features, ids[places])
+        return out
+
+    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the stepper's `features` are before each token, float32 (N, D), and `sequence_log_probs`, in one pass."""
+        network, log_probs, vectors = self.network(), np.empty(len(ids), np.float32), np.empty((0, 0), np.float32)
+        import torch
+
+        with torch.inference_mode():
+            for places, features in self.flat_features(network, np.asarray(ids), np.asarray(lengths),
+                                                       next(network.parameters()).device):
+                log_probs[places] = token_log_probs(network, features, ids[places])
+                found = features.float().cpu().numpy()
+                if not len(vectors):
+                    vectors = np.empty((len(ids), found.shape[1]), np.float32)
+                vectors[places] = found
+        return vectors, log_probs
+
+    def adapting(self, lr: float | None) -> DynamicEvaluation:
+        from seqloom.models.language.dynamic import DynamicEvaluation
+
+        return DynamicEvaluation(self, lr)
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.weights
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.weights = arrays
+        if not isinstance(self.fit_info.get("width"), int):
+            raise ModelError("its width is not written down: the file is damaged")
+        vectors = arrays.get("embedding.weight")
+        if vectors is None or len(vectors) != self.tokens().vocab_size:
+            found = "none" if vectors is None else f"{len(vectors):,}"
+            raise ModelError(f"{found} token vectors for a vocabulary of {self.tokens().vocab_size:,}: "
+                             "tokenizer and weights are of different models")
+
+
+def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -> np.ndarray:
+    """Natural-log probability of each target (N,) after features (N, D)."""
+    import torch
+
+    wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
+    return network.output.token_log_probs(features, wanted).float().cpu().numpy()
+
+
+def require_torch(name: str) -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
+
+
+def _held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
+    if len(ids) < _FEWEST:
+        return ids, None
+    cut = int(len(ids) * (1 - HELD_OUT))
+    progress.say(f"the last {HELD_OUT:.0%} of the text are held out to find the best weights; --valid gives another text")
+    return ids[:cut], ids[cut:]
+
+
+def _facts(config: TrainConfig) -> dict[str, Any]:
+    return {key: value for key, value in config.to_dict().items() if key not in ("tensorboard",)}
+
+
+def check_divides(width: int, heads: int) -> None:
+    if width % heads:
+        raise ConfigError(f"n_heads {heads} does not divide the width {width}")

@@ -1,0 +1,253 @@
+"""The neural cache (Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a Continuous Cache").
+
+It remembers the vectors h_i from which a trained network predicted the last tokens, and what came then. A token that
+followed a vector like the present one is likely to come again (equations 2 and 3):
+
+    p(w) = (1 - share) p_network(w) + share sum_i softmax_i(theta h_t . h_i) [w_i = w]
+
+Nothing is trained but the two numbers: fit chooses them on text that the network has not seen. As long as nothing is
+remembered, the network speaks alone. Unlike `cache`, which counts words, it knows in which places they stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.config import Unit
+from seqloom.contracts import Fitting, LanguageModel
+from seqloom.data.corpus import Corpus
+from seqloom.decoding.stepper import Stepper
+from seqloom.errors import ConfigError, ModelError
+from seqloom.metrics.costs import unit_lengths
+from seqloom.models.language.configs import NeuralCacheConfig
+from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.text.tokenizer import Tokenizer
+
+FLATNESS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # theta times the variance of a vector, to begin with
+FINER = (2 ** -0.5, 2 ** -0.25, 2 ** 0.25, 2 ** 0.5)  # then around the best of them
+MOST_SHARE = 0.99
+MOST_HELD_OUT = 100_000  # tokens on which theta is chosen
+BLOCK = 128  # tokens whose scores are computed at a time
+ROOM = 64  # vectors that a new state has place for; doubled whenever it is full
+
+
+class NeuralCache(LanguageModel):
+    name = "neural-cache"
+    config_class = NeuralCacheConfig  # type: ignore[assignment]
+    theta: float
+    share: float
+
+    @classmethod
+    def of(cls, member: LanguageModel, **options: Any) -> NeuralCache:
+        """A cache over a network that is in memory."""
+        model = cls(**options)
+        model.members = [member]
+        return model
+
+    def _member(self) -> NeuralLanguageModel:
+        if not self.members:
+            if self.config.member is None:
+                raise ConfigError("a neural cache needs a trained network; give its directory with member")
+            self.members = [storage.load(self.config.member)]
+        member = self.members[0]
+        if not isinstance(member, NeuralLanguageModel):
+            raise ConfigError(f"a neural cache remembers a network's vectors, and {member.label()} has none; "
+                              "give an nplm, rnn, lstm, gru or gpt as member")
+        return member
+
+    @property
+    def unit(self) -> Unit:
+        return self._member().unit
+
+    @property
+    def carry(self) -> bool:
+        return self._member().carry
+
+    @property
+    def context(self) -> int | None:
+        reach = self._member().context
+        return None if reach is None else reach + self.config.window
+
+    @property
+    def parameters(self) -> int:
+        return self._member().parameters + 2
+
+    def label(self) -> str:
+        return f"neural-cache{self.config.window}({self._member().label()})"
+
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        return self._member().tokens()
+
+    # ---- fitting
+
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+        member, c = self._member(), self.config
+        if self.tokens() != member.tokens():
+            raise ConfigError("a neural cache reads text with its member's tokenizer; do not give another")
+        theta, share = c.theta, c.share
+        if theta is None or share is None:
+            ids = ids[:MOST_HELD_OUT]
+            lengths = np.array([len(ids)]) if self.carry else _lengths(ids, self.tokens().eos_id)
+            theta, share = self._choose(ids, lengths)
+        self.theta, self.share = theta, share
+        self.fit_info |= {"theta": theta, "share": share}
+
+    def _choose(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
+        """The theta of the highest likelihood, each with its best share."""
+        features, log_probs = self._member().sequence_features(ids, lengths)
+        starts = _starts(lengths)
+        later = starts < np.arange(len(ids))  # the others have nothing to remember
+        plain = np.exp(log_probs[later].astype(np.float64))
+
+        def best_of(thetas: Sequence[float]) -> tuple[float, float, float]:
+            found = []
+            for theta, row in zip(thetas, self._cache_probs(features, ids, starts, thetas), strict=True):
+                share = best_share(plain, row[later]) if self.config.share is None else self.config.share
+                found.append((float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share))
+            return max(found)  # of equal ones the higher theta: at share zero it is of no consequence
+
+        if not later.any():
+            raise ConfigError("no text to choose theta and share on: every unit is a single token; give theta and share")
+        if self.config.theta is not None:
+            return best_of([self.config.theta])[1:]
+        scale = float(features.var(axis=0, dtype=np.float64).sum()) or 1.0  # what all have in common changes no softmax
+        coarse = best_of([flat / scale for flat in FLATNESS])
+        fine = best_of([factor * coarse[1] for factor in FINER]) if coarse[1] and coarse[2] else coarse
+        return max(coarse, fine)[1:]
+
+    # ---- scoring
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        if not self.share:
+            return self._member().sequence_log_probs(ids, lengths)
+        features, log_probs = self._member().sequence_features(ids, lengths)
+        starts = _starts(lengths)
+        remembered = self._cache_probs(features, ids, starts, [self.theta])[0]
+        with np.errstate(divide="ignore"):
+            mixed = np.logaddexp(np.log1p(-self.share) + log_probs, np.log(self.share * remembered))
+        return np.where(starts < np.arange(len(ids)), mixed, log_probs).astype(np.float32)
+
+    def _cache_probs(self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray,
+                     thetas: Sequence[float]) -> np.ndarray:
+        """The cache's own probability of each token for each theta, float64 (thetas, N); 0 where it is empty.
+
+        A block of tokens meets all vectors that some of them may see in one product; a mask hides the others.
+        """
+        import torch
+
+        window, n = self.config.window, len(ids)
+        device = next(self._member().network().parameters()).device
+        vectors, words = torch.from_numpy(features).to(device), torch.from_numpy(ids.astype(np.int64)).to(device)
+        begins, places = torch.from_numpy(starts).to(device), torch.arange(n, device=device)
+        out = np.zeros((len(thetas), n))
+        distance = torch.arange(BLOCK, device=device)[:, None] - torch.arange(-window, BLOCK, device=device)
+        band = torch.zeros(distance.shape, device=device)  # of every block but for sequences that begin inside
+        band[(distance <= 0) | (distance > window)] = -torch.inf
+        with torch.inference_mode(), progress.task("neural cache", n, "tokens") as bar:
+            for low in range(0, n, BLOCK):
+                high = min(low + BLOCK, n)
+                first = max(low - window, int(starts[low]))
+                seen = band[:high - low, first - low + window:high - low + window]
+                if starts[high - 1] > first:
+                    seen = seen.masked_fill(places[first:high] < begins[low:high, None], -torch.inf)
+                scores = vectors[low:high] @ vectors[first:high].t()  # (B, K)
+                others = words[low:high, None] != words[first:high]
+                for row, theta in enumerate(thetas):
+                    shares = torch.softmax(torch.add(seen, scores, alpha=theta), dim=1)
+                    out[row, low:high] = shares.masked_fill_(others, 0.0).sum(1).cpu().numpy()
+                bar.advance(high - low)
+        out[:, starts == np.arange(n)] = 0.0  # softmax of nothing
+        return out
+
+    def stepper(self) -> NeuralCacheStepper:
+        self.tokens()
+        return NeuralCacheStepper(self._member().stepper(), self.config.window, self.theta, self.share)
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"weights": np.array([self.theta, self.share])}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        if len(self.members) != 1:
+            raise ModelError(f"{len(self.members)} members where one network should be; fit and save it again")
+        self._member()
+        self.theta, self.share = (float(value) for value in arrays["weights"])
+
+
+def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:
+    """The weight of the second of two probabilities (N,) at which the likelihood of their mean is highest.
+
+    It is concave in the weight, so halving the interval by the sign of its slope finds the maximum.
+    """
+    low, high = 0.0, MOST_SHARE
+    gain = remembered - plain
+    for _ in range(20):
+        middle = (low + high) / 2
+        if float((gain / (plain + middle * gain)).mean()) > 0:
+            low = middle
+        else:
+            high = middle
+    return round((low + high) / 2, 6)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Where the sequence of each token begins, int64 (N,)."""
+    return np.repeat(np.cumsum(lengths) - lengths, lengths).astype(np.int64)
+
+
+def _lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
+    """Of units; the last may have been cut off."""
+    whole = unit_lengths(ids, eos_id)
+    rest = len(ids) - int(whole.sum())
+    return np.append(whole, rest) if rest else whole
+
+
+class NeuralCacheStepper:
+    """The state: (member's state, vectors (n, C, D), what followed each (n, C), how many tokens were read (n,)).
+
+    C grows up to the window; then the oldest are written over.
+    """
+
+    def __init__(self, member: Stepper, window: int, theta: float, share: float) -> None:
+        self.member: Any = member
+        self.window, self.theta, self.share = window, np.float32(theta), share
+        self.vocab_size, self.eos_id = member.vocab_size, member.eos_id
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        inner, log_probs = self.member.start(n)
+        width = self.member.features(inner).shape[1]
+        return (inner, np.zeros((n, 0, width), np.float32), np.zeros((n, 0), np.int64), np.zeros(n, np.int64)), log_probs
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        inner, vectors, words, read = state
+        vectors, words = self._room(vectors, words, int(read.max(initial=0)) + 1)
+        rows = np.arange(len(ids))
+        vectors[rows, read % self.window] = self.member.features(inner)
+        words[rows, read % self.window] = ids
+        inner, log_probs = self.member.step(inner, ids)
+        state = (inner, vectors, words, read + 1)
+        return state, self._mix(log_probs, self.member.features(inner), *state[1:])
+
+    def _mix(self, log_probs: np.ndarray, features: np.ndarray, vectors: np.ndarray, words: np.ndarray,
+             read: np.ndarray) -> np.ndarray:
+        out = log_probs.copy()
+        for row, filled in enumerate(np.minimum(read, self.window).tolist()):
+            scores = self.theta * (vectors[row, :filled] @ features[row])
+            shares = np.exp(scores - scores.max())
+            remembered = np.bincount(words[row, :filled], shares, self.vocab_size) / shares.sum(dtype=np.float64)
+            with np.errstate(divide="ignore"):
+                out[row] = np.logaddexp(np.log1p(-self.share) + log_probs[row], np.log(self.share * remembered))
+        return out
+
+    def _room(self, vectors: np.ndarray, words: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same with place for `length` tokens a row, or for the whole window."""
+        have = words.shape[1]
+        if have >= min(length, self.window):
+            return vectors, words
+        more = [(0, 0), (0, min(max(length, ROOM, 2 * have), self.window) - have), (0, 0)]
+        return np.pad(vectors, more), np.pad(words, more[:2])

@@ -1,0 +1,68 @@
+"""The neural probabilistic language model (Bengio et al. 2003): an n-gram whose words are vectors.
+
+Like an n-gram it sees a fixed number of tokens; unlike one it treats words of like vectors alike, so a combination that
+was never seen gets probability from its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural_configs import NPLMConfig
+from seqloom.models.language.nplm_steps import NPLMStepper
+from seqloom.models.language.sizes import Size
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.batches import Shuffled
+
+TOGETHER = 4096  # tokens that are scored in one pass
+
+
+class NPLM(NeuralLanguageModel):
+    name = "nplm"
+    config_class = NPLMConfig
+
+    @property
+    def context(self) -> int:
+        return self.config.order - 1
+
+    def label(self) -> str:
+        return f"nplm-{self.config.order}x{self.fit_info.get('width', self.config.d_hidden)}"
+
+    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+        from seqloom.models.language.nplm_net import NPLMNet
+
+        return NPLMNet(self.config, self.tokens().vocab_size, size.width, counts)
+
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
+        from seqloom.training.batches import Shuffled
+
+        return Shuffled(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation,
+                        before=self.config.order - 2, seed=train.seed)
+
+    def stepper(self) -> NPLMStepper:
+        self.tokens()
+        return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokens().eos_id, direct=self.config.direct,
+                           eight_bit=self.eight_bit)
+
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
+                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        """Every token from the window before it; what lies before its sequence is `</s>`."""
+        import torch
+
+        before, eos = self.config.order - 1, self.tokens().eos_id
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        size = together or TOGETHER
+        for low in range(0, len(ids), size):
+            high = min(low + size, len(ids))
+            places = np.arange(low, high)[:, None] + np.arange(-before, 0)  # (N, before)
+            windows = np.where(places >= starts[low:high, None], ids[np.maximum(places, 0)], eos).astype(np.int64)
+            features, _ = network(torch.from_numpy(windows).to(device))  # (N, 1, D)
+            yield np.arange(low, high), features[:, 0]

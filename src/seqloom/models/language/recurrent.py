@@ -1,0 +1,102 @@
+"""Recurrent language models: a state that each token changes, trained by truncated back-propagation through time.
+
+`rnn` is Elman's (1990) network, whose gradients fade or grow with distance. `lstm` (Hochreiter and Schmidhuber 1997;
+forget gate: Gers et al. 2000) adds a cell that is changed by addition, so that they last. `gru` (Cho et al. 2014)
+does much of that with two gates and no cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
+from seqloom.models.language.recurrent_steps import RecurrentStepper
+from seqloom.models.language.sizes import Size
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.language.recurrent_net import Cell
+    from seqloom.training.batches import Carried
+
+CHUNK = 256  # tokens of each sequence that are scored at a time
+ROWS = 64  # sequences side by side
+
+
+class Recurrent(NeuralLanguageModel):
+    cell: ClassVar[Cell]
+    config_class: ClassVar[type[RecurrentConfig]]
+
+    def label(self) -> str:
+        return f"{self.name}-{self.config.n_layers}x{self.fit_info.get('width', self.config.d_hidden)}"
+
+    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+        from seqloom.models.language.recurrent_net import RecurrentNet
+
+        return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts)
+
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Carried:
+        from seqloom.training.batches import Carried
+
+        return Carried(ids, self.tokens().eos_id, batch_size=train.batch_size, truncation=train.truncation,
+                       vary=train.random_truncation, seed=train.seed)
+
+    def stepper(self) -> RecurrentStepper:
+        self.tokens()
+        c = self.config
+        special = {name: getattr(c, name) for name in ("activation", "reset", "update") if hasattr(c, name)}
+        return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokens().eos_id,
+                                residual=c.residual, eight_bit=self.eight_bit, **special)
+
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
+                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
+        import torch
+
+        from seqloom.training.states import detached
+
+        eos, starts, chunk = self.tokens().eos_id, np.cumsum(lengths) - lengths, together or CHUNK
+        by_length = np.argsort(-lengths, kind="stable")
+        for group in np.array_split(by_length, max(-(-len(lengths) // ROWS), 1)):
+            state = None
+            for at in range(0, int(lengths[group].max(initial=0)), chunk):
+                group = group[lengths[group] > at]
+                sizes = np.minimum(lengths[group] - at, chunk)
+                places = starts[group][:, None] + at + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)  # (B, T)
+                targets = ids[places].astype(np.int64)
+                inputs = np.roll(targets, 1, axis=1)
+                inputs[:, 0] = eos if at == 0 else ids[starts[group] + at - 1]
+                state = None if state is None else detached(_first(state, len(group)))
+                features, state = network(torch.from_numpy(inputs).to(device), state)
+                wanted = np.arange(sizes.max()) < sizes[:, None]
+                yield places[wanted], features[torch.from_numpy(wanted).to(device)]
+
+
+class RNN(Recurrent):
+    name = "rnn"
+    cell = "rnn"
+    config_class = RNNConfig
+
+
+class LSTM(Recurrent):
+    name = "lstm"
+    cell = "lstm"
+    config_class = LSTMConfig
+
+
+class GRU(Recurrent):
+    name = "gru"
+    cell = "gru"
+    config_class = GRUConfig
+
+
+def _first(state: Any, rows: int) -> Any:
+    """The state of the first rows: those that go on."""
+    if isinstance(state, tuple):
+        return tuple(_first(part, rows) for part in state)
+    return state[:rows]

@@ -1,0 +1,50 @@
+"""Recurrent language models as networks: token vectors, a recurrent stack, an output layer (Mikolov et al. 2010;
+Zaremba et al. 2014 for dropout between layers; Press and Wolf 2017 for the tied output; Merity et al. 2018 for the rest).
+
+With tied weights and a state of another width than the vectors, a `bridge` brings one to the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from seqloom.models.language.neural_configs import RecurrentConfig
+from seqloom.models.language.output_net import Output, make_output
+from seqloom.nn.dropout import VariationalDropout, word_dropout
+from seqloom.nn.initialisation import initialise
+from seqloom.nn.recurrent import RecurrentStack
+
+Cell = Literal["rnn", "lstm", "gru"]
+
+
+class RecurrentNet(nn.Module):
+    output: Output
+
+    def __init__(self, config: RecurrentConfig, cell: Cell, vocab_size: int, width: int,
+                 counts: Tensor | None = None) -> None:
+        super().__init__()
+        c = config
+        d_embed = c.d_embed or width
+        special = {name: getattr(c, name) for name in ("activation", "forget_bias", "reset", "update") if hasattr(c, name)}
+        self.embedding = nn.Embedding(vocab_size, d_embed)
+        self.recurrent = RecurrentStack(d_embed, width, c.n_layers, cell=cell, d_projection=c.d_projection,
+                                        layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start,
+                                        dropout=c.dropout, variational=c.variational, weight_drop=c.weight_drop,
+                                        recurrent_dropout=c.recurrent_dropout, **special)
+        tied = c.tied and c.softmax != "adaptive"
+        d_out = self.recurrent.d_out
+        self.bridge = nn.Linear(d_out, d_embed) if tied and d_out != d_embed else None
+        self.output = make_output(c, d_embed if tied else d_out, vocab_size, self.embedding if tied else None, counts)
+        drop = VariationalDropout if c.variational else nn.Dropout
+        self.drop_in, self.drop_out, self.word_dropout = drop(c.input_dropout), drop(c.dropout), c.word_dropout
+        initialise(self.recurrent)
+        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+
+    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """What the output layer reads, (B, T, D), and the state after it."""
+        x = word_dropout(self.embedding, ids, self.word_dropout if self.training else 0.0)
+        x, state = self.recurrent(self.drop_in(x), state)
+        x = self.drop_out(x)
+        return (x if self.bridge is None else self.bridge(x)), state

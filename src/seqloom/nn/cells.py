@@ -1,0 +1,170 @@
+"""Recurrent cells, a step at a time: plain (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997; Gers et al. 2000) and
+GRU (Cho et al. 2014). This is the readable form, which every option goes through; `fused` is the fast one for those
+that torch or our kernel can run at once, and a test holds them equal.
+
+A cell is one direction of one layer. Its input product is the same for all steps, so `project` makes it in one
+multiplication; `step` is what is left. Gates stand above each other in w_x, w_h and b: i, f, g, o in the LSTM,
+r, z, n in the GRU. There is one bias, where torch has two whose sum alone matters.
+
+Layer norm (Ba et al. 2016, eq. 20-22): each product is normalised before the gates add them, and c only where the output
+looks at it. The stored c is left alone: to normalise it at every step would rescale the memory that it is there to keep.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection
+Kind = Literal["rnn", "lstm", "gru"]
+Activation = Literal["tanh", "relu"]
+Reset = Literal["after", "before"]
+Update = Literal["keep", "replace"]
+
+
+class Cell(nn.Module):
+    """What the three have in common: the parameters, and the walk over the steps."""
+
+    gates: int  # blocks of w_x, w_h and b
+    leaves: tuple[str, ...] = ("h",)
+
+    def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
+                 learned_start: bool = False) -> None:
+        super().__init__()
+        self.d_in, self.d_hidden, self.d_out = d_in, d_hidden, d_projection or d_hidden
+        rows = self.gates * d_hidden
+        self.w_x = nn.Parameter(torch.empty(rows, d_in))
+        self.w_h = nn.Parameter(torch.empty(rows, self.d_out))
+        self.b = nn.Parameter(torch.empty(rows))
+        self.w_p = nn.Parameter(torch.empty(d_projection, d_hidden)) if d_projection else None
+        self.norm_x = nn.LayerNorm(rows) if layer_norm else None
+        self.norm_h = nn.LayerNorm(rows) if layer_norm else None
+        widths = {"h": self.d_out, "c": d_hidden}
+        for leaf in self.leaves:
+            start = nn.Parameter(torch.zeros(widths[leaf])) if learned_start else None
+            self.register_parameter(f"start_{leaf}", start)
+        self.widths = tuple(widths[leaf] for leaf in self.leaves)
+        self.reverse: Cell | None = None  # of a bidirectional layer
+
+    @property
+    def normed(self) -> bool:
+        return self.norm_h is not None
+
+    def start(self, n: int) -> State:
+        """The state of n sequences of which nothing was read."""
+        learned = (getattr(self, f"start_{leaf}") for leaf in self.leaves)
+        return tuple(self.w_h.new_zeros(n, width) if value is None else value.expand(n, width)
+                     for value, width in zip(learned, self.widths))
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_x x + b of all steps at once, (T, B, D) to (T, B, G H)."""
+        if self.norm_x is None:
+            return functional.linear(x, self.w_x, self.b)
+        projected: Tensor = self.norm_x(functional.linear(x, self.w_x)) + self.b
+        return projected
+
+    def product(self, h: Tensor, w_h: Tensor) -> Tensor:
+        """W_h h, (B, H) to (B, G H)."""
+        product = functional.linear(h, w_h)
+        return product if self.norm_h is None else self.norm_h(product)
+
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+        """The next state from one step's projection (B, G H); `mask` (B, H) drops entries of h before the product."""
+        raise NotImplementedError
+
+    def walk(self, x: Tensor, state: State, w_h: Tensor, *, lengths: Tensor | None = None,
+             mask: Tensor | None = None) -> tuple[Tensor, State]:
+        """All steps of x (T, B, D): outputs (T, B, H) and the state after each row's last step."""
+        outputs = []
+        for t, projected in enumerate(self.project(x)):
+            new = self.step(projected, state, w_h, mask)
+            if lengths is not None:
+                inside = (lengths > t).unsqueeze(1)  # (B, 1)
+                new = tuple(torch.where(inside, after, before) for after, before in zip(new, state))
+                outputs.append(torch.where(inside, new[0], torch.zeros_like(new[0])))
+            else:
+                outputs.append(new[0])
+            state = new
+        return (torch.stack(outputs) if outputs else x.new_zeros(0, x.shape[1], self.d_out)), state
+
+
+class RNNCell(Cell):
+    """h = tanh(W_x x + W_h h + b), or relu. With layer norm the whole sum is normalised (Ba et al. 2016, eq. 4)."""
+
+    gates = 1
+
+    def __init__(self, d_in: int, d_hidden: int, *, activation: Activation = "tanh", layer_norm: bool = False,
+                 learned_start: bool = False) -> None:
+        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+        self.activation = activation
+        self.norm_x = None  # norm_h does it for the sum
+
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+        total = projected + functional.linear(masked(state[0], mask), w_h)
+        if self.norm_h is not None:
+            total = self.norm_h(total)
+        return (torch.tanh(total) if self.activation == "tanh" else torch.relu(total),)
+
+
+class LSTMCell(Cell):
+    """Gates i, f, o and a candidate g: c = f c + i g, h = o tanh(c). With a projection (Sak et al. 2014) h = W_p of that."""
+
+    gates = 4
+    leaves = ("h", "c")
+
+    def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
+                 learned_start: bool = False, forget_bias: float = 1.0) -> None:
+        super().__init__(d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm, learned_start=learned_start)
+        self.norm_c = nn.LayerNorm(d_hidden) if layer_norm else None
+        self.forget_bias = forget_bias
+
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+        h, c = state
+        i, f, g, o = (projected + self.product(masked(h, mask), w_h)).chunk(4, 1)  # each (B, H)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c if self.norm_c is None else self.norm_c(c))
+        return (h if self.w_p is None else functional.linear(h, self.w_p)), c
+
+
+class GRUCell(Cell):
+    """Gates r and z, a candidate n: h moves from its old value to n by as much as z says.
+
+    reset: where r works. "after" the product, r (W h + b_h), as torch and cuDNN have it; "before" it, W (r h), as the paper.
+    update: what z is. "keep", the share of the old h, h = z h + (1 - z) n (Cho et al. 2014, torch); "replace", that of the
+    new, h = (1 - z) h + z n (Chung et al. 2014). One is the other with the rows of z negated.
+    """
+
+    gates = 3
+
+    def __init__(self, d_in: int, d_hidden: int, *, reset: Reset = "after", update: Update = "keep",
+                 layer_norm: bool = False, learned_start: bool = False) -> None:
+        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+        self.reset, self.update = reset, update
+        self.b_h = nn.Parameter(torch.empty(d_hidden)) if reset == "after" else None
+
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+        h, d = state[0], self.d_hidden
+        shown = masked(h, mask)
+        x_gates, x_candidate = projected[:, : 2 * d], projected[:, 2 * d :]
+        if self.b_h is not None:
+            product = self.product(shown, w_h)
+            r, z = torch.sigmoid(x_gates + product[:, : 2 * d]).chunk(2, 1)
+            n = torch.tanh(x_candidate + r * (product[:, 2 * d :] + self.b_h))
+        else:
+            r, z = torch.sigmoid(x_gates + self._part(shown, w_h, slice(0, 2 * d))).chunk(2, 1)
+            n = torch.tanh(x_candidate + self._part(r * shown, w_h, slice(2 * d, 3 * d)))
+        return (torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z),)
+
+    def _part(self, h: Tensor, w_h: Tensor, rows: slice) -> Tensor:
+        """Some rows of W_h h; with layer norm each part is normalised by itself, since the candidate's comes later."""
+        product = functional.linear(h, w_h[rows])
+        if self.norm_h is None:
+            return product
+        return functional.layer_norm(product, product.shape[1:], self.norm_h.weight[rows], self.norm_h.bias[rows])
+
+
+def masked(h: Tensor, mask: Tensor | None) -> Tensor:
+    return h if mask is None else h * mask

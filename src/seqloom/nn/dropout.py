@@ -1,0 +1,64 @@
+"""Dropout for recurrent networks: where the mask stands still.
+
+Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal and Ghahramani
+(2016) draw one mask a sequence instead (variational dropout), and drop whole word types rather than single places;
+Merity et al. (2018) drop entries of the recurrent matrix (weight drop, after DropConnect, Wan et al. 2013), which
+leaves the fast recurrence as it is. Masks are drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p),
+so nothing has to change when the model is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def check_rate(name: str, p: float) -> float:
+    """p, or an error that names it."""
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"{name} must be at least 0 and below 1; it is {p}")
+    return float(p)
+
+
+def draw_mask(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
+    """Zeros with probability p, else 1 / (1 - p); of the type and on the device of `like`."""
+    return like.new_empty(tuple(shape)).bernoulli_(1.0 - p).div_(1.0 - p)
+
+
+def locked_dropout(x: Tensor, p: float, training: bool = True, *, time: int = 1) -> Tensor:
+    """Drop the same entries of x at all places of its axis `time`."""
+    if not training or p == 0.0:
+        return x
+    shape = list(x.shape)
+    shape[time] = 1
+    return x * draw_mask(shape, p, x)  # (B, T, D) * (B, 1, D)
+
+
+def weight_drop(weight: Tensor, p: float, training: bool = True) -> Tensor:
+    """A matrix with entries dropped; drawn once a pass, it holds for every step of the sequence."""
+    return functional.dropout(weight, p, training) if p > 0.0 else weight
+
+
+def word_dropout(embedding: nn.Embedding, ids: Tensor, p: float) -> Tensor:
+    """Vectors of `ids` (B, T) as (B, T, E), where whole word types are zero: a dropped word is so at all its places."""
+    vectors: Tensor = embedding(ids)  # (B, T, E)
+    if p == 0.0:
+        return vectors
+    mask = draw_mask((embedding.num_embeddings,), check_rate("word dropout", p), embedding.weight)  # (V)
+    return vectors * mask[ids].unsqueeze(-1)  # equal to masking rows of the table, without a copy of it
+
+
+class VariationalDropout(nn.Module):
+    """One mask a sequence: x (B, T, D) loses the same entries at every step."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = check_rate("dropout", p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return locked_dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,146 @@
+"""A stack of recurrent layers over any of the three cells.
+
+The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional layer has those of
+its reverse direction behind those of the forward one. With `lengths` padding never moves the state and the outputs
+there are zero, so a row comes out as if it had been read alone; the reverse direction begins at the row's own end.
+
+What the options add: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks (Prakash et al. 2016),
+a learned first state, dropout between layers (Zaremba et al. 2014), one mask a sequence (Gal and Ghahramani 2016), weight
+drop (Merity et al. 2018). Layer norm, recurrent dropout and the GRU's reset before the product go step by step
+through `cells`; all else takes the fast paths in `fused`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seqloom.nn import fused
+from seqloom.nn.cells import Activation, Cell, GRUCell, Kind, LSTMCell, Reset, RNNCell, State, Update
+from seqloom.nn.dropout import check_rate, draw_mask, locked_dropout, weight_drop
+from seqloom.nn.initialisation import initialise
+
+States = tuple[State, ...]  # one a layer
+
+
+class RecurrentStack(nn.Module):
+    """`n_layers` recurrent layers: x (B, T, d_in) to (B, T, d_out) and the state after it.
+
+    dropout works between layers, so with one layer it does nothing; weight_drop and recurrent_dropout work inside every
+    layer, on W_h and on h. residual adds a layer's input to its output where their widths agree.
+    """
+
+    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: Kind = "lstm",
+                 activation: Activation = "tanh", reset: Reset = "after", update: Update = "keep",
+                 bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
+                 residual: bool = False, learned_start: bool = False, forget_bias: float = 1.0, dropout: float = 0.0,
+                 variational: bool = False, weight_drop: float = 0.0, recurrent_dropout: float = 0.0) -> None:
+        super().__init__()
+        if min(d_in, d_hidden, n_layers) < 1:
+            raise ValueError(f"d_in {d_in}, d_hidden {d_hidden} and n_layers {n_layers} must each be at least 1")
+        if d_projection is not None and (cell != "lstm" or d_projection < 1):
+            raise ValueError(f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
+                             "so both need one width), and it must be at least 1")
+        for name, value, known in (("cell", cell, ("rnn", "lstm", "gru")), ("activation", activation, ("tanh", "relu")),
+                                   ("reset", reset, ("after", "before")), ("update", update, ("keep", "replace"))):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; it is {value!r}")
+
+        def make(width: int) -> Cell:
+            if cell == "lstm":
+                return LSTMCell(width, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
+                                learned_start=learned_start, forget_bias=forget_bias)
+            if cell == "gru":
+                return GRUCell(width, d_hidden, reset=reset, update=update, layer_norm=layer_norm,
+                               learned_start=learned_start)
+            return RNNCell(width, d_hidden, activation=activation, layer_norm=layer_norm, learned_start=learned_start)
+
+        self.d_in, self.bidirectional = d_in, bidirectional
+        self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
+        if residual and n_layers == 1 and d_in != self.d_out:
+            raise ValueError(f"residual needs a layer whose input and output have one width; here {d_in} and {self.d_out}")
+        self.residual, self.variational = residual, variational
+        self.dropout, self.weight_drop = check_rate("dropout", dropout), check_rate("weight_drop", weight_drop)
+        self.recurrent_dropout = check_rate("recurrent_dropout", recurrent_dropout)
+        self.layers = nn.ModuleList()
+        for index in range(n_layers):
+            layer = make(self.d_out if index else d_in)
+            if bidirectional:
+                layer.reverse = make(self.d_out if index else d_in)
+            self.layers.append(layer)
+        initialise(self)
+
+    def start(self, n: int) -> States:
+        """The state of n sequences of which nothing was read."""
+        return tuple(tuple(leaf for cell in _directions(layer) for leaf in cell.start(n)) for layer in self.layers)
+
+    def forward(self, x: Tensor, state: States | None = None, lengths: Tensor | None = None) -> tuple[Tensor, States]:
+        """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step."""
+        if x.dim() != 3 or x.shape[2] != self.d_in:
+            raise ValueError(f"x must have the shape (B, T, {self.d_in}); it has {tuple(x.shape)}")
+        inside = None
+        if lengths is not None:
+            lengths = _checked(lengths, x)
+            inside = torch.arange(x.shape[1], device=x.device).unsqueeze(1) < lengths  # (T, B)
+        state = self.start(len(x)) if state is None else state
+        if len(state) != len(self.layers):
+            raise ValueError(f"the state has {len(state)} layers, the stack {len(self.layers)}")
+        x = x.transpose(0, 1).contiguous()  # (T, B, D): each step is one piece of memory
+        after = []
+        for index, (layer, before) in enumerate(zip(self.layers, state)):
+            assert isinstance(layer, Cell)
+            if index and self.dropout > 0:
+                x = self._drop(x)
+            out, last = self._layer(layer, x, before, lengths)
+            if self.residual and x.shape[2] == out.shape[2]:
+                out = out + x
+            x = out if inside is None else out.masked_fill(~inside.unsqueeze(2), 0.0)
+            after.append(last)
+        return x.transpose(0, 1), tuple(after)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        if self.variational:
+            return locked_dropout(x, self.dropout, self.training, time=0)
+        return functional.dropout(x, self.dropout, self.training)
+
+    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
+        """One layer in its one or two directions."""
+        if layer.reverse is None:
+            return self._direction(layer, x, state, lengths)
+        half = len(layer.leaves)
+        ahead, last = self._direction(layer, x, state[:half], lengths)
+        back, first = self._direction(layer.reverse, _turned(x, lengths), state[half:], lengths)
+        return torch.cat([ahead, _turned(back, lengths)], 2), last + first
+
+    def _direction(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
+        w_h = weight_drop(cell.w_h, self.weight_drop, self.training)
+        if self.training and self.recurrent_dropout > 0:
+            mask = draw_mask(state[0].shape, self.recurrent_dropout, x)  # (B, H), new for every pass
+            return cell.walk(x, state, w_h, lengths=lengths, mask=mask)
+        packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())  # torch packs no empty row
+        if fused.can_fuse(cell, x) and packable:
+            return fused.run(cell, x, state, w_h, lengths)
+        return cell.walk(x, state, w_h, lengths=lengths)
+
+
+def _directions(layer: nn.Module) -> list[Cell]:
+    assert isinstance(layer, Cell)
+    return [layer] if layer.reverse is None else [layer, layer.reverse]
+
+
+def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """x (T, B, D) backwards, each row from its own end; padding stays where it is."""
+    if lengths is None:
+        return x.flip(0)
+    steps = torch.arange(len(x), device=x.device).unsqueeze(1)  # (T, 1)
+    order = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
+    return x.gather(0, order.unsqueeze(2).expand(x.shape))
+
+
+def _checked(lengths: Tensor, x: Tensor) -> Tensor:
+    if lengths.shape != x.shape[:1]:
+        raise ValueError(f"lengths must have one entry a row, ({len(x)},); the shape is {tuple(lengths.shape)}")
+    if len(x) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
+        raise ValueError(f"lengths must lie in 0..{x.shape[1]}; they go from {int(lengths.min())} to {int(lengths.max())}")
+    return lengths.to(x.device)

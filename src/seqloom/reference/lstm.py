@@ -1,0 +1,176 @@
+"""The LSTM: Hochreiter and Schmidhuber 1997, with the forget gate of Gers, Schmidhuber and Cummins 2000.
+
+Next to the state h of the simple network runs a cell c that is changed by gates instead of being multiplied by a
+matrix. The four blocks of each matrix stand in the order i, f, g, o:
+
+    i_t = sigmoid(w_xi x_t + w_hi h_{t-1} + b_i)        how much of the new is written
+    f_t = sigmoid(w_xf x_t + w_hf h_{t-1} + b_f)        how much of the old is kept
+    g_t = tanh   (w_xg x_t + w_hg h_{t-1} + b_g)        the new
+    o_t = sigmoid(w_xo x_t + w_ho h_{t-1} + b_o)        how much is shown
+    c_t = f_t * c_{t-1}  +  i_t * g_t
+    h_t = o_t * tanh(c_t)
+
+Told as four gates over a long-term memory c and a short-term memory h (`trace.forget`, `.learn`, `.remember`, `.use`):
+forget takes f and c_{t-1}, learn takes i and g, remember adds the two and has no parameters, use takes o and c_t.
+
+Along the cell the error is only scaled by f_t (the constant error carousel when f_t = 1), whatever i_t is:
+
+    grad_c_t = grad_h_t * o_t * tanh'(c_t)  +  grad_c_{t+1} * f_{t+1}
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from seqloom.reference.activations import sigmoid, sigmoid_slope, tanh_slope
+from seqloom.reference.sequences import Gradients, Params, State, check_params, prepare, stack_steps
+
+
+class Forget(NamedTuple):
+    gate: np.ndarray  # f_t
+    memory: np.ndarray  # c_{t-1}
+    kept: np.ndarray  # f_t * c_{t-1}
+
+
+class Learn(NamedTuple):
+    gate: np.ndarray  # i_t
+    candidate: np.ndarray  # g_t
+    learnt: np.ndarray  # i_t * g_t
+
+
+class Remember(NamedTuple):
+    kept: np.ndarray  # f_t * c_{t-1}
+    learnt: np.ndarray  # i_t * g_t
+    long_term: np.ndarray  # c_t, their sum
+
+
+class Use(NamedTuple):
+    gate: np.ndarray  # o_t
+    squashed: np.ndarray  # tanh(c_t)
+    short_term: np.ndarray  # h_t
+
+
+class LSTMTrace(NamedTuple):
+    """Shapes of a whole sequence; in the trace of a single step the T axis is missing.
+
+    At padded steps c and h are those of the step before, and the rest means nothing.
+    """
+
+    x: np.ndarray  # (B, T, D) the event
+    mask: np.ndarray  # (B, T)
+    h_before: np.ndarray  # (B, T, H) h_{t-1}, and so below
+    c_before: np.ndarray
+    i: np.ndarray
+    f: np.ndarray
+    g: np.ndarray
+    o: np.ndarray
+    kept: np.ndarray
+    learnt: np.ndarray
+    squashed: np.ndarray
+    c: np.ndarray
+    h: np.ndarray
+
+    @property
+    def state(self) -> State:
+        return self.h, self.c
+
+    @property
+    def last(self) -> State:
+        return self.h[:, -1], self.c[:, -1]
+
+    @property
+    def multiplied(self) -> np.ndarray:
+        b, t, h = self.h.shape
+        return np.broadcast_to(self.h_before[:, :, None], (b, t, 4, h))
+
+    @property
+    def forget(self) -> Forget:
+        return Forget(self.f, self.c_before, self.kept)
+
+    @property
+    def learn(self) -> Learn:
+        return Learn(self.i, self.g, self.learnt)
+
+    @property
+    def remember(self) -> Remember:
+        return Remember(self.kept, self.learnt, self.c)
+
+    @property
+    def use(self) -> Use:
+        return Use(self.o, self.squashed, self.h)
+
+
+class LSTM:
+    """`params`: w_x (4H, D), w_h (4H, H), b (4H)."""
+
+    def __init__(self, params: Params) -> None:
+        check_params(params, n_gates=4)
+        self.params = params
+
+    def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> LSTMTrace:
+        """One step: x (B, D), state (h, c) of (B, H), mask (B,)."""
+        h_before, c_before = state
+        p = self.params
+        a = x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]  # (B, 4H)
+        a_i, a_f, a_g, a_o = np.split(a, 4, axis=1)  # (B, H) each
+        i = sigmoid(a_i)
+        f = sigmoid(a_f)
+        g = np.tanh(a_g)
+        o = sigmoid(a_o)
+        kept = f * c_before  # forget
+        learnt = i * g  # learn
+        c = kept + learnt  # remember
+        squashed = np.tanh(c)
+        h = o * squashed  # use
+        real = mask[:, None]
+        c = np.where(real, c, c_before)  # padding does not move the state
+        h = np.where(real, h, h_before)
+        return LSTMTrace(x, mask, h_before, c_before, i, f, g, o, kept, learnt, squashed, c, h)
+
+    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> LSTMTrace:
+        """Every step of x (B, T, D), from `state` (zeros) on.
+
+        >>> lstm = LSTM({"w_x": np.zeros((4, 1)), "w_h": np.zeros((4, 1)), "b": np.array([-50.0, 50.0, 0.0, 50.0])})
+        >>> start = np.zeros((1, 1)), np.full((1, 1), 3.0)
+        >>> lstm.forward(np.ones((1, 3, 1)), start).c.ravel()  # forget open, input closed: the cell keeps its value
+        array([3., 3., 3.])
+        """
+        x, state, mask = prepare(self.params, x, state, mask, n_states=2)
+        steps: list[LSTMTrace] = []
+        for t in range(x.shape[1]):
+            steps.append(self.step(x[:, t], state, mask[:, t]))
+            state = steps[-1].state
+        return LSTMTrace(*stack_steps(steps))
+
+    def backward(self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients:
+        """Gradients of everything, given what the loss asks of each h_t, (B, T, H), and of the last (h, c)."""
+        p = self.params
+        b, n_steps, d_hidden = trace.h.shape
+        grad_a = np.zeros((b, n_steps, 4 * d_hidden), trace.h.dtype)  # stays zero at padding
+        grad_hs, grad_cs = np.zeros_like(trace.h), np.zeros_like(trace.c)
+        zeros = np.zeros_like(trace.h[:, 0])
+        grad, grad_c = (zeros, zeros) if grad_last is None else grad_last  # (B, H) arrive from the right
+        for t in reversed(range(n_steps)):
+            real = trace.mask[:, t, None]
+            i, f, g, o = trace.i[:, t], trace.f[:, t], trace.g[:, t], trace.o[:, t]
+            squashed = trace.squashed[:, t]
+            grad = grad + grad_h[:, t]
+            grad_o = grad * squashed  # h = o * tanh(c)
+            grad_c = grad_c + np.where(real, grad * o * tanh_slope(squashed), 0)
+            grad_i = grad_c * g  # c = f * c_before + i * g
+            grad_g = grad_c * i
+            grad_f = grad_c * trace.c_before[:, t]
+            grad_hs[:, t], grad_cs[:, t] = grad, grad_c
+            through_gates = [grad_i * sigmoid_slope(i), grad_f * sigmoid_slope(f), grad_g * tanh_slope(g),
+                             grad_o * sigmoid_slope(o)]
+            grad_a[:, t] = np.where(real, np.concatenate(through_gates, axis=1), 0)
+            grad = np.where(real, grad_a[:, t] @ p["w_h"], grad)  # w_h^T grad_a; at padding h_t is h_{t-1}
+            grad_c = np.where(real, grad_c * f, grad_c)
+        params = {
+            "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),
+            "w_h": np.einsum("bta,bth->ah", grad_a, trace.h_before),
+            "b": grad_a.sum(axis=(0, 1)),
+        }
+        return Gradients(params, x=grad_a @ p["w_x"], start=(grad, grad_c), states=(grad_hs, grad_cs), product=grad_a)

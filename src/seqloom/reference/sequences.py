@@ -1,0 +1,101 @@
+"""What the three cells share: how a batch of sequences comes in and how gradients go out.
+
+Batch first everywhere: x is (B, T, D), a state is a tuple of (B, H) arrays. `mask` is (B, T), True where a step is
+real. A padded step leaves the state as it was; what stands there in x is never read, so it can change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+State = tuple[np.ndarray, ...]
+Params = dict[str, np.ndarray]
+
+
+class Gradients(NamedTuple):
+    """Of a loss, with respect to everything that went into it."""
+
+    params: Params  # the cell's parameters, by name
+    x: np.ndarray  # (B, T, D)
+    start: State  # the state before the first step, each (B, H)
+    states: State  # the state after each step, each (B, T, H): the error as it travels back
+    product: np.ndarray  # (B, T, G*H): w_h times what it multiplies, step by step
+
+
+class Trace(Protocol):
+    """What a forward pass keeps; each cell adds its own named intermediates."""
+
+    @property
+    def h(self) -> np.ndarray: ...  # (B, T, H)
+
+    @property
+    def last(self) -> State: ...  # after the last step, each (B, H)
+
+    @property
+    def multiplied(self) -> np.ndarray: ...  # what w_h multiplies in each of its G blocks, (B, T, G, H)
+
+
+TraceT = TypeVar("TraceT", bound=Trace)
+
+
+class Cell(Protocol[TraceT]):
+    """RNN, LSTM and GRU seen from outside."""
+
+    params: Params
+
+    def forward(self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None) -> TraceT: ...
+
+    def backward(self, trace: TraceT, grad_h: np.ndarray, grad_last: State | None = None) -> Gradients: ...
+
+
+def prepare(params: Params, x: np.ndarray, state: State | None, mask: np.ndarray | None,
+            n_states: int) -> tuple[np.ndarray, State, np.ndarray]:
+    """x, the initial state (zeros when none is given) and the mask (all real when none is given), checked."""
+    x = np.asarray(x)
+    d_input, d_hidden = params["w_x"].shape[1], params["w_h"].shape[1]
+    if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_input:
+        raise ValueError(f"x has shape {x.shape}; it must be (batch, steps, {d_input}) with at least one step")
+    if state is None:
+        state = (np.zeros((len(x), d_hidden), params["w_h"].dtype),) * n_states
+    if len(state) != n_states or any(part.shape != (len(x), d_hidden) for part in state):
+        raise ValueError(f"the state has shapes {[part.shape for part in state]}; "
+                         f"it must be a tuple of {n_states}, each ({len(x)}, {d_hidden})")
+    if mask is None:
+        return x, state, np.ones(x.shape[:2], bool)
+    mask = np.asarray(mask, bool)
+    if mask.shape != x.shape[:2]:
+        raise ValueError(f"the mask has shape {mask.shape}; it must be {x.shape[:2]}, one value a step")
+    return np.where(mask[..., None], x, 0), state, mask  # zero times NaN would still be NaN in the sums of backward
+
+
+def check_params(params: Params, n_gates: int, extra: Sequence[str] = ()) -> None:
+    """w_x (G*H, D), w_h (G*H, H), b (G*H) and those in `extra` (H): all there, of these shapes, and no others."""
+    names = ["w_h", "w_x", "b", *extra]
+    if sorted(params) != sorted(names):
+        raise ValueError(f"the parameters are {sorted(params)}; they must be {sorted(names)}")
+    d_hidden = params["w_h"].shape[-1]
+    rows = n_gates * d_hidden
+    shapes = {"w_h": (rows, d_hidden), "w_x": (rows, params["w_x"].shape[-1]), "b": (rows,)}
+    for name in names:
+        shape = shapes.get(name, (d_hidden,))
+        if params[name].shape != shape:
+            raise ValueError(f"{name} has shape {params[name].shape}; it must be {shape}")
+
+
+def stack_steps(steps: Sequence[Any]) -> list[np.ndarray]:
+    """Fields of one trace a step, (B, ..), as fields of one trace of all steps, (B, T, ..)."""
+    return [np.stack(column, axis=1) for column in zip(*steps, strict=True)]
+
+
+def padding_mask(lengths: Sequence[int], n_steps: int | None = None) -> np.ndarray:
+    """(B, T) True where a sequence of this length has a step; T is the longest unless given.
+
+    >>> padding_mask([5, 3, 4]).astype(int)
+    array([[1, 1, 1, 1, 1],
+           [1, 1, 1, 0, 0],
+           [1, 1, 1, 1, 0]])
+    """
+    return np.arange(max(lengths) if n_steps is None else n_steps) < np.asarray(lengths)[:, None]

@@ -1,0 +1,64 @@
+"""How many steps: given, from epochs, or from minutes by timing a few steps that are then thrown away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import torch
+
+from seqloom import progress
+from seqloom.training.batches import Cursor
+from seqloom.training.config import MINUTES, TrainConfig
+from seqloom.training.devices import autocast
+from seqloom.training.optimizers import make_optimizer
+
+if TYPE_CHECKING:
+    from seqloom.training.loop import Task
+
+_WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, steps that are, seconds at most
+_EVALUATIONS = 20
+
+
+def count_steps(task: Task, config: TrainConfig, device: torch.device) -> int:
+    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
+    if config.steps is not None:
+        return config.steps
+    if config.epochs is not None:
+        return max(round(config.epochs * per_epoch), 1)
+    minutes = MINUTES if config.minutes is None else config.minutes
+    step, evaluation = _time(task, config, device)
+    left = max(minutes * 60 - _EVALUATIONS * evaluation, minutes * 30)
+    steps = max(int(left / step), 1)
+    progress.say(f"{minutes:g} minutes are {steps:,} steps here, {steps / per_epoch:.1f} epochs "
+                 f"(--steps {steps} repeats this run)")
+    return steps
+
+
+def _time(task: Task, config: TrainConfig, device: torch.device) -> tuple[float, float]:
+    """Seconds of a step and of an evaluation, on a network that is thrown away."""
+    torch.manual_seed(config.seed)
+    network = task.build().to(device)
+    optimizer = make_optimizer(config, network)
+    cursor: Cursor = (0, 0)
+    times: list[float] = []
+    begun = time.perf_counter()
+    while len(times) < _WARM + _TIMED and (time.perf_counter() - begun < _LONGEST or len(times) < _WARM + 1):
+        start = time.perf_counter()
+        for _ in range(config.accumulate):
+            batch = task.batches.batch(cursor)
+            inputs, targets = (torch.from_numpy(a).to(device) for a in (batch.inputs, batch.targets))
+            with autocast(config, device):
+                loss, _ = task.loss(network, inputs, targets, None)
+            loss.backward()
+            cursor = batch.following
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        times.append(time.perf_counter() - start)
+    counted = sorted(times[_WARM:])
+    network.eval()
+    start = time.perf_counter()
+    task.evaluate(network)
+    return counted[len(counted) // 2], time.perf_counter() - start

@@ -1,0 +1,145 @@
+"""The directory of a training run, from which it goes on after any interruption.
+
+    run.json            what is trained: model and training options, data, number of steps
+    log.jsonl           one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
+    last.safetensors    weights, optimiser, carried state, random state, position: all that the next step depends on
+    best.safetensors    the weights of the best evaluation
+
+Files are written beside their place and renamed. A run of other options or data is never continued by mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom.arrays import read_arrays, write_arrays
+from seqloom.errors import ConfigError, ModelError
+from seqloom.storage import EVENTS, TRAINING_LOG
+
+RUN, LOG, LAST, BEST = "run.json", "log.jsonl", "last.safetensors", "best.safetensors"
+_META = "meta.json"
+
+
+class Run:
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def open(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Begin, or go on with, a run of these facts; returns what an earlier start has fixed (the number of steps)."""
+        path = self.directory / RUN
+        plain = json.loads(json.dumps(facts))
+        if path.exists():
+            try:
+                known = json.loads(path.read_text(encoding="utf-8"))
+                earlier = known["facts"]
+            except (ValueError, KeyError, TypeError):
+                raise self._damaged(path) from None
+            before, now = _flat(earlier), _flat(plain)
+            different = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+            if different and self.has_checkpoint():
+                shown = "; ".join(f"{key.rpartition('.')[2]} was {_word(before.get(key))}, is {_word(now.get(key))}"
+                                  for key in sorted(different)[:3])
+                raise ConfigError(f"{self.directory} holds an unfinished run with other settings ({shown}); "
+                                  "give the same ones to go on, or --restart to begin anew")
+            if not different:
+                return known["fixed"]
+        self.check()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._write(path, json.dumps({"facts": plain, "fixed": {}}, indent=2).encode())
+        return {}
+
+    def check(self) -> None:
+        """Refuse a place that holds something else, since a finished run is removed."""
+        if not self.directory.exists():
+            return
+        names = {p.name.removesuffix(".partial") for p in self.directory.iterdir()} if self.directory.is_dir() else {""}
+        if names and (RUN not in names or names - {RUN, LOG, LAST, BEST, EVENTS}):
+            raise ModelError(f"{self.directory}: exists and is not a training run; checkpoints would go there: "
+                             "choose another output or remove it")
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is something to go on from."""
+        return (self.directory / LAST).exists()
+
+    def fix(self, **values: Any) -> None:
+        """Remember what was decided once, so that every later start decides the same."""
+        path = self.directory / RUN
+        known = json.loads(path.read_text(encoding="utf-8"))
+        known["fixed"].update(values)
+        self._write(path, json.dumps(known, indent=2).encode())
+
+    def save(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], name: str = LAST) -> None:
+        packed = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+        beside = self.directory / (name + ".partial")
+        try:
+            write_arrays(beside, {**arrays, _META: packed})
+            self._put(beside, self.directory / name)
+        except OSError:  # a full disk: what was written of it would only be in the way
+            beside.unlink(missing_ok=True)
+            raise
+
+    def load(self, name: str = LAST) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        path = self.directory / name
+        if not path.exists():
+            return None
+        try:
+            arrays = read_arrays(path)
+            return arrays, json.loads(arrays.pop(_META).tobytes())
+        except (ModelError, KeyError, ValueError):
+            raise self._damaged(path) from None
+
+    def _damaged(self, path: Path) -> ModelError:
+        return ModelError(f"{path}: damaged; begin anew with --restart, or remove {self.directory}")
+
+    def keep_log(self, step: int) -> None:
+        """Leave out what a killed run logged after its last checkpoint; those steps are done again."""
+        path = self.directory / LOG
+        if path.exists():
+            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
+            self._write(path, "".join(line + "\n" for line in lines).encode())
+
+    def log(self, values: dict[str, Any]) -> None:
+        with open(self.directory / LOG, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def _write(self, path: Path, data: bytes) -> None:
+        beside = path.with_name(path.name + ".partial")
+        beside.write_bytes(data)
+        self._put(beside, path)
+
+    def _put(self, beside: Path, path: Path) -> None:
+        with open(beside, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+
+
+def read_log(directory: str | Path) -> list[dict[str, Any]]:
+    """The log of a run or of the model that came of it, for plots; a line that was cut by a crash is left out."""
+    found = [path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()]
+    if not found:
+        raise ModelError(f"{directory}: no {LOG} or {TRAINING_LOG} there; give the directory of a training run, or of a "
+                         "network that was trained by seqloom fit")
+    path = found[0]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < 1 << 60]
+
+
+def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+    """Options inside by `group.name`."""
+    return {key if inner is None else f"{key}.{inner}": value for key, whole in facts.items()
+            for inner, value in (whole.items() if isinstance(whole, dict) else [(None, whole)])}
+
+
+def _word(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def _step_of(line: str) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return 1 << 60

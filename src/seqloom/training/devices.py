@@ -1,0 +1,61 @@
+"""Where training runs and in which precision, and clear words when it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+
+from seqloom.errors import ConfigError, TrainingError
+from seqloom.training.config import TrainConfig
+
+
+def find_device(name: str | None) -> torch.device:
+    """The device of that name; None: a GPU where there is one."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {name!r} cannot be used ({str(error).splitlines()[0]}); leave it out or give cpu") from None
+    return device
+
+
+def check_precision(config: TrainConfig, device: torch.device) -> None:
+    """Refuse what this hardware would only emulate."""
+    if config.precision == "float32":
+        return
+    if device.type == "cpu":
+        has = config.precision == "bfloat16" and torch.cpu._is_avx512_bf16_supported()
+        if not has:
+            raise ConfigError(f"this CPU has no {config.precision} units and would emulate them, over a hundred times "
+                              "slower; use precision float32")
+    if device.type == "cuda" and config.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
+        raise ConfigError("this GPU has no bfloat16; use precision float16")
+
+
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
+    if config.precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if config.precision == "bfloat16" else torch.float16)
+
+
+def scaler_for(config: TrainConfig, device: torch.device) -> torch.amp.GradScaler:
+    """Scales the loss where float16 would lose small gradients; elsewhere it does nothing."""
+    return torch.amp.GradScaler(device.type, enabled=config.precision == "float16" and device.type == "cuda")
+
+
+@contextmanager
+def memory_advice(config: TrainConfig) -> Iterator[None]:
+    """Out of memory: say what to lower."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        text = str(error)
+        if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate" not in text:
+            raise
+        size = "" if config.batch_size is None else f" (now {config.batch_size})"
+        raise TrainingError(f"not enough memory for a step: lower batch_size{size} or truncation (now "
+                            f"{config.truncation}), raise accumulate, or set recompute") from error

@@ -1,0 +1,121 @@
+"""Where the reports of a run go: a line of JSON each in its directory, and on wish TensorBoard events.
+
+What is counted here (tokens and seconds since the first start, the losses since the last report) is part of the
+checkpoint, so the log of a run that was interrupted reads like one that was not. The events are a function of the
+log: when a run goes on they are written anew from the lines that were kept, so no step is in them twice.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import time
+from typing import Any, Self
+
+from seqloom.errors import ConfigError, MissingExtra
+from seqloom.storage import EVENTS
+from seqloom.training.checkpoint import LOG, Run, read_log
+from seqloom.training.config import TrainConfig
+
+SCALARS = ("loss", "valid", "bits_per_byte", "lr", "norm", "tokens_per_s")
+_FLUSH = 10  # seconds that an event may wait before it is on disk
+
+
+def check_tensorboard(config: TrainConfig) -> None:
+    """Refuse, before the work begins, events that could not be written."""
+    if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise MissingExtra("tensorboard is not installed: pip install 'seqloom[tensorboard]', or leave --tensorboard out; "
+                           "seqloom plot draws the same curves")
+
+
+class Log:
+    """Sums what happens between two reports and writes them down; close it by leaving its block."""
+
+    def __init__(self, run: Run | None, config: TrainConfig, bits: float | None) -> None:
+        """`bits`: what turns nats of a token into bits of a byte, where that is known."""
+        check_tensorboard(config)
+        if config.tensorboard and run is None:
+            raise ConfigError("tensorboard files are written into the directory of the run; give fit a run directory")
+        self.run, self.bits, self.tensorboard = run, bits, config.tensorboard
+        self.tokens, self.earlier, self.loss_sum, self.updates = 0, 0.0, 0.0, 0
+        self.since, self.new = time.perf_counter(), 0  # when the last report was, and tokens since then
+        self.begun = self.since
+        self._writer: Any = None
+
+    def begin(self, step: int, state: dict[str, Any]) -> None:
+        """Start, or go on after so many steps with what `state` gave then."""
+        self.tokens, self.earlier = state.get("tokens", 0), state.get("seconds", 0.0)
+        self.loss_sum, self.updates = state.get("loss_sum", 0.0), state.get("updates", 0)
+        self.begun = self.since = time.perf_counter()
+        if self.run is not None:
+            self.run.keep_log(step)
+            if self.tensorboard:
+                self._open_events(self.run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def state(self) -> dict[str, Any]:
+        """What `begin` needs to go on."""
+        return {"tokens": self.tokens, "seconds": self._seconds(), "loss_sum": self.loss_sum, "updates": self.updates}
+
+    def add(self, loss: float, tokens: int) -> None:
+        """One update: its loss, and how many tokens it read."""
+        self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
+        self.tokens, self.new = self.tokens + tokens, self.new + tokens
+
+    def report(self, step: int, rate: float, norm: float) -> dict[str, Any]:
+        """Write the mean of the updates since the last report; returns what was written."""
+        now = time.perf_counter()
+        loss = self.loss_sum / max(self.updates, 1)
+        values = {"step": step, "loss": round(loss, 5), "lr": rate, "norm": round(norm, 4),
+                  "tokens_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
+        if self.bits:
+            values["bits_per_byte"] = round(loss * self.bits, 4)
+        self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0, now
+        self._write(values)
+        return values
+
+    def evaluated(self, step: int, valid: float | None, spent: float) -> None:
+        """A held-out loss; the seconds that it took are no training time."""
+        self.since += spent
+        if valid is not None:
+            bits = {"bits_per_byte": round(valid * self.bits, 4)} if self.bits else {}
+            self._write({"step": step, "valid": round(valid, 6)} | self._place() | bits)
+
+    def _seconds(self) -> float:
+        return self.earlier + time.perf_counter() - self.begun
+
+    def _place(self) -> dict[str, Any]:
+        return {"tokens": self.tokens, "seconds": round(self._seconds(), 2)}
+
+    def _write(self, values: dict[str, Any]) -> None:
+        if self.run is not None:
+            self.run.log(values)
+        if self._writer is not None:
+            self._add_events(values, time.time())
+
+    # ---- TensorBoard
+
+    def _open_events(self, run: Run) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        place = run.directory / EVENTS
+        shutil.rmtree(place, ignore_errors=True)
+        # purge_step: a TensorBoard that is looking at the deleted file forgets what it has read
+        self._writer = SummaryWriter(str(place), flush_secs=_FLUSH, purge_step=0)
+        begun = time.time() - self.earlier
+        for values in read_log(run.directory) if (run.directory / LOG).exists() else []:
+            self._add_events(values, begun + values.get("seconds", 0.0))
+
+    def _add_events(self, values: dict[str, Any], when: float) -> None:
+        held_out = "valid" in values
+        for name in SCALARS:
+            if name in values:
+                tag = "valid_bits_per_byte" if held_out and name == "bits_per_byte" else name
+                self._writer.add_scalar(tag, values[name], values["step"], walltime=when)

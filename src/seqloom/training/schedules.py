@@ -1,0 +1,58 @@
+"""The learning rate as a function of the step, so that a resumed run goes on exactly.
+
+Warm-up begins at 1 / warm-up, not at zero: a first step with rate zero would be lost. Noam is Vaswani et al. 2017,
+section 5.3, scaled to reach the given rate at the end of its warm-up. Only `plateau` looks at results; what it has
+seen is kept in its `state`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from seqloom.training.config import TrainConfig
+
+
+class Schedule:
+    def __init__(self, config: TrainConfig, steps: int) -> None:
+        self.config, self.steps = config, steps
+        self.warmup = _count(config.warmup, steps)
+        self.every = max(_count(config.decay_every, steps), 1)
+        self.factor, self.best, self.waited = 1.0, math.inf, 0  # of plateau
+
+    def rate(self, step: int) -> float:
+        """The learning rate of update number `step`, counted from 0."""
+        c = self.config
+        if c.schedule == "noam":
+            warmup = max(self.warmup, 1)
+            return c.rate * min((step + 1) / warmup, math.sqrt(warmup / (step + 1)))
+        if step < self.warmup:
+            return c.rate * (step + 1) / self.warmup
+        done = (step - self.warmup) / max(self.steps - self.warmup, 1)
+        if c.schedule == "linear":
+            return c.rate * (1 - done)
+        if c.schedule == "cosine":
+            return c.rate * (0.02 + 0.98 * (1 + math.cos(math.pi * min(done, 1.0))) / 2)
+        if c.schedule == "step":
+            return c.rate * c.decay ** ((step - self.warmup) // self.every)
+        return c.rate * self.factor
+
+    def evaluated(self, loss: float) -> None:
+        """Tell it a held-out loss; two evaluations without gain lower the rate of `plateau`."""
+        if loss < self.best:
+            self.best, self.waited = loss, 0
+            return
+        self.waited += 1
+        if self.waited >= 2:
+            self.factor, self.waited = self.factor * self.config.decay, 0
+
+    def state(self) -> dict[str, Any]:
+        return {"factor": self.factor, "best": None if math.isinf(self.best) else self.best, "waited": self.waited}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.factor, self.waited = state["factor"], state["waited"]
+        self.best = math.inf if state["best"] is None else state["best"]
+
+
+def _count(share: float, steps: int) -> int:
+    return round(share) if share > 1 else round(share * steps)

@@ -1,0 +1,131 @@
+"""Options of the neural language models, each with something that fails without it."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import seqloom  # noqa: E402
+from seqloom import GPT, GRU, LSTM, NPLM, RNN, Mixture, NGram, TrainConfig  # noqa: E402
+from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
+from seqloom.errors import ConfigError, ModelError  # noqa: E402
+from seqloom.models.language.sizes import choose_size  # noqa: E402
+
+from tests.conftest import TOY  # noqa: E402
+
+QUICK = TrainConfig(steps=3, lr=0.02)
+VARIED = [
+    *[(LSTM, options) for options in (
+        {"n_layers": 2, "residual": True}, {"layer_norm": True}, {"d_projection": 5}, {"learned_start": True},
+        {"tied": False}, {"d_embed": 6}, {"d_embed": 6, "tied": False}, {"softmax": "adaptive"}, {"softmax": "sampled"},
+        {"softmax": "nce"}, {"weight_drop": 0.3, "recurrent_dropout": 0.2, "word_dropout": 0.2}, {"variational": False},
+        {"label_smoothing": 0.1}, {"forget_bias": 2.0})],
+    (RNN, {"activation": "relu"}), (GRU, {"reset": "before"}), (GRU, {"update": "replace"}),
+    (GRU, {"reset": "before", "update": "replace", "n_layers": 2}),
+    (NPLM, {"direct": True}), (NPLM, {"softmax": "adaptive", "direct": True}),
+    *[(GPT, options) for options in (
+        {"positions": "learned"}, {"positions": "sinusoidal"}, {"positions": "alibi"}, {"norm": "post"}, {"tied": False},
+        {"activation": "relu"}, {"softmax": "adaptive"}, {"softmax": "sampled"}, {"context": 7})],
+]
+
+
+def made(cls, **options):
+    width = {"d_model": 8, "n_heads": 2, "n_layers": 2, "context": 12} if cls is GPT else {"d_hidden": 8}
+    return cls(**{"tokenizer": "whitespace", "unit": "line", **width, **options})
+
+
+@pytest.mark.parametrize(("cls", "options"), VARIED, ids=lambda v: v.__name__ if isinstance(v, type) else str(v))
+def test_every_option_trains_scores_steps_and_saves(cls, options, tmp_path):
+    model = made(cls, **options).fit(TOY, train=QUICK)
+    ids, lengths = model.encode(TOY)
+    fast = model.sequence_log_probs(ids, lengths)
+    assert np.allclose(fast, log_probs_by_steps(model.stepper(), ids, lengths), atol=2e-5)
+    whole = np.array([len(ids)])
+    assert np.allclose(model.sequence_log_probs(ids, whole), log_probs_by_steps(model.stepper(), ids, whole), atol=2e-5)
+    _, log_probs = model.stepper().start(1)
+    assert abs(float(np.logaddexp.reduce(log_probs[0].astype(np.float64)))) < 1e-4
+    plain = made(cls).fit(TOY, train=QUICK)
+    assert not np.allclose(plain.text_log_probs(ids), model.text_log_probs(ids), atol=1e-7)  # the option does something
+    model.save(tmp_path / "m")
+    assert seqloom.load(tmp_path / "m").token_scores("the cat") == model.token_scores("the cat")
+
+
+@pytest.mark.parametrize("options", [
+    {"optimizer": "sgd", "lr": 0.5}, {"clip": "value", "clip_at": 0.01}, {"accumulate": 2}, {"gradient_noise": 1.0},
+    {"average": "exponential"}, {"random_truncation": True, "truncation": 12}, {"schedule": "noam", "warmup": 2.0}],
+    ids=str)
+def test_training_options_reach_the_engine(options):
+    base = made(LSTM).fit(TOY, train=TrainConfig(steps=4))
+    other = made(LSTM).fit(TOY, train=TrainConfig(steps=4, **options))
+    assert any(not np.array_equal(base.weights[name], other.weights[name]) for name in base.weights)
+
+
+def test_recomputing_changes_memory_and_not_results():
+    plain = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3))
+    again = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3, recompute=True))
+    assert all(np.allclose(plain.weights[name], again.weights[name], atol=1e-6) for name in plain.weights)
+    with pytest.raises(ConfigError, match="recompute is for gpt"):
+        made(LSTM).fit(TOY, train=TrainConfig(steps=3, recompute=True))
+
+
+def test_it_learns_what_an_ngram_of_its_window_cannot():
+    """The last word is that of the beginning, six words back: memory, not a window."""
+    text = "".join(f"{w} b c d e f {w}\n" for w in np.random.default_rng(0).choice(["x", "y"], 200))
+    train = TrainConfig(steps=300, lr=0.02, truncation=32, batch_size=4, weight_decay=0.0)
+    network = made(LSTM, d_hidden=16, dropout=0.0, input_dropout=0.0, carry=False, tied=False).fit(text, valid=text, train=train)
+    last = [network.token_scores(f"{w} b c d e f {w}")[6] for w in ("x", "y")]
+    counted = NGram(order=5).fit(text)
+    assert min(last) > -0.1
+    assert max(counted.token_scores(f"{w} b c d e f {w}")[6] for w in ("x", "y")) < -0.5
+
+
+def test_carry_goes_across_lines():
+    carried, alone = (made(LSTM, carry=carry).fit(TOY, train=QUICK) for carry in (True, False))
+    ids, lengths = carried.encode(TOY)
+    assert len(lengths) > 2
+    assert not np.allclose(carried.text_log_probs(ids), carried.sequence_log_probs(ids, lengths), atol=1e-7)
+    assert np.array_equal(alone.text_log_probs(ids), alone.sequence_log_probs(ids, lengths))
+    assert carried.signature().to_dict()["carry"] != alone.signature().to_dict()["carry"]
+
+
+def test_mixture_with_an_ngram(tmp_path):
+    network = made(LSTM).fit(TOY, train=QUICK)
+    counted = NGram(order=2).fit(TOY, tokenizer=network.tokens())
+    mixed = Mixture.of([counted, network]).fit(TOY)
+    assert mixed.carry
+    assert mixed.perplexity(TOY) <= counted.perplexity(TOY) + 1e-6
+    mixed.save(tmp_path / "mixed")
+    assert seqloom.load(tmp_path / "mixed").perplexity(TOY) == mixed.perplexity(TOY)
+
+
+def test_eight_bit_weights_are_close_and_not_the_same():
+    model = made(LSTM, d_hidden=32).fit(TOY, train=QUICK)
+    exact = model.stepper().start(1)[1]
+    model.eight_bit = True
+    rounded = model.stepper().start(1)[1]
+    assert not np.array_equal(exact, rounded)
+    assert np.abs(exact - rounded).max() < 0.05
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ConfigError, match="n_heads 3 does not divide the width 8"):
+        made(GPT, n_heads=3).fit(TOY, train=QUICK)
+
+
+def test_tokenizer_and_weights_of_different_models_are_refused(tmp_path):
+    model = made(RNN).fit(TOY, train=QUICK)
+    model.weights = {**model.weights, "embedding.weight": model.weights["embedding.weight"][:-1]}
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelError, match="token vectors for a vocabulary of"):
+        seqloom.load(tmp_path / "m")
+
+
+def test_a_width_is_chosen_that_suits_text_and_time():
+    def width(cls, tokens, **train):
+        model = cls(tokenizer="byte")
+        return choose_size(model.config, TrainConfig(**train), tokens, 257).width
+
+    assert width(LSTM, 10**6, minutes=1) < width(LSTM, 10**6, minutes=30)
+    assert width(LSTM, 10**4, minutes=30) < width(LSTM, 10**7, minutes=600)
+    assert width(GPT, 10**6, minutes=1) % 4 == 0
+    assert choose_size(LSTM(d_hidden=77).config, TrainConfig(), 1000, 257).width == 77

@@ -1,0 +1,235 @@
+"""The loop on a network of a few weights: what it must do does not depend on the network."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from seqloom.errors import ConfigError, TrainingError  # noqa: E402
+from seqloom.training import loop  # noqa: E402
+from seqloom.training.batches import Carried  # noqa: E402
+from seqloom.training.checkpoint import Run, read_log  # noqa: E402
+from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.training.devices import check_precision, find_device  # noqa: E402
+
+IDS = np.random.default_rng(0).integers(0, 5, 600)
+CPU = torch.device("cpu")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vectors, self.gru, self.out = nn.Embedding(6, 4), nn.GRU(4, 8, batch_first=True), nn.Linear(8, 6)
+        self.drop = nn.Dropout(0.3)
+
+
+class Toy:
+    """Predicts the next of six ids with a carried state and dropout, so that resuming must get both right."""
+
+    def __init__(self, valid=None, fail_at=None, **options):
+        self.batches = Carried(IDS, 5, batch_size=4, truncation=10, **options)
+        self.valid, self.calls, self.fail_at = valid, 0, fail_at
+
+    def build(self):
+        return Net()
+
+    def loss(self, network, inputs, targets, state):
+        self.calls += 1
+        if self.calls == self.fail_at:
+            raise RuntimeError("pulled the plug")
+        out, h = network.gru(network.vectors(inputs), None if state is None else state[0])
+        logits = network.out(network.drop(out))
+        return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), (h,)
+
+    def evaluate(self, network):
+        if self.valid is None:
+            return None
+        value = self.valid.pop(0) if isinstance(self.valid, list) else None
+        if value is not None:
+            return value
+        with torch.no_grad():
+            batch = self.batches.batch((0, 0))
+            return float(self.loss(network, torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), None)[0])
+
+
+def run(task=None, *, place=None, **options):
+    config = TrainConfig(**{"steps": 12, "lr": 0.01, **options})
+    return loop.train(task or Toy(), config, device=CPU, run=Run(place) if place else None, facts={"a": 1})
+
+
+def weights(report):
+    return {name: w.numpy() for name, w in report.network.state_dict().items()}
+
+
+def same(a, b):
+    return all(np.array_equal(x, b[name]) for name, x in a.items())
+
+
+VARIED = [{}, {"optimizer": "sgd"}, {"optimizer": "momentum"}, {"optimizer": "rmsprop"}, {"optimizer": "adam"},
+          {"optimizer": "asgd"}, {"schedule": "plateau"}, {"clip": "adaptive"}, {"average": "exponential"},
+          {"average": "tail"}, {"accumulate": 2}, {"gradient_noise": 0.01}, {"patience": 3}]
+
+
+@pytest.mark.parametrize("options", VARIED, ids=str)
+def test_cut_off_and_resumed_is_the_same_to_the_bit(options, tmp_path, monkeypatch):
+    whole = run(Toy(valid=True, vary=True), **options)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # after every step
+    for fail_at in (5, 4):  # twice, at different places
+        with pytest.raises(RuntimeError, match="plug"):
+            run(Toy(valid=True, vary=True, fail_at=fail_at), place=tmp_path / "r", **options)
+    assert Run(tmp_path / "r").load()[1]["step"] > 0
+    resumed = run(Toy(valid=True, vary=True), place=tmp_path / "r", **options)
+    assert same(weights(whole), weights(resumed))
+    assert whole.valid == resumed.valid
+    assert whole.facts == resumed.facts
+    steps = [line["step"] for line in read_log(tmp_path / "r") if "loss" in line]
+    assert steps == sorted(set(steps))  # what was logged and then lost is not there twice
+
+
+def test_another_seed_or_no_state_is_another_result():
+    """So that the test above could fail."""
+    base = weights(run())
+    assert not same(base, weights(run(seed=1)))
+    assert same(base, weights(run()))
+
+    class Forgetful(Toy):
+        def loss(self, network, inputs, targets, state):
+            return super().loss(network, inputs, targets, None)
+
+    assert not same(base, weights(run(Forgetful())))
+
+
+def test_sigkill_and_resume(tmp_path):
+    """A real one, in another process, while it trains."""
+    code = ("import sys; sys.path.insert(0, sys.argv[2])\n"
+            "from tests.training.test_engine import *\n"
+            "loop.CHECKPOINT_SECONDS = -1.0\n"
+            "print('ready', flush=True)\n"
+            "run(Toy(valid=True), place=sys.argv[1], steps=400)\n")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "r"), root], stdout=subprocess.PIPE, cwd=root)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "r" / "last.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    step = Run(tmp_path / "r").load()[1]["step"]
+    assert 0 < step < 400
+    assert same(weights(run(Toy(valid=True), steps=400)), weights(run(Toy(valid=True), place=tmp_path / "r", steps=400)))
+
+
+def test_ctrl_c_finishes_the_step_and_keeps_it(tmp_path):
+    class Pressed(Toy):
+        def loss(self, *arguments):
+            if self.calls == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().loss(*arguments)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Pressed(), place=tmp_path / "r")
+    assert Run(tmp_path / "r").load()[1]["step"] == 7
+    assert same(weights(run()), weights(run(place=tmp_path / "r")))
+
+
+def test_the_best_weights_are_restored():
+    values = [3.0, 2.0, 2.5, 2.6]
+    best = run(Toy(valid=list(values)), evaluate_every=3)
+    assert (best.valid, best.best_step) == (2.0, 6)
+    config = {"schedule": "constant", "warmup": 0.0}
+    assert same(weights(run(Toy(valid=list(values)), evaluate_every=3, **config)), weights(run(steps=6, **config)))
+
+
+def test_patience_stops():
+    report = run(Toy(valid=[2.0, 2.1, 2.2, 1.0]), evaluate_every=3, patience=2)
+    assert report.steps == 9
+    assert report.valid == 2.0
+
+
+def test_accumulated_gradients_are_those_of_the_larger_batch():
+    """Two batches, one update: the mean of their gradients (SGD shows it in the weights)."""
+    task = Toy()
+    options = {"optimizer": "sgd", "lr": 0.5, "schedule": "constant", "warmup": 0.0, "clip": "none", "weight_decay": 0.0}
+    torch.manual_seed(0)
+    network = Net()
+    before = {name: w.detach().clone() for name, w in network.named_parameters()}
+    network.drop.p = 0.0
+    state, cursor, total = None, (0, 0), 0.0
+    for _ in range(2):
+        batch = task.batches.batch(cursor)
+        loss, state = task.loss(network, torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), state)
+        state, cursor, total = tuple(s.detach() for s in state), batch.following, total + loss / 2
+    total.backward()
+    expected = {name: before[name] - 0.5 * w.grad for name, w in network.named_parameters()}
+
+    class NoDrop(Toy):
+        def build(self):
+            made = Net()
+            made.drop.p = 0.0
+            return made
+
+    found = weights(run(NoDrop(), steps=1, accumulate=2, **options))
+    assert all(np.allclose(found[name], value.detach(), atol=1e-6) for name, value in expected.items())
+
+
+def test_a_loss_that_is_no_number_stops_with_advice(tmp_path, monkeypatch):
+    class Bad(Toy):
+        def loss(self, *arguments):
+            loss, state = super().loss(*arguments)
+            return (loss * math.nan if self.calls == 6 else loss), state
+
+    with pytest.raises(TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* or more warmup$"):
+        run(Bad(), place=tmp_path / "r")  # it has not come to a checkpoint
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    with pytest.raises(TrainingError, match=r"at step 6 the loss is nan: try a lower lr .* checkpoint is in"):
+        run(Bad(), place=tmp_path / "r")
+    with pytest.raises(TrainingError, match=r"has grown from 1.* nats|loss is|gradient is"):
+        run(optimizer="sgd", lr=1e4, clip="none", steps=60, warmup=0.0)
+
+
+def test_a_run_of_other_settings_is_not_continued(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    with pytest.raises(RuntimeError, match="plug"):
+        run(Toy(fail_at=5), place=tmp_path / "r")
+    with pytest.raises(ConfigError, match="other settings .*a was 1, is 2.*--restart"):
+        loop.train(Toy(), TrainConfig(steps=12), device=CPU, run=Run(tmp_path / "r"), facts={"a": 2})
+
+
+def test_minutes_become_steps_once(tmp_path, monkeypatch):
+    with pytest.raises(RuntimeError, match="plug"):
+        run(Toy(fail_at=20), place=tmp_path / "r", steps=None, minutes=0.02)
+    steps = json.loads((tmp_path / "r" / "run.json").read_text())["fixed"]["steps"]
+    monkeypatch.setattr(loop, "count_steps", lambda *a: pytest.fail("counted again"))
+    assert run(place=tmp_path / "r", steps=None, minutes=0.02).facts["steps"] == steps
+    monkeypatch.undo()
+    assert same(weights(run(steps=steps)), weights(run(place=tmp_path / "r", steps=None, minutes=0.02)))
+
+
+def test_epochs_become_steps():
+    assert run(steps=None, epochs=2.0).steps == 2 * 15  # 600 ids in 4 rows of 150, 10 at a time
+
+
+def test_emulated_precision_and_unknown_devices_are_refused():
+    with pytest.raises(ConfigError, match="no float16 units"):
+        check_precision(TrainConfig(precision="float16"), CPU)
+    with pytest.raises(ConfigError, match="'gpu17' cannot be used"):
+        find_device("gpu17")
+    assert find_device("cpu") == CPU
+
+
+def test_out_of_memory_says_what_to_lower():
+    class Huge(Toy):
+        def loss(self, *arguments):
+            torch.empty(1 << 50)
+            return super().loss(*arguments)
+
+    with pytest.raises(TrainingError, match="not enough memory .* lower batch_size"):
+        run(Huge())

@@ -1,0 +1,132 @@
+"""Schedules, clipping and batches by themselves."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from seqloom.errors import ConfigError  # noqa: E402
+from seqloom.training.batches import Carried, Shuffled  # noqa: E402
+from seqloom.training.clipping import Clipper  # noqa: E402
+from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.training.schedules import Schedule  # noqa: E402
+
+
+def rates(steps=100, **options):
+    schedule = Schedule(TrainConfig(lr=1.0, **options), steps)
+    return [schedule.rate(step) for step in range(steps)]
+
+
+def test_schedules():
+    assert rates(schedule="constant", warmup=4.0)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]  # the first step is not lost
+    assert rates(schedule="linear", warmup=0.0)[50] == pytest.approx(0.5)
+    cosine = rates(schedule="cosine", warmup=0.1)
+    assert cosine[10] == pytest.approx(1.0)
+    assert cosine[55] == pytest.approx(0.51)
+    assert cosine[99] < 0.025
+    assert rates(schedule="step", warmup=0.0, decay=0.1, decay_every=30.0)[::30] == pytest.approx([1, 0.1, 0.01, 0.001])
+    noam = rates(schedule="noam", warmup=25.0)
+    assert noam[24] == max(noam) == 1.0
+    assert noam[99] == pytest.approx(math.sqrt(25 / 100))
+
+
+def test_plateau_falls_after_two_evaluations_without_gain():
+    schedule = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0, decay=0.5), 10)
+    seen = []
+    for loss in (3.0, 2.0, 2.1, 2.2, 2.3, 1.0):
+        schedule.evaluated(loss)
+        seen.append(schedule.rate(5))
+    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]
+    again = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0), 10)
+    again.restore(schedule.state())
+    assert again.rate(5) == 0.5
+
+
+def parameters(*gradients):
+    found = []
+    for i, gradient in enumerate(gradients):
+        p = torch.nn.Parameter(torch.zeros(len(gradient)))
+        p.grad = torch.tensor(gradient)
+        found.append((f"p{i}", p))
+    return found
+
+
+def test_clipping_by_norm_keeps_the_direction():
+    """The documents' example: a norm of 15 and a threshold of 5 scale by 1/3."""
+    named = parameters([9.0, 0.0], [12.0])
+    clipper = Clipper(TrainConfig(clip="norm", clip_at=5.0))
+    assert clipper(named) == pytest.approx(15.0)
+    assert torch.cat([p.grad for _, p in named]).tolist() == pytest.approx([3.0, 0.0, 4.0])
+    assert clipper.report() == {"clipped": 1.0, "largest_in": ["p1"]}
+    assert clipper(parameters([0.3, 0.4])) == pytest.approx(0.5)
+    assert clipper.report()["clipped"] == 0.5
+
+
+def test_clipping_by_value_does_not():
+    named = parameters([9.0, -1.0], [0.5])
+    Clipper(TrainConfig(clip="value", clip_at=2.0))(named)
+    assert torch.cat([p.grad for _, p in named]).tolist() == [2.0, -1.0, 0.5]
+
+
+def test_adaptive_clipping_lets_the_usual_pass():
+    """E-07: an explosion is cut and does not raise the limit; ordinary norms are hardly ever touched."""
+    rng = np.random.default_rng(0)
+    clipper = Clipper(TrainConfig(clip="adaptive", clip_at=4.0))
+    for norm in np.exp(rng.normal(0, 0.5, 500)):
+        clipper(parameters([float(norm)]))
+    assert clipper.report()["clipped"] < 0.02
+    usual = clipper.usual
+    named = parameters([1000.0])
+    clipper(named)
+    assert float(named[0][1].grad) == pytest.approx(4.0 * usual, rel=1e-4)
+    assert clipper.usual < usual * 1.1
+
+
+@given(st.integers(20, 400), st.integers(1, 6), st.integers(1, 40), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_carried_rows_are_read_once_and_in_order(n, rows, truncation, vary):
+    ids = np.arange(n)
+    batches = Carried(ids, -1, batch_size=rows, truncation=truncation, vary=vary)
+    cursor, seen, first = (0, 0), [], True
+    while cursor[0] == 0:
+        batch = batches.batch(cursor)
+        assert batch.fresh == first
+        assert batches.batch(cursor).targets.tolist() == batch.targets.tolist()
+        seen.append(batch)
+        cursor, first = batch.following, False
+    targets = np.concatenate([b.targets for b in seen], axis=1)
+    inputs = np.concatenate([b.inputs for b in seen], axis=1)
+    assert targets.tolist() == ids[:rows * (n // rows)].reshape(rows, -1).tolist()
+    assert (inputs[:, 0] == -1).all()
+    assert (inputs[:, 1:] == targets[:, :-1]).all()
+
+
+@given(st.integers(10, 300), st.integers(1, 30), st.integers(0, 3))
+@settings(deadline=None, max_examples=40)
+def test_shuffled_windows_do_not_overlap_and_change_with_the_epoch(n, window, before):
+    ids = np.arange(n)
+    batches = Shuffled(ids, -1, batch_size=2, window=window, before=before)
+    seen = []
+    for epoch in (0, 1):
+        cursor, targets = (epoch, 0), []
+        while cursor[0] == epoch:
+            batch = batches.batch(cursor)
+            assert batch.inputs.shape[1] == batch.targets.shape[1] + before
+            assert (batch.inputs[:, before + 1:] == batch.targets[:, :-1]).all()
+            assert (batch.inputs[:, before] == np.where(batch.targets[:, 0] > 0, batch.targets[:, 0] - 1, -1)).all()
+            targets += batch.targets.flatten().tolist()
+            cursor = batch.following
+        assert len(targets) == len(set(targets)) > n - 2 * window - 1
+        seen.append(targets)
+    assert n < 50 or window > 20 or seen[0] != seen[1]
+
+
+def test_a_batch_larger_than_the_text_is_refused():
+    with pytest.raises(ConfigError, match="batch_size 40 is too large for a text of 50 tokens; give at most 25"):
+        Carried(np.arange(50), 0, batch_size=40, truncation=8)
+    assert Carried(np.arange(50), 0, batch_size=None, truncation=8).rows == 3
+    assert Shuffled(np.arange(3), 0, batch_size=None, window=8).batch((0, 0)).targets.shape == (1, 3)
