@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import ngram, readers, text
+from benchmarks import decode_speed, gpt_speed, ngram, ptb_ladder, readers, softmax_speed, text, train_speed
 
-SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run}
+SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
+          "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
+          "ptb-ladder": ptb_ladder.run}
+LONG = ("ptb-ladder",)  # an hour and more: only when named
 
 
 def main() -> None:
@@ -22,7 +25,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small data and two repetitions")
     parser.add_argument("--only", help="run only the rows whose name contains this")
     arguments = parser.parse_args()
-    for name in arguments.suites or SUITES:
+    for name in arguments.suites or [s for s in SUITES if s not in LONG]:
         SUITES[name](quick=arguments.quick, only=arguments.only or "")
 
 

@@ -24,7 +24,7 @@ NETWORKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # name: mod
     "nplm": ("nplm", {"order": 5, "d_embed": 128, "d_hidden": 256, "dropout": 0.3}, {"minutes": 10.0}),
     "rnn": ("rnn", {"d_hidden": 256, "dropout": 0.3, "input_dropout": 0.2}, {"minutes": 10.0}),
     "gru": ("gru", {"d_hidden": 256, "dropout": 0.4, "input_dropout": 0.3}, {"minutes": 10.0}),
-    "lstm": ("lstm", {"d_hidden": 400, "dropout": 0.5, "input_dropout": 0.4, "word_dropout": 0.1, **SAMPLED},
+    "lstm": ("lstm", {"d_hidden": 450, "dropout": 0.4, "input_dropout": 0.3, "word_dropout": 0.05, **SAMPLED},
              {"minutes": 30.0}),
 }
 

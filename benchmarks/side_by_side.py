@@ -82,7 +82,7 @@ def machine() -> str:
     except (OSError, StopIteration):
         pass
     packages = []
-    for name in ("numba", "numpy", "kenlm", "nltk"):
+    for name in ("numba", "numpy", "torch", "kenlm", "nltk", "transformers"):
         try:
             packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:

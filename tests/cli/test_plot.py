@@ -1,13 +1,21 @@
 """`seqloom plot` and the TensorBoard files: the numbers of the log, drawn and read back."""
 
+import doctest
+import importlib
+import itertools
 import json
+import math
 import re
-import shutil
+import sys
 
 import numpy as np
 import pytest
 
+from seqloom.charts.scales import log_share, spaced_ticks
+from seqloom.charts.spec import specification
+from seqloom.charts.training import Curves, losses, norms, rates, thinned
 from seqloom.cli import plot
+from seqloom.errors import ConfigError
 
 LOG = [line for s in range(10, 101, 10) for line in (
     {"step": s, "loss": 5 - s / 50, "lr": 0.01, "norm": 1.0, "tokens_per_s": 99, "tokens": s * 7, "seconds": s / 4,
@@ -89,11 +97,31 @@ def test_a_model_that_was_not_trained_and_a_torn_log(seqloom, saved, tmp_path):
     assert seqloom("plot", "odd").code == 0
 
 
-def test_many_runs_stay_below_what_a_chart_may_hold(seqloom, tmp_path):
-    many = [{**LOG[0], "step": s} for s in range(1, 400)]
-    for i in range(20):
-        write(tmp_path / f"run{i}", many)
-    assert seqloom("plot", *(f"run{i}" for i in range(20)), "-o", "p.svg").code == 0
+def test_many_runs_stay_below_what_a_chart_may_hold():
+    many = [(float(s), 5 + math.sin(s)) for s in range(1, 400)]
+    runs = [Curves(f"run{i}", many, many, many, many) for i in range(20)]
+    for chart in (losses(runs, by="steps", unit="nats"), rates(runs, by="steps"), norms(runs, by="steps")):
+        specification(chart)  # raises where there are too many
+    assert max(y for _, y in thinned(many, 50, peaks=True)) == max(y for _, y in many)
+    assert thinned(many, 399) == many
+
+
+def test_ticks_are_round_and_apart():
+    for domain, height in (([3.3, 8.3], 320), ([0.013, 2.9], 110), ([1.0, 1.01], 320), ([1e-6, 1e6], 320)):
+        ticks = spaced_ticks(domain, height)
+        assert len(ticks) >= 3, domain
+        shares = [log_share(t, domain) for t in ticks]
+        assert 0 <= shares[0] < 0.35
+        assert 0.65 < shares[-1] <= 1
+        assert min(b - a for a, b in itertools.pairwise(shares)) * height > 24
+        assert all(len(f"{t:.6g}".strip("0").replace(".", "")) <= 4 for t in ticks)
+
+
+@pytest.mark.parametrize("name", ["charts.training", "charts.scales"])
+def test_examples_in_docstrings(name):
+    outcome = doctest.testmod(importlib.import_module(f"seqloom.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_plot_loads_no_torch(process, tmp_path):
@@ -170,13 +198,22 @@ def test_events_go_on_without_duplicates(seqloom, tmp_path, toy_text, monkeypatc
     assert events(tmp_path / "m" / "tensorboard") == logged(tmp_path / "m")
 
 
-def test_without_tensorboard(process, seqloom, tmp_path, toy_text):
+def test_without_tensorboard(seqloom, tmp_path, toy_text, monkeypatch):
     pytest.importorskip("torch")
     (tmp_path / "text").write_text(toy_text)
-    blocked = "import sys; sys.modules['tensorboard'] = None\nfrom seqloom.cli.main import run; run()"
-    failed = process(*FIT, python=blocked)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    failed = seqloom(*FIT)
     assert failed.one_line().startswith("tensorboard is not installed: pip install 'seqloom[tensorboard]'")
     assert failed.code == 1
     assert not (tmp_path / "m.run").exists()
-    shutil.rmtree(tmp_path / "m", ignore_errors=True)
-    assert process(*FIT[:-1], python=blocked).code == 0
+    assert seqloom(*FIT[:-1]).code == 0
+
+
+def test_in_python_events_need_a_place(toy_text):
+    pytest.importorskip("torch")
+    pytest.importorskip("tensorboard")
+    from seqloom.models.language.nplm import NPLM
+    from seqloom.training.config import TrainConfig
+
+    with pytest.raises(ConfigError, match="give fit a run directory"):
+        NPLM(tokenizer="byte", d_hidden=8).fit(toy_text, train=TrainConfig(steps=1, tensorboard=True))

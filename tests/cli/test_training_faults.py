@@ -121,7 +121,7 @@ def test_options_that_do_not_go_together(seqloom, tmp_path):
 def test_divergence(seqloom, tmp_path, monkeypatch, early):
     """Without a checkpoint there is nothing to lose: a lower rate just begins. With one, it takes --restart."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 60.0 if early else -1.0)
-    base = (*NPLM, "--steps", 40, "--warmup", 0, "--optimizer", "sgd", "--clip", "none")
+    base = (*NPLM, *SHORT, "--steps", 15, "--warmup", 0, "--optimizer", "sgd", "--clip", "none")
     failed = seqloom(*base, "--lr", 1e5)
     message = failed.one_line()
     assert message.startswith("at step ")
@@ -201,7 +201,7 @@ run()
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_the_end_while_training(seqloom, tmp_path, how):
     args = (*NPLM, "--steps", 30, "--batch-size", 4, "--truncation", 8, "--evaluate-every", 7, "--valid", "text")
     child = subprocess.Popen([sys.executable, "-c", CHILD, *map(str, args)], cwd=tmp_path, env=os.environ,
@@ -213,7 +213,7 @@ def test_the_end_while_training(seqloom, tmp_path, how):
     finally:
         child.kill()
         child.wait()
-    assert child.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how]
+    assert child.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
     if how == signal.SIGINT:
         assert err.decode().strip() == "interrupted; m.run holds what was done, the same command goes on from there"
     assert left(tmp_path) == ["m.run"]
@@ -326,7 +326,6 @@ def test_odd_but_good_texts(seqloom, tmp_path, text, content, tokens, fit):
     assert done.json()[0]["tokens"] == tokens
     assert 0 < done.json()[0]["valid"]["metrics"]["bits_per_byte"] < 20
     assert seqloom("generate", "m", "我", "--max-tokens", 4).code == 0
-    assert seqloom("plot", "m").code == 0
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word", "char", "whitespace"])

@@ -9,8 +9,8 @@ import pytest
 
 import seqloom
 from seqloom import Cache, Mixture, NGram, Uniform, progress
-from seqloom.metrics.costs import unit_lengths
 from seqloom.errors import ConfigError
+from seqloom.metrics.costs import unit_lengths
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.conftest import TOY  # noqa: E402
+
 import seqloom  # noqa: E402
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, Mixture, NGram, TrainConfig  # noqa: E402
 from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.language.sizes import choose_size  # noqa: E402
-
-from tests.conftest import TOY  # noqa: E402
 
 QUICK = TrainConfig(steps=3, lr=0.02)
 VARIED = [
@@ -72,7 +72,8 @@ def test_it_learns_what_an_ngram_of_its_window_cannot():
     """The last word is that of the beginning, six words back: memory, not a window."""
     text = "".join(f"{w} b c d e f {w}\n" for w in np.random.default_rng(0).choice(["x", "y"], 200))
     train = TrainConfig(steps=300, lr=0.02, truncation=32, batch_size=4, weight_decay=0.0)
-    network = made(LSTM, d_hidden=16, dropout=0.0, input_dropout=0.0, carry=False, tied=False).fit(text, valid=text, train=train)
+    network = made(LSTM, d_hidden=16, dropout=0.0, input_dropout=0.0, carry=False, tied=False)
+    network.fit(text, valid=text, train=train)
     last = [network.token_scores(f"{w} b c d e f {w}")[6] for w in ("x", "y")]
     counted = NGram(order=5).fit(text)
     assert min(last) > -0.1

@@ -199,7 +199,7 @@ def test_a_run_of_other_settings_is_not_continued(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with pytest.raises(RuntimeError, match="plug"):
         run(Toy(fail_at=5), place=tmp_path / "r")
-    with pytest.raises(ConfigError, match="other settings .*a was 1, is 2.*--restart"):
+    with pytest.raises(ConfigError, match=r"other settings .*a was 1, is 2.*--restart"):
         loop.train(Toy(), TrainConfig(steps=12), device=CPU, run=Run(tmp_path / "r"), facts={"a": 2})
 
 
@@ -231,5 +231,5 @@ def test_out_of_memory_says_what_to_lower():
             torch.empty(1 << 50)
             return super().loss(*arguments)
 
-    with pytest.raises(TrainingError, match="not enough memory .* lower batch_size"):
+    with pytest.raises(TrainingError, match=r"not enough memory .* lower batch_size"):
         run(Huge())

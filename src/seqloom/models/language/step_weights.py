@@ -1,11 +1,10 @@
 """Weights as the decode path holds them: float32 as they were saved, or rounded to 8 bits.
 
 For one sequence a step reads every weight once and does two operations with it, so the speed is that of memory. A
-network that fits the cache is read by one core with our kernel; a second thread would gain little, and when its core is
-busy with something else BLAS waits for it a hundred times longer than the product takes. A larger one goes to BLAS,
-since two cores together get more out of the memory. 8 bits are read up to four times faster than 32; each row has its
-own scale (its largest weight becomes 127), so a row of large weights does not spoil the others: a weight is off
-by at most 1/254 of the largest of its row. Activations are not rounded.
+small matrix is read by one core with our kernel, since waking a second thread takes longer than the product; a large one
+goes to BLAS, since two cores together get more out of the memory. 8 bits are read up to four times faster than 32; each
+row has its own scale (its largest weight becomes 127), so a row of large weights does not spoil the others: a weight is
+off by at most 1/254 of the largest of its row. Activations are not rounded.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 from seqloom.kernels.decode import log_softmax, product_8bit, product_32bit
 
-CACHE = 20_000_000  # bytes of float32 weights up to which one core reads them as fast as two
+SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
 FEW = 4  # rows up to which the 8-bit kernel is quicker than turning the weights back into floats for BLAS
 BLOCK = 1 << 18  # weights that are turned back at a time, to stay in the cache
 NONE = np.empty(0, np.float32)  # an optional vector that a model does not have
@@ -27,8 +26,8 @@ class Matrix:
     array([[ 3.01, 10.  ]], dtype=float32)
     """
 
-    def __init__(self, weight: np.ndarray, *, eight_bit: bool = False, large: bool = False) -> None:
-        self.eight_bit, self.large = eight_bit, large
+    def __init__(self, weight: np.ndarray, *, eight_bit: bool = False) -> None:
+        self.eight_bit, self.large = eight_bit, weight.size > SMALL
         self.weight = np.ascontiguousarray(weight, np.float32)
         self.scale = NONE
         if eight_bit:
@@ -60,14 +59,12 @@ class Weights:
 
     def __init__(self, arrays: dict[str, np.ndarray], *, eight_bit: bool) -> None:
         self.arrays, self.eight_bit = arrays, eight_bit
-        looked_up = {"position.weight", *(["embedding.weight"] if "output.weight" in arrays else [])}  # row by row
-        self.large = sum(4 * a.size for name, a in arrays.items() if a.ndim == 2 and name not in looked_up) > CACHE
 
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
     def matrix(self, name: str, rows: slice = slice(None)) -> Matrix:
-        return Matrix(self.arrays[name][rows], eight_bit=self.eight_bit, large=self.large)
+        return Matrix(self.arrays[name][rows], eight_bit=self.eight_bit)
 
     def output(self) -> Softmax | Adaptive:
         """The output layer, whose matrix is the embedding where the two are tied."""
