@@ -114,7 +114,7 @@ def test_ticks_are_round_and_apart():
         assert 0 <= shares[0] < 0.35
         assert 0.65 < shares[-1] <= 1
         assert min(b - a for a, b in itertools.pairwise(shares)) * height > 24
-        assert all(len(f"{t:.6g}".strip("0").replace(".", "")) <= 4 for t in ticks)
+        assert all(len(f"{t:.6e}".split("e")[0].rstrip("0")) <= 5 for t in ticks)
 
 
 @pytest.mark.parametrize("name", ["charts.training", "charts.scales"])

@@ -121,7 +121,7 @@ def test_options_that_do_not_go_together(seqloom, tmp_path):
 def test_divergence(seqloom, tmp_path, monkeypatch, early):
     """Without a checkpoint there is nothing to lose: a lower rate just begins. With one, it takes --restart."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 60.0 if early else -1.0)
-    base = (*NPLM, *SHORT, "--steps", 15, "--warmup", 0, "--optimizer", "sgd", "--clip", "none")
+    base = (*NPLM, *SHORT, "--steps", 15, "--warmup", 0, "--optimizer", "sgd", "--clip", "none", "--schedule", "constant")
     failed = seqloom(*base, "--lr", 1e5)
     message = failed.one_line()
     assert message.startswith("at step ")

@@ -109,7 +109,7 @@ def test_eight_bit_weights_are_close_and_not_the_same():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ConfigError, match="n_heads 3 does not divide the width 8"):
+    with pytest.raises(ConfigError, match="d_model 8 is not a multiple of 6, as 3 heads"):
         made(GPT, n_heads=3).fit(TOY, train=QUICK)
 
 

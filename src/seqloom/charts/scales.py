@@ -53,10 +53,10 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
     ratio, least = (domain[1] / domain[0]) ** (apart / height), domain[0]
     found: list[float] = []
     while True:
-        gap = least * (1 - 1 / ratio) if found else least * (ratio - 1)
+        gap = least * (1 - 1 / ratio)
         width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if w >= gap * 0.999)
-        tick = float(f"{math.ceil(least / width - 0.1) * width:.6g}")
-        if tick > domain[1]:
+        tick = float(f"{math.ceil(least / width - (0.1 if found else 0.0)) * width:.6g}")
+        if tick > domain[1] or (found and tick <= found[-1]):  # the second: a range of hardly any width
             return found
         found.append(tick)
         least = tick * ratio

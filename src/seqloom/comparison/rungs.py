@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Splits
@@ -33,6 +34,8 @@ NETWORKS = {
     "gpt": "looks back at every token of its context, and learns where",
 }
 NETWORK_TOKENS = "bpe"
+QUICK: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # most of a step would be the softmax over all tokens
+SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
 NETWORK_MINUTES = 0.6
 MAX_BPE = 8000
 
@@ -90,7 +93,7 @@ def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
 
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
     def fit(bench: Bench) -> LanguageModel:
-        model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream")
+        model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **QUICK, **(SHORT if name == "gpt" else {}))
         run = None if bench.place is None else bench.place / f"{name}.run"
         try:
             model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,

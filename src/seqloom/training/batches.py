@@ -14,7 +14,7 @@ import numpy as np
 from seqloom.errors import ConfigError
 
 Cursor = tuple[int, int]  # epoch, position in it
-DEFAULT_ROWS = 32
+DEFAULT_TOKENS, FEWEST_ROWS = 1024, 8  # of a batch, unless told: many small steps learn faster than few large ones
 
 
 class Batch(NamedTuple):
@@ -104,7 +104,7 @@ class Shuffled:
 def _rows(batch_size: int | None, tokens: int, window: int) -> int:
     """As many as were asked for; of a small text, fewer."""
     if batch_size is None:
-        return int(np.clip(tokens // (2 * window), 1, DEFAULT_ROWS))
+        return int(np.clip(tokens // (2 * window), 1, max(DEFAULT_TOKENS // window, FEWEST_ROWS)))
     if batch_size > tokens // 2:
         raise ConfigError(f"batch_size {batch_size} is too large for a text of {tokens:,} tokens; "
                           f"give at most {max(tokens // 2, 1)}, or more text")

@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from seqloom.training.loop import Task
 
 _WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, steps that are, seconds at most
-_EVALUATIONS = 20
+_EVALUATIONS, _SHARE = 20, 0.1  # how many, and the most of the time that they may take
 
 
-def count_steps(task: Task, config: TrainConfig, device: torch.device) -> int:
+def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[int, int]:
+    """How many steps, and after how many of them to evaluate."""
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
-    if config.steps is not None:
-        return config.steps
-    if config.epochs is not None:
-        return max(round(config.epochs * per_epoch), 1)
+    if config.steps is not None or config.epochs is not None:
+        steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
+        return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     minutes = MINUTES if config.minutes is None else config.minutes
     step, evaluation = _time(task, config, device)
-    left = max(minutes * 60 - _EVALUATIONS * evaluation, minutes * 30)
+    evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)
+    left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)
     progress.say(f"{minutes:g} minutes are {steps:,} steps here, {steps / per_epoch:.1f} epochs "
                  f"(--steps {steps} repeats this run)")
-    return steps
+    return steps, config.evaluate_every or -(-steps // evaluations)
 
 
 def _time(task: Task, config: TrainConfig, device: torch.device) -> tuple[float, float]:

@@ -71,16 +71,19 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus), memory_advice(config):
         fixed = run.open(facts or {}) if run is not None else {}
-        steps = fixed.get("steps") or count_steps(task, config, device)
-        if run is not None and "steps" not in fixed:
-            run.fix(steps=steps)
-        return _Loop(task, config, device, run, steps, bytes_per_token).run_all()
+        if "steps" not in fixed:
+            steps, every = count_steps(task, config, device)
+            fixed = {"steps": steps, "evaluate_every": every}
+            if run is not None:
+                run.fix(**fixed)
+        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], bytes_per_token).run_all()
 
 
 class _Loop:
     def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 bytes_per_token: float | None) -> None:
+                 evaluate_every: int, bytes_per_token: float | None) -> None:
         self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
+        self.evaluate_every = evaluate_every
         self.bits = (1 / math.log(2) / bytes_per_token) if bytes_per_token else None
         self.log = Log(run, config, self.bits)
         torch.manual_seed(config.seed)
@@ -93,7 +96,6 @@ class _Loop:
         self.cursor: Cursor = (0, 0)
         self.best, self.best_step, self.waited, self.first_loss = math.inf, 0, 0, math.inf
         self.best_weights: dict[str, torch.Tensor] | None = None
-        self.evaluate_every = config.evaluate_every or max(steps // 20, 1)
 
     # ---- the whole
 

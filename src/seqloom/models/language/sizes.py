@@ -14,7 +14,7 @@ from seqloom.training.config import MINUTES, TrainConfig
 
 WIDTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 SPEED = 25e9  # multiplications a second that two cores make in training, forward and backward
-_EPOCHS = 8.0  # of one million tokens; the wish falls with the square root of the text's size
+_EPOCHS = 4.0  # of one million tokens; the wish falls with the square root of the text's size
 
 
 @dataclass(frozen=True)

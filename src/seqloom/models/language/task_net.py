@@ -16,7 +16,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     from seqloom.models.language.neural import NeuralLanguageModel
 
-MOST_VALID = 50_000  # tokens of the valid text that are used during training
+MOST_VALID = 20_000  # tokens of the valid text that are used during training
 VALID_ROWS = 32  # in which they are read side by side, as one row would take long
 
 
