@@ -130,3 +130,16 @@ def test_a_width_is_chosen_that_suits_text_and_time():
     assert width(LSTM, 10**4, minutes=30) < width(LSTM, 10**7, minutes=600)
     assert width(GPT, 10**6, minutes=1) % 4 == 0
     assert choose_size(LSTM(d_hidden=77).config, TrainConfig(), 1000, 257).width == 77
+
+
+def test_eight_bit_generation_from_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from seqloom.cli.main import main
+
+    made(LSTM).fit(TOY, train=QUICK).save(tmp_path / "m")
+    NGram(order=2).fit(TOY).save(tmp_path / "n")
+    done = CliRunner().invoke(main, ["generate", str(tmp_path / "m"), "the", "--eight-bit", "--max-tokens", "5"])
+    assert done.exit_code == 0, done.output
+    refused = CliRunner().invoke(main, ["generate", str(tmp_path / "n"), "the", "--eight-bit"])
+    assert isinstance(refused.exception, ConfigError)

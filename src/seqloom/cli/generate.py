@@ -23,16 +23,21 @@ Examples:
 @click.option("--length-penalty", default=1.0, show_default=True,
               help="With --beams: 0 favours short texts, 1 is neutral.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
+@click.option("--eight-bit", is_flag=True, help="Networks: weights rounded to 8 bits; faster, a little less exact.")
 @config_options(SamplingConfig)
 @common
 def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float,
-            stop: tuple[str, ...], as_json: bool, **options: Any) -> None:
+            stop: tuple[str, ...], eight_bit: bool, as_json: bool, **options: Any) -> None:
     """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
     from seqloom.storage import load
 
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
     loaded = load(model)
+    if eight_bit:
+        if not loaded.trained:
+            raise ConfigError(f"--eight-bit is for networks; {model} is a {loaded.name} model")
+        loaded.eight_bit = True
     prompt = "\n".join(stdin_lines()) if prompt == "-" else prompt or ""
     sampling = given(SamplingConfig, options)
     if number == 1 and beams is None and not as_json:
