@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, table
+from benchmarks.side_by_side import alternate, collect, table
 
 Row = tuple[str, str, str, str]
 VOCABULARY = 10_000
@@ -26,10 +27,8 @@ def run(quick: bool, only: str) -> None:
         print("(skipped: torch is not installed)")
         return
     torch.manual_seed(0)
-    rows: list[Row] = []
-    for name, suite in {"lstm": lstm, "gpt": gpt, "8-bit cost": cost}.items():
-        if only in name:
-            rows += suite(quick)
+    suites = {"lstm": lstm, "gpt": gpt, "8-bit cost": cost}
+    rows = collect({name: partial(suite, quick) for name, suite in suites.items()}, only)
     threads = f"{torch.get_num_threads()} threads for torch, NumPy's BLAS as it comes"
     table(f"Drawing text, one sequence ({threads})", rows, ("what", "peer", "seqloom", "ratio"))
 

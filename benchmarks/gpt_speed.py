@@ -6,12 +6,12 @@ Two threads, no dropout.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from benchmarks.side_by_side import alternate, table
+from benchmarks.side_by_side import alternate, collect, table
 from benchmarks.softmax_speed import shown
 
 Row = tuple[str, str, str, str]
@@ -25,12 +25,8 @@ def run(quick: bool, only: str) -> None:
         print("(skipped: torch is not installed)")
         return
     torch.set_num_threads(2)
-    rows: list[Row] = []
-    for name, peer in (("plain", plain), ("hugging face", hugging_face)):
-        if only in name:
-            for row in against(name, peer, 2 if quick else 7):
-                print("...", *row, file=sys.stderr, flush=True)
-                rows.append(row)
+    peers = {"plain": plain, "hugging face": hugging_face}
+    rows = collect({name: partial(against, name, peer, 2 if quick else 7) for name, peer in peers.items()}, only)
     table("GPT training", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, data, table
+from benchmarks.side_by_side import Ratio, alternate, collect, data, table
 from benchmarks.side_by_side import run as run_program
 
 SEQLOOM = [str(Path(sys.executable).parent / "seqloom")]
@@ -25,12 +25,7 @@ Row = tuple[str, str, str, str]
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="seqloom-bench-") as work:
         bench = Bench(Path(work), quick)
-        rows: list[Row] = []
-        for name, suite in bench.suites().items():
-            if only in name:
-                for row in suite():
-                    print("...", *row, file=sys.stderr, flush=True)
-                    rows.append(row)
+        rows = collect(bench.suites(), only)
         table("n-gram models", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 

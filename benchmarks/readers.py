@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.side_by_side import Finished, table
+from benchmarks.side_by_side import Finished, collect, table
 from benchmarks.side_by_side import run as run_program
 
 Row = tuple[str, str, str, str]
@@ -50,12 +50,7 @@ with open(sys.argv[1], newline="") as file:
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="seqloom-readers-") as work:
         bench = Bench(Path(work), quick)
-        rows: list[Row] = []
-        for name, suite in bench.suites().items():
-            if only in name:
-                for row in suite():
-                    print("...", *row, file=sys.stderr, flush=True)
-                    rows.append(row)
+        rows = collect(bench.suites(), only)
         table("readers: one column of a table", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 

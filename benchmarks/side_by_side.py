@@ -7,7 +7,8 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -88,6 +89,23 @@ def machine() -> str:
         except PackageNotFoundError:
             continue
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(packages)}"
+
+
+def collect(suites: Mapping[str, Callable[[], Iterable[tuple[str, ...]]]], only: str) -> list[tuple[str, ...]]:
+    """The rows of the suites whose name contains `only`, each shown as soon as it is measured."""
+    rows = []
+    for name, suite in suites.items():
+        if only in name:
+            for row in suite():
+                print("...", *row, file=sys.stderr, flush=True)
+                rows.append(row)
+    return rows
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def table(title: str, rows: list[tuple[str, ...]], header: tuple[str, ...]) -> None:

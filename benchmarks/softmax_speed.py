@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks.side_by_side import Ratio, alternate, table
+from benchmarks.side_by_side import Ratio, alternate, collect, table
 
 Row = tuple[str, str, str, str]
 BATCH, STEPS = 20, 35
@@ -25,12 +25,8 @@ def run(quick: bool, only: str) -> None:
         return
     torch.set_num_threads(2)
     times = 2 if quick else 9
-    rows: list[Row] = []
-    for name, suite in (("loss", lambda: loss_rows(times)), ("lstm", lambda: lstm_rows(times)), ("memory", memory_rows)):
-        if only in name:
-            for row in suite():
-                print("...", *row, file=sys.stderr, flush=True)
-                rows.append(row)
+    suites = {"loss": lambda: loss_rows(times), "lstm": lambda: lstm_rows(times), "memory": memory_rows}
+    rows = collect(suites, only)
     table("softmax and loss", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 

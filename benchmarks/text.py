@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import glob
 import re
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, data, table
+from benchmarks.side_by_side import alternate, collect, data, seconds, table
 
 Row = tuple[str, str, str, str]
 
@@ -21,19 +19,8 @@ Row = tuple[str, str, str, str]
 def run(quick: bool, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="seqloom-bench-") as work:
         bench = Bench(Path(work), quick)
-        rows: list[Row] = []
-        for name, suite in bench.suites().items():
-            if only in name:
-                for row in suite():
-                    print("...", *row, file=sys.stderr, flush=True)
-                    rows.append(row)
+        rows = collect(bench.suites(), only)
         table("text", rows, ("figure", "peer", "ours", "ours against the peer"))
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 class Bench:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.side_by_side import Ratio, alternate, table
+from benchmarks.side_by_side import Ratio, alternate, collect, table
 
 Row = tuple[str, str, str, str]
 BATCH, STEPS = 20, 35
@@ -23,12 +22,7 @@ def run(quick: bool, only: str) -> None:
         print("(skipped: torch is not installed)")
         return
     bench = Bench(quick)
-    rows: list[Row] = []
-    for name, suite in bench.suites().items():
-        if only in name:
-            for row in suite():
-                print("...", *row, file=sys.stderr, flush=True)
-                rows.append(row)
+    rows = collect(bench.suites(), only)
     title = f"training speed (torch {torch.__version__}, {torch.get_num_threads()} threads)"
     table(title, rows, ("figure", "peer", "ours", "ours against the peer"))
 

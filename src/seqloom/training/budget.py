@@ -31,9 +31,10 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)
+    every = config.evaluate_every or -(-steps // evaluations)
     progress.say(f"{minutes:g} minutes are {steps:,} steps here, {steps / per_epoch:.1f} epochs "
-                 f"(--steps {steps} repeats this run)")
-    return steps, config.evaluate_every or -(-steps // evaluations)
+                 f"(--steps {steps} --evaluate-every {every} repeats this run)")
+    return steps, every
 
 
 def _time(task: Task, config: TrainConfig, device: torch.device) -> tuple[float, float]:

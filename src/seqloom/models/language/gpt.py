@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.models.language.gpt_steps import GPTStepper
-from seqloom.models.language.neural import NeuralLanguageModel, check_divides
+from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.neural_configs import GPTConfig
 from seqloom.models.language.sizes import Size
 from seqloom.training.config import TrainConfig
@@ -39,7 +39,6 @@ class GPT(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
 
-        check_divides(size.width, self.config.n_heads)
         return GPTLanguageNet(self.config, self.tokens().vocab_size, size.width, counts)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.errors import ConfigError, MissingExtra, ModelError
+from seqloom.errors import MissingExtra, ModelError
 from seqloom.models.language.neural_configs import NetworkConfig
 from seqloom.models.language.sizes import Size, choose_size
 from seqloom.training.config import TrainConfig
@@ -80,7 +80,7 @@ class NeuralLanguageModel(LanguageModel):
         size = choose_size(self.config, config, len(ids), self.tokens().vocab_size)
         if size.chosen:
             progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
-                         f"--{size.option.replace('_', '-')} sets another")
+                         f"--{size.option.replace('_', '-')} {size.width} keeps it, another number sets another")
         self.fit_info["width"] = size.width
         task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config)
         facts = {"model": self.name, "config": self.config.to_dict(), "train": _facts(config),
@@ -187,8 +187,3 @@ def _held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 def _facts(config: TrainConfig) -> dict[str, Any]:
     return {key: value for key, value in config.to_dict().items() if key not in ("tensorboard",)}
-
-
-def check_divides(width: int, heads: int) -> None:
-    if width % heads:
-        raise ConfigError(f"n_heads {heads} does not divide the width {width}")
