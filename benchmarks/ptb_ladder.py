@@ -25,7 +25,7 @@ NETWORKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # name: mod
     "rnn": ("rnn", {"d_hidden": 256, "dropout": 0.3, "input_dropout": 0.2}, {"minutes": 10.0}),
     "gru": ("gru", {"d_hidden": 256, "dropout": 0.4, "input_dropout": 0.3}, {"minutes": 10.0}),
     "lstm": ("lstm", {"d_hidden": 450, "dropout": 0.4, "input_dropout": 0.3, "word_dropout": 0.05, **SAMPLED},
-             {"minutes": 30.0}),
+             {"minutes": 30.0, "batch_size": 32, "truncation": 35, "evaluate_every": 2000}),
 }
 
 

@@ -420,7 +420,7 @@ def test_compare(seqloom, tmp_path, shakespeare):
 
 def test_compare_with_nothing_to_show(seqloom, tmp_path, shakespeare):
     (tmp_path / "text.txt").write_text(shakespeare[:8000])
-    none = seqloom("compare", "text.txt", "--rungs", "mixture", "--json", "-q")
+    none = seqloom("compare", "text.txt", "--rungs", "byte-mixture", "--json", "-q")
     assert none.code == 2
     assert "nothing to mix" in none.one_line()
 

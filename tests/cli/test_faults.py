@@ -299,7 +299,7 @@ def same(comparison):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
 def test_the_end_of_a_comparison_keeps_finished_rungs(seqloom, tmp_path, shakespeare, how):
     (tmp_path / "text").write_text(shakespeare[:6000])
-    args = ["compare", "text", "--rungs", "uniform,byte-1,byte-2,bpe-1,mixture"]
+    args = ["compare", "text", "--rungs", "uniform,byte-1,byte-2,bpe-1,byte-mixture"]
     code, _ = end_in("training bpe-1", how, tmp_path, *args, "--work", "work")
     assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
     kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "work").rglob("result.json")}

@@ -15,7 +15,7 @@ from seqloom.comparison.rungs import RUNGS, bpe_size
 from seqloom.errors import ConfigError, DataError, SeqloomError
 from seqloom.metrics import bootstrap
 
-NAMES = ["uniform", "byte-1", "byte-4", "bpe-2", "mixture"]
+NAMES = ["uniform", "byte-1", "byte-4", "bpe-2", "byte-mixture"]
 
 
 class Ear:
@@ -116,8 +116,8 @@ def test_paired_differences(found):
 
 def test_mixture_is_about_as_good_as_the_best_of_its_members(found):
     rows = {r.name: r for r in found.results}
-    members = [r.bits_per_byte for r in found.results if r.tokenizer == rows["mixture"].tokenizer and r.family == "n-gram"]
-    assert rows["mixture"].bits_per_byte < min(members) + 0.02
+    members = [r.bits_per_byte for r in found.results if r.tokenizer == rows["byte-mixture"].tokenizer and r.family == "n-gram"]
+    assert rows["byte-mixture"].bits_per_byte < min(members) + 0.02
 
 
 def test_report_and_json(found, tmp_path):
@@ -173,11 +173,11 @@ def test_other_text_other_seed_and_damaged_rungs_are_trained_again(text, tmp_pat
 
 def test_a_mixture_of_other_rungs_is_another_mixture(text, tmp_path):
     work = tmp_path / "work"
-    small, _ = listened(text, rungs=["byte-1", "byte-2", "mixture"], work=work)
-    larger, ear = listened(text, rungs=["byte-1", "byte-2", "byte-4", "mixture"], work=work)
-    assert ear.trained() == ["byte-4", "mixture"]
+    small, _ = listened(text, rungs=["byte-1", "byte-2", "byte-mixture"], work=work)
+    larger, ear = listened(text, rungs=["byte-1", "byte-2", "byte-4", "byte-mixture"], work=work)
+    assert ear.trained() == ["byte-4", "byte-mixture"]
     assert larger.best.bits_per_byte < small.best.bits_per_byte
-    assert listened(text, rungs=["byte-1", "byte-2", "mixture"], work=work)[1].trained() == []
+    assert listened(text, rungs=["byte-1", "byte-2", "byte-mixture"], work=work)[1].trained() == []
 
 
 def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
@@ -198,7 +198,7 @@ def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
 
 
 def test_a_mixture_needs_something_to_mix(text, tmp_path):
-    found = compare(text, rungs=["uniform", "mixture"], work=tmp_path)
+    found = compare(text, rungs=["uniform", "byte-mixture"], work=tmp_path)
     assert [r.name for r in found.results] == ["uniform"]
     assert "nothing to mix" in found.skipped[0].reason
 
@@ -290,7 +290,7 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
 
 def test_the_ladder():
     assert [r.name for r in RUNGS[:9]] == ["uniform", *(f"byte-{n}" for n in range(1, 9))]
-    assert {f"bpe-{n}" for n in range(1, 6)} | {"mixture"} <= {r.name for r in RUNGS}
+    assert {f"bpe-{n}" for n in range(1, 6)} | {"byte-mixture", "bpe-mixture"} <= {r.name for r in RUNGS}
     assert len({r.name for r in RUNGS}) == len(RUNGS)
     assert [bpe_size(n) for n in (0, 200_000, 10**9)] == [512, 1000, 8000]
 

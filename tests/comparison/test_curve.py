@@ -11,7 +11,7 @@ from seqloom.comparison.curve import PARTS, CurvePoint, best_by_size, learning_c
 from seqloom.comparison.report import curve_table
 from seqloom.comparison.rungs import RUNGS, Bench
 
-NAMES = ["uniform", "byte-2", "byte-4", "bpe-2", "mixture"]
+NAMES = ["uniform", "byte-2", "byte-4", "bpe-2", "byte-mixture"]
 CHOSEN = [r for r in RUNGS if r.name in NAMES]
 
 
@@ -73,7 +73,7 @@ def test_points_are_what_training_on_the_beginning_gives(found, text):
 
 
 def test_more_text_is_better_and_every_rung_but_the_ruler_has_a_curve(found):
-    assert list(found.curve) == ["byte-2", "byte-4", "bpe-2", "mixture"]
+    assert list(found.curve) == ["byte-2", "byte-4", "bpe-2", "byte-mixture"]
     for points in found.curve.values():
         assert len(points) == len(PARTS) + 1
         assert [p.bytes for p in points] == sorted(p.bytes for p in points)
@@ -103,9 +103,9 @@ def test_it_goes_on_where_it_stopped(text, place, found, counted):
     folder = next(place.glob("*/curve"))
     (folder / "byte-2-8.json").unlink()
     (folder / "byte-4-16.json").write_text("{")
-    next(folder.glob("mixture-*-4.json")).unlink()
+    next(folder.glob("byte-mixture-*-4.json")).unlink()
     again = compare(text, rungs=NAMES, work=place, curve=True)
-    assert sorted(counted) == ["byte-2", "byte-4", "mixture"]
+    assert sorted(counted) == ["byte-2", "byte-4", "byte-mixture"]
     for name, points in found.curve.items():
         assert [(p.bytes, p.bits_per_byte) for p in again.curve[name]] == [(p.bytes, p.bits_per_byte) for p in points]
     assert not list(folder.glob("*.partial"))
@@ -130,8 +130,8 @@ def test_an_interrupt_keeps_the_finished_points(text, tmp_path, monkeypatch):
 
 
 def test_another_set_of_rungs_is_another_mixture(text, place, found):
-    fewer = compare(text, rungs=["byte-2", "bpe-2", "mixture"], work=place, curve=True)
-    assert fewer.curve["mixture"][0].bits_per_byte != found.curve["mixture"][0].bits_per_byte
+    fewer = compare(text, rungs=["byte-2", "bpe-2", "byte-mixture"], work=place, curve=True)
+    assert fewer.curve["byte-mixture"][0].bits_per_byte != found.curve["byte-mixture"][0].bits_per_byte
 
 
 def test_points_that_would_take_too_long_are_left_out_and_said(text, tmp_path):

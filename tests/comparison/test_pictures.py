@@ -16,7 +16,7 @@ from seqloom.comparison.pictures import NAMES, details, drawn, group, pictures, 
 from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.run import Comparison, Skipped
 
-RUNGS = ["uniform", "byte-1", "byte-4", "bpe-2", "mixture"]
+RUNGS = ["uniform", "byte-1", "byte-4", "bpe-2", "byte-mixture"]
 EVIL = "</script><script>alert('&')</script>\n"
 
 
@@ -83,7 +83,7 @@ def test_markdown_shows_the_pictures_and_the_curve(report, found):
 def test_json_has_what_was_drawn(report, found):
     values = json.loads((report / "comparison.json").read_text())
     assert values["curve"]["byte-4"][-1]["bits_per_byte"] == values["rungs"][2]["bits_per_byte"]
-    assert set(values["calibration"]) == {"byte-4", "bpe-2", "mixture"}  # the best of each group
+    assert set(values["calibration"]) == {"byte-4", "bpe-2", "byte-mixture"}  # the best of each group
     assert sum(b["hits"] for b in values["calibration"]["bpe-2"]["bins"]) == values["calibration"]["bpe-2"]["positions"]
 
 

@@ -190,8 +190,7 @@ Kept = tuple[RungResult, np.ndarray, np.ndarray, LanguageModel]
 
 def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
     """Fit one rung and measure it on the test part."""
-    if rung.tokenizer != "-":
-        bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
+    bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
     start = time.perf_counter()
     with peak_memory() as memory:
         model = rung.fit(bench)
@@ -232,7 +231,7 @@ def _reuse(target: Path, rung: Rung, bench: Bench) -> Kept | None:
         model = storage.load(target)
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
-    if rung.tokenizer in ("byte", "bpe") and rung.tokenizer not in bench.tokenizers:
+    if rung.tokenizer not in bench.tokenizers:
         bench.tokenizers[rung.tokenizer] = model.tokens(), result.tokenizer_seconds
     return result, arrays["costs"], arrays["weights"], model
 

@@ -68,7 +68,7 @@ class NotPossible(SeqloomError):
 class Rung:
     name: str
     family: str
-    tokenizer: str  # the kind it is trained with; "-" where it takes what others have
+    tokenizer: str  # the kind it is trained with
     fit: Callable[[Bench], LanguageModel]
     work: int  # passes over the training text, to estimate its time before it starts; 0: it takes the time given
     adds: str  # in a sentence
@@ -106,22 +106,16 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
     return fit
 
 
-def _mixture(bench: Bench) -> LanguageModel:
-    """All models of one tokenizer with a cache, for each tokenizer; the one that is better on the valid part."""
-    best: tuple[float, LanguageModel] | None = None
-    for kind in ("byte", "bpe"):
+def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
+    def fit(bench: Bench) -> LanguageModel:
+        """All models of one tokenizer with a cache; the weights are learnt on the valid part."""
         members = [m for m in bench.fitted.values() if m.tokens().kind == kind and not isinstance(m, (Uniform, Mixture))]
         if not members:
-            continue
+            raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
         tokenizer = bench.tokenizer(kind)
         members.append(Cache(tokenizer=kind, unit="stream", window=2000).fit(bench.splits.valid, tokenizer=tokenizer))
-        model = Mixture.of(members).fit(bench.splits.valid)
-        value = model.bits_per_byte(bench.splits.valid)
-        if best is None or value < best[0]:
-            best = value, model
-    if best is None:
-        raise NotPossible("no other rung was asked for or trained, so there is nothing to mix")
-    return best[1]
+        return Mixture.of(members).fit(bench.splits.valid)
+    return fit
 
 
 def _longer(one: str, many: str, order: int) -> str:
@@ -136,5 +130,6 @@ RUNGS: tuple[Rung, ...] = (
     *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n))
       for n in BPE_ORDERS),
     *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds) for name, adds in NETWORKS.items()),
-    Rung("mixture", "mixture", "-", _mixture, 2, "asks all others of its tokenizer and what was said lately", on_others=True),
+    *(Rung(f"{kind}-mixture", "mixture", kind, _mixture(kind), 2, f"asks all others of {what} and what was said lately",
+           on_others=True) for kind, what in (("byte", "bytes"), ("bpe", "pieces of words"))),
 )

@@ -68,6 +68,7 @@ class Result:
     metrics: Mapping[str, Value]
     signature: Signature
     notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)  # tables behind the numbers, such as a confusion matrix
 
     def __getitem__(self, name: str) -> Value:
         if name not in self.metrics:
@@ -76,8 +77,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: that becomes the text "inf"."""
-        return {"metrics": {name: plain(value) for name, value in self.metrics.items()},
-                "signature": self.signature.to_dict(), "notes": list(self.notes)}
+        values = {"metrics": plain(self.metrics), "signature": self.signature.to_dict(), "notes": list(self.notes)}
+        return values | ({"details": plain(self.details)} if self.details else {})
 
     def __str__(self) -> str:
         shown = {name: _show(value) for name, value in self.metrics.items()}
@@ -107,8 +108,8 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if hasattr(value, "item"):  # a NumPy scalar
-        value = value.item()
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
+        return plain(value.tolist()) if getattr(value, "ndim", 0) else plain(value.item())
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

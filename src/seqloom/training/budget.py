@@ -16,7 +16,8 @@ from seqloom.training.optimizers import make_optimizer
 if TYPE_CHECKING:
     from seqloom.training.loop import Task
 
-_WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, steps that are, seconds at most
+_WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, least number that are, seconds at most
+_TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better guess
 _EVALUATIONS, _SHARE = 20, 0.1  # how many, and the most of the time that they may take
 
 
@@ -27,7 +28,7 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     minutes = MINUTES if config.minutes is None else config.minutes
-    step, evaluation = _time(task, config, device)
+    step, evaluation = _time(task, config, device, minutes * 60 * _TRIAL)
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)
@@ -37,7 +38,7 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[
     return steps, every
 
 
-def _time(task: Task, config: TrainConfig, device: torch.device) -> tuple[float, float]:
+def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -> tuple[float, float]:
     """Seconds of a step and of an evaluation, on a network that is thrown away."""
     torch.manual_seed(config.seed)
     network = task.build().to(device)
@@ -45,8 +46,11 @@ def _time(task: Task, config: TrainConfig, device: torch.device) -> tuple[float,
     cursor: Cursor = (0, 0)
     times: list[float] = []
     begun = time.perf_counter()
-    while len(times) < _WARM + _TIMED and (time.perf_counter() - begun < _LONGEST or len(times) < _WARM + 1):
+    while True:
         start = time.perf_counter()
+        enough = len(times) >= _WARM + _TIMED and start - begun >= trial
+        if enough or (start - begun >= _LONGEST and len(times) > _WARM):
+            break
         for _ in range(config.accumulate):
             batch = task.batches.batch(cursor)
             inputs, targets = (torch.from_numpy(a).to(device) for a in (batch.inputs, batch.targets))

@@ -1,9 +1,8 @@
-"""What every model promises. A model writes the primitive; the verbs are written here, once, for all.
+"""A probability for every text.
 
-`LanguageModel` needs a `stepper()`: a state that a token moves forward, be it an n-gram context, a belief
-vector, a hidden state or a key-value cache. From it come scoring, perplexity, bits per byte, generation and
-completion. A model that can score known text faster overrides `sequence_log_probs`; the contract tests prove
-that both ways agree.
+A language model writes `stepper()`: a state that a token moves forward, be it an n-gram context, a belief vector, a
+hidden state or a key-value cache. From it come scoring, perplexity, bits per byte, generation and completion. A model
+that can score known text faster overrides `sequence_log_probs`; the contract tests prove that both ways agree.
 
 Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with `document`
 each file is; with `stream` the whole text is one sequence with one `</s>` at the very end.
@@ -13,26 +12,26 @@ each file is; with `stream` the whole text is one sequence with one `</s>` at th
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from seqloom import progress, storage
-from seqloom.config import TextConfig, Unit, choices, field_types, make, parse_size
+from seqloom import progress
+from seqloom.config import TextConfig, Unit, parse_size
+from seqloom.contracts.base import Fitting, Model
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
-from seqloom.errors import ConfigError, NotFitted, suggest
+from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import corpus_bytes, segment_costs, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.coding import to_bytes
-from seqloom.text.normalize import NormalizerConfig
-from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from seqloom.decoding.completion import Suggestion
@@ -41,42 +40,18 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """What `fit` was told besides the text: resources and training, which are never part of the model."""
-
-    valid: np.ndarray | None = None  # held-out ids
-    memory: int | None = None  # bytes that counting may use
-    train: TrainConfig | None = None
-    device: str | None = None
-    run: Path | None = None  # where checkpoints go
-
-
-class LanguageModel(ABC):
+class LanguageModel(Model):
     """A probability for every text."""
 
     task: ClassVar[str] = "language model"
-    name: ClassVar[str]
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
-    trained: ClassVar[bool] = False  # by steps, so that `train`, `device` and `run` of `fit` mean something
     config_class: ClassVar[type[TextConfig]]
-
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        self.config: Any = make(self.config_class, config, options)
-        NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
-        self.tokenizer: Tokenizer | None = None
-        self.fit_info: dict[str, Any] = {}
-        self.members: list[LanguageModel] = []
+    members: list[LanguageModel]
 
     @property
     def context(self) -> int | None:
         """How many tokens back it can see; None: all."""
         return None
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers were learnt."""
-        return 0
 
     @property
     def unit(self) -> Unit:
@@ -97,14 +72,6 @@ class LanguageModel(ABC):
     @abstractmethod
     def stepper(self) -> Stepper:
         """The model as a state that a token moves forward."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything learnt, for `model.safetensors`."""
-
-    @abstractmethod
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """The inverse of `arrays`; the arrays may be memory-mapped."""
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
@@ -129,10 +96,9 @@ class LanguageModel(ABC):
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
         `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on.
         """
-        if not self.trained and (train or device or run):
-            raise ConfigError(f"a {self.name} model is not trained by steps; train, device and run do not apply")
-        corpus = as_corpus(data)
         how = Fitting(memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
+        self.check_fitting(how)
+        corpus = as_corpus(data)
         try:
             self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
@@ -142,7 +108,7 @@ class LanguageModel(ABC):
                              "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             self.fit_ids(ids, how)
         except BaseException:
-            self.tokenizer = None  # what was begun is not a fitted model
+            self.tokenizer, self.fit_info = None, {}  # what was begun is not a fitted model
             raise
         return self
 
@@ -150,29 +116,10 @@ class LanguageModel(ABC):
         """The tokenizer that `fit` would make from this text."""
         return self._make_tokenizer(as_corpus(data))
 
-    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        c = self.config
-        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
-                  "normalize": c.normalize}
-        kinds = choices(field_types(TokenizerConfig)["kind"])
-        if c.tokenizer in kinds:  # also where a directory happens to have that name
-            return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
-        if not Path(c.tokenizer).exists():
-            raise ConfigError(f"tokenizer {c.tokenizer!r} is neither one of {', '.join(kinds)} nor an existing "
-                              f"file or directory{suggest(c.tokenizer, kinds)}")
-        idle = [name for name, value in chosen.items() if value not in (None, 1, "none")]
-        if idle:
-            raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {c.tokenizer!r}")
-        return Tokenizer.load(c.tokenizer)
-
     # ---- the verbs
 
-    def tokens(self) -> Tokenizer:
-        """The tokenizer of a fitted model."""
-        if self.tokenizer is None:
-            raise NotFitted(f"this {self.name} model has not been fitted; "
-                            "call fit(data) or seqloom.load(directory) first")
-        return self.tokenizer
+    def check_fitted(self) -> None:
+        self.tokens()
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
@@ -290,10 +237,6 @@ class LanguageModel(ABC):
                          context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
                          extras={"train": self.fit_info.get("data_hash", "")[:8]})
 
-    def label(self) -> str:
-        """A short name with the options that matter most."""
-        return self.name
-
     def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
                  length_penalty: float = 1.0, **options: Any) -> Any:
         """Continue a prompt, or a list of prompts; returns the new text only.
@@ -324,24 +267,3 @@ class LanguageModel(ABC):
         from seqloom.decoding.generation import Generator
 
         return Generator(self.stepper(), tokenizer, by_line=self.unit == "line")
-
-    # ---- persistence
-
-    def save(self, directory: str | Path) -> None:
-        self.tokens()
-        storage.save(self, directory)
-
-    @classmethod
-    def load(cls, directory: str | Path) -> Self:
-        model = storage.load(directory)
-        if not isinstance(model, cls):
-            raise ConfigError(f"{directory} holds a {model.name} model, not {cls.name}; use seqloom.load")
-        return model
-
-    @classmethod
-    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
-                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
-        model = cls(cls.config_class.from_dict(config))
-        model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
-        model.restore_arrays(arrays)
-        return model
