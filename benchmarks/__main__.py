@@ -15,8 +15,8 @@ from benchmarks import decode_speed, gpt_speed, ngram, ptb_ladder, readers, soft
 
 SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
-          "ptb-ladder": ptb_ladder.run}
-LONG = ("ptb-ladder",)  # an hour and more: only when named
+          "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext}
+LONG = ("ptb-ladder", "wikitext-ladder")  # an hour and more: only when named
 
 
 def main() -> None:
