@@ -32,14 +32,15 @@ class Ladder:
 
 SAMPLED = {"softmax": "sampled", "samples": 1024}
 LSTM_TRAINING = {"batch_size": 32, "truncation": 35, "evaluate_every": 2000}
-PTB = Ladder("Penn Treebank", "ptb-ladder", tuple(("ptb", f"ptb.{part}.txt") for part in ("train", "valid", "test")), {
+PARTS = ("train", "valid", "test")
+PTB = Ladder("Penn Treebank", "ptb-ladder", tuple(("ptb", f"ptb.{part}.txt") for part in PARTS), {
     "nplm": ("nplm", {"order": 5, "d_embed": 128, "d_hidden": 256, "dropout": 0.3, **SAMPLED}, {"minutes": 5.0}),
     "rnn": ("rnn", {"d_hidden": 256, "dropout": 0.3, "input_dropout": 0.2, **SAMPLED}, {"minutes": 5.0}),
     "gru": ("gru", {"d_hidden": 256, "dropout": 0.4, "input_dropout": 0.3, **SAMPLED}, {"minutes": 5.0}),
     "lstm": ("lstm", {"d_hidden": 450, "dropout": 0.4, "input_dropout": 0.3, "word_dropout": 0.05, **SAMPLED},
              {"minutes": 30.0, **LSTM_TRAINING}),
 })
-WIKITEXT = Ladder("WikiText-2", "wikitext-ladder", tuple(("wikitext-2", f"{part}.txt") for part in ("train", "valid", "test")), {
+WIKITEXT = Ladder("WikiText-2", "wikitext-ladder", tuple(("wikitext-2", f"{part}.txt") for part in PARTS), {
     "lstm": ("lstm", {"d_hidden": 400, "dropout": 0.3, "input_dropout": 0.3, "softmax": "sampled", "samples": 2048},
              {"minutes": 60.0, "batch_size": 48, "truncation": 35, "evaluate_every": 6000}),
 })

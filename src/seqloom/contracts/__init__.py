@@ -1,0 +1,10 @@
+"""What every model promises. A model writes the primitive of its task; the verbs are written here, once, for all.
+
+    LanguageModel   a stepper                      score, perplexity, bits_per_byte, generate, complete, evaluate
+    Classifier      class_log_probs(texts)         predict, predict_proba, evaluate
+    Tagger          tag_ids(sentences)             predict, evaluate
+"""
+
+from seqloom.contracts.base import Fitting as Fitting
+from seqloom.contracts.base import Model as Model
+from seqloom.contracts.language import LanguageModel as LanguageModel

@@ -1,0 +1,125 @@
+"""What all models share, whatever their task: options, what was learnt, saving and loading.
+
+A model is made from options alone; `fit` makes it useful; `save` writes a directory that `seqloom.load` reads. What it
+learnt is a set of named arrays, so nothing is pickled and loading a stranger's model runs no code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from seqloom import storage
+from seqloom.config import Config, choices, field_types, make
+from seqloom.data.corpus import Corpus
+from seqloom.errors import ConfigError, NotFitted, suggest
+from seqloom.text.normalize import NormalizerConfig
+from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What `fit` was told besides the data: resources and training, which are never part of the model."""
+
+    valid: Any = None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
+    memory: int | None = None  # bytes that counting may use
+    train: TrainConfig | None = None
+    device: str | None = None
+    run: Path | None = None  # where checkpoints go
+
+
+class Model(ABC):
+    """Options, arrays, and a directory on disk."""
+
+    task: ClassVar[str]
+    name: ClassVar[str]
+    trained: ClassVar[bool] = False  # by steps, so that `train` and `device` of `fit` mean something
+    resumable: ClassVar[bool] = False  # its fitting keeps checkpoints, so that `run` means something
+    config_class: ClassVar[type[Config]]
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        self.config: Any = make(self.config_class, config, options)
+        NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
+        self.tokenizer: Tokenizer | None = None
+        self.fit_info: dict[str, Any] = {}
+        self.members: list[Any] = []
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learnt."""
+        return 0
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learnt, for `model.safetensors`."""
+
+    @abstractmethod
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """The inverse of `arrays`; the arrays may be memory-mapped."""
+
+    def label(self) -> str:
+        """A short name with the options that matter most."""
+        return self.name
+
+    def check_fitted(self) -> None:
+        if not self.fit_info:
+            raise NotFitted(f"this {self.name} model has not been fitted; "
+                            "call fit(data) or seqloom.load(directory) first")
+
+    def check_fitting(self, how: Fitting) -> None:
+        """Refuse what this kind of model has no use for."""
+        idle = [name for name, given, used in (("train", how.train, self.trained), ("device", how.device, self.trained),
+                                               ("run", how.run, self.trained or self.resumable)) if given and not used]
+        if idle:
+            raise ConfigError(f"a {self.name} model is not trained by steps; {' and '.join(idle)} "
+                              f"{'does' if len(idle) == 1 else 'do'} not apply")
+
+    def tokens(self) -> Tokenizer:
+        """The tokenizer of a fitted model."""
+        if self.tokenizer is None:
+            raise NotFitted(f"this {self.name} model has not been fitted; "
+                            "call fit(data) or seqloom.load(directory) first")
+        return self.tokenizer
+
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        c = self.config
+        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
+                  "normalize": c.normalize}
+        kinds = choices(field_types(TokenizerConfig)["kind"])
+        if c.tokenizer in kinds:  # also where a directory happens to have that name
+            return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
+        if not Path(c.tokenizer).exists():
+            raise ConfigError(f"tokenizer {c.tokenizer!r} is neither one of {', '.join(kinds)} nor an existing "
+                              f"file or directory{suggest(c.tokenizer, kinds)}")
+        idle = [name for name, value in chosen.items() if value not in (None, 1, "none")]
+        if idle:
+            raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {c.tokenizer!r}")
+        return Tokenizer.load(c.tokenizer)
+
+    # ---- persistence
+
+    def save(self, directory: str | Path) -> None:
+        self.check_fitted()
+        storage.save(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        model = storage.load(directory)
+        if not isinstance(model, cls):
+            raise ConfigError(f"{directory} holds a {model.name} model, not {cls.name}; use seqloom.load")
+        return model
+
+    @classmethod
+    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
+                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
+        model = cls(cls.config_class.from_dict(config))
+        model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
+        model.restore_arrays(arrays)
+        return model
