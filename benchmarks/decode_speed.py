@@ -147,12 +147,22 @@ def draw_tokens(stepper: Any, tokens: int) -> float:
 
 
 def sample_tokens(stepper: Any, tokens: int) -> float:
+    """The same through what `generate` uses."""
     from seqloom.decoding.sampling import SamplingConfig, sample
 
     start = time.perf_counter()
-    for _ in sample(stepper, [np.empty(0, np.int64)], SamplingConfig(max_tokens=tokens, min_tokens=tokens)):
+    for _ in sample(Endless(stepper), [np.empty(0, np.int64)], SamplingConfig(max_tokens=tokens)):
         pass
     return time.perf_counter() - start
+
+
+class Endless:
+    """A stepper whose texts do not end, so that every run draws as many tokens."""
+
+    eos_id = -1
+
+    def __init__(self, stepper: Any) -> None:
+        self.start, self.step, self.vocab_size = stepper.start, stepper.step, stepper.vocab_size
 
 
 def cost(quick: bool) -> Iterator[Row]:

@@ -16,6 +16,7 @@ class Entry:
     task: str
     summary: str
     trained: bool = False  # by steps: it takes the options of training
+    resumable: bool = False  # its fitting keeps checkpoints
 
 
 def _language(target: str, summary: str, configs: str = "configs") -> Entry:
@@ -28,9 +29,17 @@ def _network(target: str, summary: str) -> Entry:
     return replace(_language(target, summary, "neural_configs"), trained=True)
 
 
+def _other(target: str, task: str, summary: str) -> Entry:
+    """A model `folder.file:Class` of another task; its options are ClassConfig in the folder's configs."""
+    home, _, name = target.partition(":")
+    folder = home.partition(".")[0]
+    return Entry(f"seqloom.models.{target}", f"seqloom.models.{folder}.configs:{name}Config", task, summary)
+
+
 MODELS: dict[str, Entry] = {
     "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
     "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
+    "hmm": replace(_language("hmm:HMM", "hidden Markov model: hidden classes, each with its own words"), resumable=True),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
     "nplm": _network("nplm:NPLM", "n-gram of word vectors with one hidden layer (Bengio 2003)"),
     "rnn": _network("recurrent:RNN", "plain recurrent network: a state that each token changes"),
@@ -39,6 +48,10 @@ MODELS: dict[str, Entry] = {
     "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
     "neural-cache": _language("neural_cache:NeuralCache", "a trained network that also remembers what followed like states"),
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
+    "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
+                          "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
+    "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger", "tags follow tags and words follow tags; guesses unknown words "
+                         "by ending and shape"),
 }
 
 

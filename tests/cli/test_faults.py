@@ -305,7 +305,8 @@ def test_the_end_of_a_comparison_keeps_finished_rungs(seqloom, tmp_path, shakesp
     kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "work").rglob("result.json")}
     assert sorted(p.parent.name for p in kept) == ["byte-1", "byte-2", "uniform"]
     resumed = seqloom(*args, "--work", "work", "--json")
-    assert [line for line in resumed.err.splitlines() if line.startswith("training")] == ["training bpe-1", "training byte-mixture"]
+    begun = [line for line in resumed.err.splitlines() if line.startswith("training")]
+    assert begun == ["training bpe-1", "training byte-mixture"]
     assert {p: p.stat().st_mtime_ns for p in kept} == kept
     fresh = seqloom(*args, "--work", "other", "--json")
     assert same(resumed.json()[0]) == same(fresh.json()[0])

@@ -113,3 +113,15 @@ def test_bad_options():
     for options in ({"level": 1.0}, {"samples": 0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             interval(np.ones(3), np.ones(3), **options)
+
+
+def test_few_kinds_of_segments_are_drawn_by_their_number():
+    """Right or wrong, 100,000 times: the interval is that of the normal approximation, and quick."""
+    right = np.arange(100_000) % 10 < 7  # 0.7
+    low, high = bootstrap.interval(right.astype(float), np.ones(len(right)), samples=4000)
+    spread = 1.96 * (0.7 * 0.3 / len(right)) ** 0.5
+    assert (high - low) / 2 == pytest.approx(spread, rel=0.06)
+    assert (high + low) / 2 == pytest.approx(0.7, abs=2e-4)
+    few = bootstrap.interval(np.tile([0.0, 2.0], 500), np.tile([1.0, 3.0], 500), samples=4000)
+    many = bootstrap.interval(np.tile([0.0, 2.0], 500) + np.arange(1000) * 1e-12, np.tile([1.0, 3.0], 500), samples=4000)
+    assert few == pytest.approx(many, abs=3e-3)

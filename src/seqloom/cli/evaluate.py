@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom.cli.judging import judge
+from seqloom.cli.options import common, emit
+from seqloom.cli.sources import ALL_OPTIONS, read_for
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ Examples:
   seqloom evaluate model test.txt --against other-model --json
   seqloom evaluate model test.txt --chart costs.html
   seqloom evaluate network test.txt --dynamic --dynamic-lr 0.0005
+  seqloom evaluate tagger test.conllu --chart confusion.png
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
@@ -28,17 +31,19 @@ Examples:
 @click.option("--sparsity", is_flag=True,
               help="For n-gram models: how many n-grams could be, how many the model has, and how many of TEXT's.")
 @click.option("--chart", metavar="FILE",
-              help="Draw bits along the text, costs of tokens and calibration: .png, .svg, .html.")
+              help="Draw bits along the text, costs of tokens and calibration, or a confusion matrix: .png, .svg, .html.")
 @click.option("--dynamic", is_flag=True, help="For networks: learn from each stretch of TEXT after it was scored; the saved "
               "model stays as it is.")
 @click.option("--dynamic-lr", type=float, help="How fast it learns then  [default: 0.001]")
-@reading
+@ALL_OPTIONS
 @common
 def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, chart: str | None, dynamic: bool,
-            dynamic_lr: float | None, encoding: str, column: str | None, as_json: bool) -> None:
-    """Likelihood of held-out TEXT: perplexity with and without unknown words, bits per byte with an interval.
+            dynamic_lr: float | None, as_json: bool, **reading: Any) -> None:
+    """How good a model is on held-out data.
 
-    Without TEXT, or with -, standard input is read.
+    A language model: perplexity with and without unknown words, and bits per byte with an interval. A classifier or a
+    tagger: accuracy with an interval, precision, recall and F1 of each class, F1 of spans, confusion, errors by kind with
+    examples. Without TEXT, or with -, standard input is read.
     """
     from seqloom.storage import load
 
@@ -49,10 +54,15 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
     if dynamic and (against is not None or chart is not None):
         raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a time")
     first = load(model)
+    if first.task != "language model":
+        if against is not None or sparsity or dynamic or dynamic_lr is not None:
+            raise ConfigError(f"--against, --sparsity and --dynamic are for language models; {model} is a {first.task}")
+        judge(first, text, reading, chart, as_json)
+        return
     second = load(against) if against is not None else None
     if sparsity and not hasattr(first, "sparsity"):
         raise ConfigError(f"--sparsity is for n-gram models; {model} is a {first.name} model")
-    corpus = read_corpus(text, encoding, column)
+    corpus = read_for(first.task, text, reading)
     difference = _difference(first, second, corpus) if second is not None else None
     result = first.evaluate(corpus, dynamic=dynamic, dynamic_lr=dynamic_lr)
     rows = [row._asdict() for row in first.sparsity(corpus)] if sparsity else []

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from seqloom import progress
-from seqloom.cli.fitting import counting_options, prepare, train_and_save, training_options
-from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
+from seqloom.cli.fitting import fit_and_save, fitting_options, prepare
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.sources import SOURCES, Source
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, config_class, model_class
-
-if TYPE_CHECKING:
-    from seqloom.data.corpus import Corpus
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
@@ -27,6 +25,12 @@ EXAMPLES = {
                     "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
     "lstm": "  seqloom fit lstm corpus.txt -o model --minutes 10\n"
             "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5",
+    "hmm": "  seqloom fit hmm corpus.txt -o model --states 32\n"
+           "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
+    "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"
+                   "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
+    "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"
+                  "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
     "uniform": "  seqloom fit uniform corpus.txt -o uniform\n"
                "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
 }
@@ -58,43 +62,40 @@ Examples:
   seqloom fit ngram --help
 """)
 def command() -> None:
-    """Train a model on text and save it."""
+    """Train a model on text, labelled texts or tagged sentences, and save it."""
 
 
 def _command_for(name: str) -> click.Command:
-    entry, options_class = MODELS[name], config_class(name)
+    entry, options_class, source = MODELS[name], config_class(name), SOURCES[MODELS[name].task]
+    data = source.metavar.lower()
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {entry.summary}.\n\nTEXT: files, directories or patterns; none, or -, is standard input."
+    about = f"Fit: {entry.summary}.\n\n{source.metavar}: {source.about}"
 
     @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
-    @click.argument("text", nargs=-1)
+    @click.argument("paths", nargs=-1, metavar=f"[{source.metavar}]...")
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
-    @click.option("--valid", metavar="FILE", help="Held-out text: its perplexity is reported after fitting.")
-    @reading
+    @click.option("--valid", metavar="FILE", help=f"Held-out {data}: the model is judged on it after fitting.")
+    @source.options
     @config_options(options_class)
-    @(training_options if entry.trained else counting_options)
+    @fitting_options(entry)
     @common
-    def fit(text: tuple[str, ...], output: str, valid: str | None, encoding: str, column: str | None, as_json: bool,
-            **options: Any) -> None:
+    def fit(paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any) -> None:
         from seqloom.storage import check_target
 
+        how_read = {key: options.pop(key) for key in source.names}
         model = model_class(name)(**given(options_class, options))
         check_target(output)
-        how = prepare(name, output, options) if entry.trained else None
-        corpus = read_corpus(text, encoding, column)
-        held_out = None if valid is None else _held_out(valid, encoding, column)
+        how = prepare(name, output, options)
+        learnt = source.read(paths, how_read)
+        held_out = None if valid is None else _held_out(source, valid, how_read)
         start = time.perf_counter()
-        if how is not None:
-            train_and_save(model, corpus, held_out, output, how)
-        else:
-            model.fit(corpus, memory=options["memory"])
-            model.save(output)
+        fit_and_save(model, learnt, held_out, output, how)
         _show(model, output, time.perf_counter() - start, held_out, as_json)
 
     return fit
 
 
-def _show(model: Any, output: str, spent: float, held_out: Corpus | None, as_json: bool) -> None:
+def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -> None:
     if orders := model.fit_info.get("fallbacks"):
         progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
                      f"what was used instead: seqloom info {output}")
@@ -103,14 +104,15 @@ def _show(model: Any, output: str, spent: float, held_out: Corpus | None, as_jso
         values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
         emit(values | ({"valid": result.to_dict()} if result else {}))
         return
-    click.echo(f"{output}: {model.label()}, {model.tokens().label()}, {model.fit_info['tokens']:,} tokens, "
-               f"{model.parameters:,} parameters, {spent:.1f} s")
+    click.echo(f"{output}: {model.label()}, {model.summary()}, {model.parameters:,} parameters, {spent:.1f} s")
     if result:
         click.echo(str(result))
 
 
-def _held_out(valid: str, encoding: str, column: str | None) -> Corpus:
-    """The text of --valid; the column is meant for it too where it is a table."""
+def _held_out(source: Source, valid: str, how_read: dict[str, Any]) -> Any:
+    """The data of --valid; the column is meant for it too where it is a table."""
     from seqloom.data.tables import table_kind
 
-    return read_corpus((valid,), encoding, column if table_kind(valid) else None)
+    if "column" in how_read and not table_kind(valid):
+        how_read = {**how_read, "column": None}
+    return source.read((valid,), how_read)

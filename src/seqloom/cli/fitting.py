@@ -1,7 +1,7 @@
-"""What `fit` offers for models that count and for networks that are trained by steps.
+"""What `fit` offers for models that count, for those that iterate, and for networks that are trained by steps.
 
-A network's checkpoints are in OUT.run beside OUT; the same command goes on from there after any interruption. The log
-of its training is saved with the model; then the checkpoints go.
+The checkpoints of the last two are in OUT.run beside OUT; the same command goes on from there after any interruption.
+The log of a network's training is saved with the model; then the checkpoints go.
 """
 
 from __future__ import annotations
@@ -16,62 +16,75 @@ import click
 
 from seqloom.cli.options import config_options, given
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.registry import MODELS, Entry
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from seqloom.contracts import LanguageModel
-    from seqloom.data.corpus import Corpus
+    from seqloom.contracts import Model
 
 
-def counting_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--memory", metavar="SIZE",
-                        help="Work on disk when counting needs more than this (800M, 2G).")(function)
-
-
-def training_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `TrainConfig`, the device, and what to do with an unfinished run."""
-    function = click.option("--restart", is_flag=True, help="Begin anew where an unfinished run is found.")(function)
-    function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
-                                                             "one.")(function)
-    return config_options(TrainConfig)(function)
+def fitting_options(entry: Entry) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of fitting that this model has a use for."""
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if entry.trained or entry.resumable:
+            function = click.option("--restart", is_flag=True, help="Begin anew where an unfinished run is found.")(function)
+        if entry.trained:
+            function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
+                                                                     "one.")(function)
+            return config_options(TrainConfig)(function)
+        if not entry.resumable:
+            function = click.option("--memory", metavar="SIZE",
+                                    help="Work on disk when counting needs more than this (800M, 2G).")(function)
+        return function
+    return decorate
 
 
 @dataclass(frozen=True)
-class Training:
-    """How a network is to be trained, checked as far as can be before the text is read."""
+class How:
+    """How a model is to be fitted, checked as far as can be before the data is read."""
 
-    config: TrainConfig
-    device: str | None
-    run: Path
-    restart: bool
+    options: dict[str, Any]  # of `fit`
+    run: Path | None = None
+    restart: bool = False
 
 
-def prepare(name: str, output: str, options: dict[str, Any]) -> Training:
-    """The options of training; what this machine cannot do is refused here, not after an hour of tokenizing."""
-    from seqloom.models.language.neural import require_torch
+def prepare(name: str, output: str, options: dict[str, Any]) -> How:
+    """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
+    entry = MODELS[name]
+    if not (entry.trained or entry.resumable):
+        return How({"memory": options["memory"]})
     from seqloom.training.checkpoint import Run
 
-    config = TrainConfig(**given(TrainConfig, options))
-    require_torch(name)
-    from seqloom.training.devices import check_precision, find_device
-    from seqloom.training.log import check_tensorboard
-
-    check_precision(config, find_device(options["device"]))
-    check_tensorboard(config)
     run = Path(f"{output.rstrip('/')}.run")
+    found: dict[str, Any] = {}
+    if entry.trained:
+        from seqloom.models.language.neural import require_torch
+
+        config = TrainConfig(**given(TrainConfig, options))
+        require_torch(name)
+        from seqloom.training.devices import check_precision, find_device
+        from seqloom.training.log import check_tensorboard
+
+        check_precision(config, find_device(options["device"]))
+        check_tensorboard(config)
+        found = {"train": config, "device": options["device"]}
     Run(run).check()
-    return Training(config, options["device"], run, options["restart"])
+    return How(found, run, options["restart"])
 
 
-def train_and_save(model: LanguageModel, corpus: Corpus, valid: Corpus | None, output: str, how: Training) -> None:
-    """Train with checkpoints beside the output, then save."""
+def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How) -> None:
+    """Fit, with checkpoints beside the output where the model has some, then save."""
+    if how.run is None:
+        model.fit(data, valid=valid, **how.options)
+        model.save(output)
+        return
     from seqloom.storage import EVENTS, TRAINING_LOG, save
     from seqloom.training.checkpoint import LOG, Run
 
     if how.restart and how.run.exists():
         shutil.rmtree(how.run)
     try:
-        model.fit(corpus, valid=valid, train=how.config, device=how.device, run=how.run)
+        model.fit(data, valid=valid, run=how.run, **how.options)
     except ConfigError:
         if not Run(how.run).has_checkpoint() and not (how.run / LOG).exists():
             shutil.rmtree(how.run, ignore_errors=True)  # nothing was trained yet
@@ -84,4 +97,4 @@ def train_and_save(model: LanguageModel, corpus: Corpus, valid: Corpus | None, o
             raise
         raise KeyboardInterrupt(f"interrupted; {how.run} holds what was done, the same command goes on from there") from None
     save(model, output, {TRAINING_LOG: how.run / LOG, EVENTS: how.run / EVENTS})
-    shutil.rmtree(how.run)
+    shutil.rmtree(how.run, ignore_errors=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given, stdin_lines
+from seqloom.cli.options import common, config_options, emit, given, load_for, stdin_lines
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ConfigError
 
@@ -29,11 +29,9 @@ Examples:
 def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float,
             stop: tuple[str, ...], eight_bit: bool, as_json: bool, **options: Any) -> None:
     """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
-    from seqloom.storage import load
-
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
-    loaded = load(model)
+    loaded = load_for("generate", model, "language model")
     if eight_bit:
         if not loaded.trained:
             raise ConfigError(f"--eight-bit is for networks; {model} is a {loaded.name} model")

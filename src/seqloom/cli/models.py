@@ -20,4 +20,4 @@ def command(as_json: bool) -> None:
         if as_json:
             emit({"name": name, "task": entry.task, "summary": entry.summary})
         else:
-            click.echo(f"{name:<10} {entry.task:<16} {entry.summary}")
+            click.echo(f"{name:<12} {entry.task:<15} {entry.summary}")

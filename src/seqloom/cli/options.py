@@ -20,7 +20,7 @@ import click
 
 from seqloom.cli.reporter import reporter_for
 from seqloom.config import Config, choices, field_types
-from seqloom.errors import DataError, suggest
+from seqloom.errors import ConfigError, DataError, suggest
 from seqloom.progress import reporting, say
 
 if TYPE_CHECKING:
@@ -145,6 +145,16 @@ def read_corpus(text: tuple[str, ...], encoding: str = "utf-8", column: str | No
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
     return read(sources if len(sources) > 1 else sources[0], encoding=encoding, column=column)
+
+
+def load_for(command: str, directory: str, *tasks: str) -> Any:
+    """A saved model of one of the tasks that a command is for."""
+    from seqloom.storage import load
+
+    model = load(directory)
+    if model.task not in tasks:
+        raise ConfigError(f"{command} is for a {' or a '.join(tasks)}; {directory} is a {model.task} ({model.name})")
+    return model
 
 
 def stdin_lines() -> Iterator[str]:

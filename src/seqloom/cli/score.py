@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom.cli.options import common, emit, load_for, read_corpus, reading
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,11 +40,9 @@ def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force
 
     Without TEXT, or with -, standard input is read.
     """
-    from seqloom.storage import load
-
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
-    loaded = load(model)
+    loaded = load_for("score", model, "language model")
     units = _units(read_corpus(text, encoding, column), loaded.unit)
     if tokens:
         for number, (_, unit) in enumerate(units, 1):

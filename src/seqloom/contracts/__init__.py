@@ -7,4 +7,6 @@
 
 from seqloom.contracts.base import Fitting as Fitting
 from seqloom.contracts.base import Model as Model
+from seqloom.contracts.classifier import Classifier as Classifier
 from seqloom.contracts.language import LanguageModel as LanguageModel
+from seqloom.contracts.tagger import Tagger as Tagger

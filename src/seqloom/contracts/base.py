@@ -57,6 +57,11 @@ class Model(ABC):
         return 0
 
     @abstractmethod
+    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
+            device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch; written once for each task."""
+
+    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learnt, for `model.safetensors`."""
 
@@ -67,6 +72,10 @@ class Model(ABC):
     def label(self) -> str:
         """A short name with the options that matter most."""
         return self.name
+
+    @abstractmethod
+    def summary(self) -> str:
+        """What it learnt from, in a few words."""
 
     def check_fitted(self) -> None:
         if not self.fit_info:

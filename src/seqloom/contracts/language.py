@@ -121,6 +121,9 @@ class LanguageModel(Model):
     def check_fitted(self) -> None:
         self.tokens()
 
+    def summary(self) -> str:
+        return f"{self.tokens().label()}, {self.fit_info['tokens']:,} tokens"
+
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
         tokenizer = self.tokens()

@@ -45,12 +45,20 @@ def interval(nats_by_segment: np.ndarray, weight_by_segment: np.ndarray, *, leve
     if len(values) == 1:
         return math.nan, math.nan
     rng = np.random.default_rng(seed)
+    kinds, counts = np.unique(np.stack([values, weights]), axis=1, return_counts=True)
 
     def ratios(count: int) -> np.ndarray:
         drawn = rng.integers(0, len(values), (count, len(values)))
         return values[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
 
-    low, high = _middle(_in_chunks(ratios, samples, len(values)), level)
+    def ratios_of_kinds(count: int) -> np.ndarray:
+        """The same distribution where few kinds of segments come often (right and wrong): how often each is drawn."""
+        drawn = rng.multinomial(len(values), counts / len(values), count)
+        return (drawn @ kinds[0]) / (drawn @ kinds[1])
+
+    few = len(counts) * 100 < len(values) and np.isfinite(values).all()
+    draw, width = (ratios_of_kinds, len(counts)) if few else (ratios, len(values))
+    low, high = _middle(_in_chunks(draw, samples, width), level)
     return low, math.inf if np.isposinf(values).any() else high  # resamples may miss it, yet it is there
 
 

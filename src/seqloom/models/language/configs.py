@@ -43,6 +43,16 @@ class NGramConfig(TextConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HMMConfig(TextConfig):
+    states: int = option(32, "hidden classes", minimum=1, maximum=4096)
+    iterations: int = option(50, "most rounds of Baum-Welch", minimum=1)
+    tolerance: float = option(1e-4, "stop when the likelihood rises by less than this share of itself", minimum=0.0)
+    restarts: int = option(1, "random beginnings; the likeliest result is kept", minimum=1)
+    k: float = option(0.01, "pseudo-count of every transition and token", minimum=0.0)
+    seed: int = option(0, "of the random beginnings", minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CacheConfig(TextConfig):
     window: int = option(500, "how many tokens back it remembers", minimum=1)
     floor: float = option(0.01, "share of the uniform distribution", minimum=1e-6, maximum=1.0)

@@ -1,0 +1,178 @@
+"""The forms of labelled text that are no tables, and how a form is recognised.
+
+`lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
+`__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
+directory a class and one file a text.
+"""
+
+from __future__ import annotations
+
+import os
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from seqloom import progress
+from seqloom.data.documents import COMPRESSED, Document
+from seqloom.data.json_lines import line_blocks
+from seqloom.data.label_records import read_jsonl, read_parquet
+from seqloom.data.label_tables import LABEL_NAMES, TEXT_NAMES, Batch, Choice, numbered_lines, read_delimited
+from seqloom.data.tables import table_kind
+from seqloom.errors import ConfigError, DataError, suggest
+
+Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]
+
+MARK = "__label__"
+
+_FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders")
+_HEAD_LINES = 100
+_FEW = 8  # classes that are believed however short the file is
+_FILES = 1000  # of a folder that are read together
+
+
+def check_form(form: str) -> None:
+    """Refuse a form that there is not."""
+    if form not in _FORMS:
+        raise ConfigError(f"form must be one of {', '.join(_FORMS)}; got {form!r}{suggest(str(form), _FORMS)}")
+
+
+def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
+    """Texts and labels of a document, some thousands at a time."""
+    kind = recognise(document) if form == "auto" else form
+    if kind in ("tsv", "csv"):
+        return read_delimited(document, choice, quotes=kind == "csv")
+    if kind == "jsonl":
+        return read_jsonl(document, choice)
+    if kind == "parquet":
+        return read_parquet(document, choice)
+    for what, column in choice._asdict().items():
+        if column is not None:
+            raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column, or "
+                            "say that it is a table (--form tsv, csv or jsonl)")
+    return _lines(document) if kind == "lines" else _fasttext(document)
+
+
+def recognise(document: Document) -> str:
+    """The form by the end of the name and by the first lines."""
+    kind = table_kind(document.name)
+    if kind == "parquet":
+        return kind
+    block = next(line_blocks(document, 1), b"").decode("utf-8")
+    head = [line for line in islice(block.split("\n"), _HEAD_LINES) if line and not line.isspace()]
+    if head and head[0].lstrip().startswith(MARK):
+        return "fasttext"
+    if kind is not None or not head:
+        return kind or "lines"
+    if head[0].lstrip().startswith("{"):
+        return "jsonl"
+    tabs = {line.count("\t") for line in head}
+    if len(tabs) == 1 and tabs != {0}:
+        return "tsv"
+    names = {cell.strip(' "\r').lower() for cell in head[0].replace(";", ",").split(",")}
+    if names & set(TEXT_NAMES) and names & set(LABEL_NAMES):
+        return "csv"
+    classes = {line.split(None, 1)[0] for line in head}
+    if len(classes) > max(_FEW, len(head) // 2):
+        raise DataError(f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
+                        f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}")
+    return "lines"
+
+
+def _lines(document: Document) -> Iterator[Batch]:
+    """`label sentence`; a label alone has an empty text."""
+    for first, lines in numbered_lines(document):
+        texts: list[str] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            cells = line.split(None, 1)
+            if not cells:
+                continue
+            if line[0].isspace():
+                raise DataError(f"{document.name}, line {number}: no label; the line begins with a blank")
+            labels.append(cells[0])
+            texts.append(cells[1] if len(cells) == 2 else "")
+        if texts:
+            yield texts, labels
+
+
+def _fasttext(document: Document) -> Iterator[Batch]:
+    """`__label__x text`."""
+    for first, lines in numbered_lines(document):
+        texts: list[str] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            cells = line.split(None, 1)
+            if not cells:
+                continue
+            label, text = cells[0], cells[1] if len(cells) == 2 else ""
+            if not label.startswith(MARK) or label == MARK:
+                raise DataError(f"{document.name}, line {number}: no label; it must begin with {MARK} and a name")
+            if MARK in text and any(word.startswith(MARK) for word in text.split()):
+                raise DataError(f"{document.name}, line {number}: several labels; a text can have one here, so choose one, "
+                                "or write a line for each")
+            labels.append(label.removeprefix(MARK))
+            texts.append(text)
+        if texts:
+            yield texts, labels
+
+
+def has_folders(path: Path) -> bool:
+    """Whether there are directories in a directory."""
+    return any(True for _ in _subfolders(path))
+
+
+def read_folders(path: Path, encoding: str) -> Iterator[Batch]:
+    """Each file below a directory is a text, and the directory right below `path` its label."""
+    classes = sorted(_subfolders(path))
+    if not classes:
+        raise DataError(f"{path} has no folders in it; with the form folders each class is one")
+    loose = sum(entry.is_file() and not entry.name.startswith(".") for entry in os.scandir(path))
+    if loose:
+        progress.say(f"{path}: left out {loose:,} file{'s' * (loose > 1)} beside the folders of the classes")
+    for label in classes:
+        inside = sorted(_subfolders(path / label))
+        if inside and not any(entry.is_file() for entry in os.scandir(path / label)):
+            raise DataError(f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
+                            "whose folders are the classes")
+        yield from _folder(path / label, label, encoding)
+
+
+def _folder(path: Path, label: str, encoding: str) -> Iterator[Batch]:
+    """The texts of one class."""
+    names = sorted(os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files
+                   if not name.startswith(".") and "/." not in folder[len(str(path)):].replace(os.sep, "/"))
+    binary = 0
+    for start in range(0, len(names), _FILES):
+        texts = [text for name in names[start:start + _FILES] if (text := _file_text(name, encoding)) is not None]
+        binary += len(names[start:start + _FILES]) - len(texts)
+        yield texts, [label] * len(texts)
+    if binary:
+        progress.say(f"{path}: left out {binary:,} binary file{'s' * (binary > 1)}")
+    if binary == len(names):
+        raise DataError(f"there is no text file in the directory {path}")
+
+
+def _file_text(name: str, encoding: str) -> str | None:
+    """What a file holds, None if that is not text; most are plain and small, so that opening is what costs."""
+    document = Document(name, Path(name), encoding=encoding)
+    if encoding == "utf-8" and not name.endswith(COMPRESSED):
+        try:
+            with open(name, "rb") as file:
+                data = file.read()
+            if b"\0" not in data:
+                return data.removeprefix(BOM_UTF8).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            pass  # the document says what is wrong
+    if encoding == "utf-8" and document.looks_binary():
+        return None
+    document.check_head()
+    return next(document.documents())[1]
+
+
+def _subfolders(path: Path) -> Iterator[str]:
+    try:
+        return iter([entry.name for entry in os.scandir(path) if entry.is_dir() and not entry.name.startswith(".")])
+    except OSError as error:
+        raise DataError(f"cannot read the directory {path}: {error.strerror}") from None

@@ -1,0 +1,195 @@
+"""Texts with one label each, from files of many forms or from memory.
+
+`read_labelled` takes TSV, CSV, JSON Lines, Parquet, `label sentence` lines, fastText's `__label__` lines and folders per
+class; what it is given it mostly finds out itself. `stream_labelled` gives the same rows in parts, for data that does not
+fit into memory. A row without a label is an error that names file and line; an empty text is kept, and counted.
+
+    >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
+    >>> data.classes, len(data), data.part([1]).texts
+    (['bad', 'good'], 2, ['dull'])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.catalogue import PREFIX, full_name
+from seqloom.data.documents import check_encoding
+from seqloom.data.label_forms import Form, check_form, has_folders, read_folders, read_rows
+from seqloom.data.label_tables import Batch, Choice
+from seqloom.data.sources import find_documents
+from seqloom.errors import ConfigError, DataError
+from seqloom.text.coding import to_bytes
+
+Source = str | Path | Iterable[str | Path]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts and their labels, of equal length."""
+
+    texts: list[str]
+    labels: list[str]
+    name: str = "texts"
+
+    @classmethod
+    def of(cls, data: Iterable[Any], *, name: str = "texts") -> Labelled:
+        """From a list of (text, label), or from a tuple of two lists, texts and labels; whole numbers become labels as text."""
+        if isinstance(data, tuple) and len(data) == 2 and all(isinstance(p, (list, np.ndarray)) for p in data):
+            texts, labels = (p.tolist() if isinstance(p, np.ndarray) else p for p in data)
+            if len(texts) != len(labels):
+                raise DataError(f"{name} has {len(texts)} texts and {len(labels)} labels")
+        else:
+            pairs = list(data)
+            for row, pair in enumerate(pairs, 1):
+                if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                    raise DataError(f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}")
+            texts, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if not texts:
+            raise DataError(f"{name} has no texts; give some")
+        return cls([_text(text, row, name) for row, text in enumerate(texts, 1)],
+                   [_label(label, row, name) for row, label in enumerate(labels, 1)], name)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """The different labels, sorted by name."""
+        return sorted(set(self.labels))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all texts and labels."""
+        return hashlib.sha256(digest(self.texts) + digest(self.labels)).hexdigest()
+
+    def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
+        """Some of the rows, by number, mask or slice."""
+        chosen = np.arange(len(self))[rows].tolist()
+        return replace(self, texts=[self.texts[i] for i in chosen], labels=[self.labels[i] for i in chosen])
+
+
+def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
+                  encoding: str = "utf-8") -> Labelled:
+    """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
+
+    Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
+    from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
+    end of the name and by the first lines. Files may be packed (.gz, .xz, .zst).
+    """
+    name, batches = _open(source, form, Choice(text_column, label_column), encoding)
+    texts: list[str] = []
+    labels: list[str] = []
+    for some_texts, some_labels in batches:
+        texts += some_texts
+        labels += some_labels
+    return Labelled(texts, labels, name)
+
+
+def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
+                    encoding: str = "utf-8", size: int = 50_000) -> Iterator[Labelled]:
+    """The same rows in the same order, `size` at a time (the last part may be smaller)."""
+    if size < 1:
+        raise ConfigError(f"size must be at least 1; got {size}")
+    name, batches = _open(source, form, Choice(text_column, label_column), encoding)
+    return _parts(name, batches, size)
+
+
+def as_labelled(data: Any) -> Labelled:
+    """What `fit` and `evaluate` of a classifier accept: a Labelled, a path, a list of (text, label), or (texts, labels)."""
+    if isinstance(data, Labelled):
+        return data
+    if isinstance(data, (str, Path)):
+        return read_labelled(data)
+    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
+        raise DataError(f"a {type(data).__name__} is no labelled text; give a list of (text, label), (texts, labels), "
+                        "a path, or what read_labelled returns")
+    return Labelled.of(data)
+
+
+def dataset_name(source: Source, documents: Sequence[str]) -> str:
+    """How data is called in results: by its file, or by how many files there are."""
+    if not isinstance(source, (str, Path)):
+        return documents[0] if len(documents) == 1 else f"{len(documents)} files"
+    first = str(source)
+    return "stdin" if first == "-" else full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+
+
+def digest(texts: list[str]) -> bytes:
+    """SHA-256 of a list of texts: of their characters and of where they end."""
+    ends = np.fromiter(map(len, texts), "<i8", len(texts))
+    whole = hashlib.sha256(ends.tobytes())
+    whole.update("".join(texts).encode("utf-8", "surrogatepass"))
+    return whole.digest()
+
+
+def _open(source: Source, form: Form, choice: Choice, encoding: str) -> tuple[str, Iterator[Batch]]:
+    """The name of the data and its rows; what can be said before reading is said now."""
+    check_form(form)
+    encoding = check_encoding(encoding)
+    opened: list[tuple[str, Iterator[Batch]]] = []
+    for one in [source] if isinstance(source, (str, Path)) else list(source):
+        folder = Path(one).expanduser()
+        if form == "folders" and not folder.is_dir():
+            raise DataError(f"{one} is no directory; with the form folders give the one whose folders are the classes")
+        if folder.is_dir() and form in ("auto", "folders") and (form == "folders" or has_folders(folder)):
+            if choice != (None, None):
+                raise DataError(f"{one} holds folders per class and has no columns; leave out the names of columns")
+            opened.append((str(one), read_folders(folder, encoding)))
+        else:
+            opened += [(document.name, read_rows(document, form, choice)) for document in find_documents(one, encoding)]
+    if not opened:
+        raise DataError("the list of files is empty; name at least one")
+    return dataset_name(source, [name for name, _ in opened]), _all_rows(opened)
+
+
+def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
+    for name, batches in opened:
+        rows = empty = 0
+        for texts, labels in batches:
+            rows += len(texts)
+            empty += texts.count("") + sum(map(str.isspace, texts))
+            yield texts, labels
+        if not rows:
+            raise DataError(f"{name} has no labelled text; give a file with some")
+        if empty:
+            progress.say(f"{name}: {empty:,} of {rows:,} texts {'is' if empty == 1 else 'are'} empty")
+
+
+def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:
+    texts: list[str] = []
+    labels: list[str] = []
+    for some_texts, some_labels in batches:
+        texts += some_texts
+        labels += some_labels
+        whole = len(texts) - len(texts) % size
+        for start in range(0, whole, size):
+            yield Labelled(texts[start:start + size], labels[start:start + size], name)
+        texts, labels = texts[whole:], labels[whole:]
+    if texts:
+        yield Labelled(texts, labels, name)
+
+
+def _text(value: Any, row: int, name: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"row {row} of {name}: the text is {value!r:.60}, which is no text")
+    if not value.isascii():
+        to_bytes(value)  # refuses what is no character
+    return value
+
+
+def _label(value: Any, row: int, name: str) -> str:
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return str(int(value))
+    if not isinstance(value, str) or not value:
+        raise DataError(f"row {row} of {name}: the label is {value!r:.60}; it must be text that is not empty, "
+                        "or a whole number")
+    return value

@@ -1,0 +1,155 @@
+"""Spans in tags: BIO, IOB1 and BIOES read, checked, told apart and turned into each other.
+
+A tag is `O`, outside, or a letter and the label of a span, as in `B-PER`; where there is one kind of span only, the
+letter alone. In `bio` (Sang and Veenstra 1999 call it IOB2) each span begins with B; in `iob1` (Ramshaw and Marcus 1995)
+only one that follows another of the same label, all others begin with I; in `bioes` the last word has E, and a word
+alone S.
+
+`spans` reads what is not right as the conlleval script of the CoNLL shared tasks does, so that scores are comparable: a
+span begins where something goes on that was not there. For E and S, which the first script does not know in this sense,
+that is the reading of its later versions and of seqeval.
+
+    >>> spans(["B-PER", "I-PER", "O", "I-LOC"], "bio")
+    [('PER', 0, 2), ('LOC', 3, 4)]
+    >>> convert(["I-PER", "I-PER", "O", "I-LOC"], "iob1", "bioes")
+    ['B-PER', 'E-PER', 'O', 'S-LOC']
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Literal, cast, get_args
+
+from seqloom.errors import ConfigError, suggest
+
+Scheme = Literal["bio", "iob1", "bioes"]
+Span = tuple[str, int, int]  # label, first word, word after the last
+
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+OUTSIDE = "O"
+
+_LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES"}
+_END = ""  # what follows the last tag
+_MEMORY = 1 << 16  # pairs of neighbours whose answer is kept
+
+
+def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
+    """The spans of one sentence as (label, start, stop), read as conlleval reads them; never overlapping, in order."""
+    check_scheme(scheme)
+    found: list[Span] = []
+    before, start, label = OUTSIDE, -1, ""
+    for i, tag in enumerate(tags):
+        if tag == before == OUTSIDE:
+            continue
+        ends, begins, kind = _border(before, tag)
+        if ends and start >= 0:
+            found.append((label, start, i))
+            start = -1
+        if begins:
+            start, label = i, kind
+        before = tag
+    if start >= 0:
+        found.append((label, start, len(tags)))
+    return found
+
+
+def write(found: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
+    """The tags of a sentence with these spans."""
+    check_scheme(scheme)
+    tags, last, stopped = [OUTSIDE] * length, "", 0
+    for label, start, stop in found:
+        for i in range(start, stop):
+            tags[i] = _join("I", label)
+        if scheme != "iob1" or (start == stopped > 0 and label == last):
+            tags[start] = _join("B", label)
+        if scheme == "bioes":
+            tags[stop - 1] = _join("E" if stop - start > 1 else "S", label)
+        last, stopped = label, stop
+    return tags
+
+
+def convert(tags: Sequence[str], old: Scheme, new: Scheme) -> list[str]:
+    """The same spans in another scheme; what is wrong comes out right, with the spans that conlleval reads."""
+    return write(spans(tags, old), len(tags), new)
+
+
+def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
+    """Where one sentence breaks the rules of its scheme, and how; an empty list when it does not."""
+    check_scheme(scheme)
+    neighbours = zip(chain((OUTSIDE,), tags), tags)
+    found = [(i, why) for i, (before, tag) in enumerate(neighbours) if (why := fault(before, tag, scheme))]
+    if tags and (why := fault(tags[-1], _END, scheme)):
+        found.append((len(tags) - 1, why))
+    return found
+
+
+def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
+    """The scheme of one or of many sentences; None when the tags are not of this kind, such as parts of speech.
+
+    Where some tags break `bio` and others `iob1`, it is the one that fewer break.
+    """
+    sentences = cast(Sequence[Sequence[str]], [tags] if len(tags) and isinstance(tags[0], str) else tags)
+    kinds = set(chain.from_iterable(sentences))
+    if not kinds or any(is_foreign(tag, "bioes") for tag in kinds):
+        return None
+    if any(tag[0] in "ES" for tag in kinds):
+        return "bioes"
+    pairs: Counter[tuple[str, str]] = Counter()
+    for sentence in sentences:
+        pairs.update(zip(chain((OUTSIDE,), sentence), sentence))
+    broken = {scheme: sum(n for (before, tag), n in pairs.items() if fault(before, tag, scheme))
+              for scheme in ("bio", "iob1")}
+    return "iob1" if broken["iob1"] < broken["bio"] else "bio"
+
+
+def check_scheme(scheme: str) -> Scheme:
+    """The name as it is, when it is one."""
+    if scheme not in _LETTERS:
+        raise ConfigError(f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}{suggest(str(scheme), SCHEMES)}")
+    return cast(Scheme, scheme)
+
+
+@lru_cache(_MEMORY)
+def is_foreign(tag: str, scheme: str) -> bool:
+    """Whether a scheme has no such tag."""
+    return tag != OUTSIDE and _split(tag)[0] not in tuple(_LETTERS[scheme])
+
+
+@lru_cache(_MEMORY)
+def fault(before: str, tag: str, scheme: str) -> str:
+    """What is wrong with a tag after another in a scheme, or an empty string."""
+    if tag != _END and is_foreign(tag, scheme):
+        return f"{tag} is no tag of {scheme}"
+    (old, old_label), (new, label) = _split(before), _split(tag)
+    goes_on = old in ("B", "I") and old_label == label
+    if scheme == "bio" and new == "I" and not goes_on:
+        return f"{tag} after {before}, where a span begins with {_join('B', label)}"
+    if scheme == "iob1" and new == "B" and not goes_on:
+        return f"{tag} after {before}, where a span begins with {_join('I', label)}"
+    if scheme == "bioes" and old in ("B", "I") and not (goes_on and new in ("I", "E")):
+        return f"{before} {f'before {tag}' if tag else 'at the end'}, where its span needs {_join('E', old_label)}"
+    if scheme == "bioes" and new in ("I", "E") and not goes_on:
+        return f"{tag} after {before}, where a span begins with {_join('B', label)} or {_join('S', label)}"
+    return ""
+
+
+@lru_cache(_MEMORY)
+def _border(before: str, tag: str) -> tuple[bool, bool, str]:
+    """Whether a span ends before this tag, whether one begins with it, and its label: conlleval's two functions."""
+    (old, old_label), (new, label) = _split(before), _split(tag)
+    changed = old_label != label
+    ends = old in ("E", "S") or (old in ("B", "I") and new in ("B", "S", "O")) or (old not in ("O", ".") and changed)
+    begins = new in ("B", "S") or (old in ("E", "S", "O") and new in ("E", "I")) or (new not in ("O", ".") and changed)
+    return ends, begins, label
+
+
+def _split(tag: str) -> tuple[str, str]:
+    letter, _, label = tag.partition("-")
+    return letter, label
+
+
+def _join(letter: str, label: str) -> str:
+    return f"{letter}-{label}" if label else letter

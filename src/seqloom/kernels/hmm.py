@@ -1,0 +1,280 @@
+"""Forward and backward passes of a hidden Markov model (Rabiner 1989, section III and V), many sequences at once.
+
+A batch is packed by time: its sequences stand by falling length, and the rows of step t are
+offsets[t] to offsets[t + 1], one for each sequence that is that long. So row l of step t + 1 follows row l of step t,
+and a step is a small matrix product. States are padded with impossible ones to a width P that is a multiple of four.
+
+What a row sees of its symbol is table[symbols[row]], (P,): probabilities of that symbol in each state. Beliefs are
+scaled to sum to one (their normaliser is p(symbol | past)); a step with less than TINY is given up with zeros, and
+`log_pass` does such a sequence again with logarithms.
+
+Products are written as dot products of rows, four rows by two, because LLVM then keeps the sums in registers; that
+needs leave to reorder sums (`reassoc`), and nothing that would forbid infinities.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+TINY = 1e-290
+BLOCK = 64  # rows whose outer products are added together
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def multiply(x, first, n, matrix, out, at):
+    """out[at + r, j] = sum_i x[first + r, i] matrix[j, i] for r < n; all widths multiples of four."""
+    width, inner = matrix.shape
+    r = 0
+    while r + 4 <= n:
+        x0, x1, x2, x3 = x[first + r], x[first + r + 1], x[first + r + 2], x[first + r + 3]
+        for j in range(0, width, 2):
+            m0, m1 = matrix[j], matrix[j + 1]
+            a = b = c = d = e = f = g = h = 0.0
+            for i in range(inner):
+                a += x0[i] * m0[i]
+                b += x0[i] * m1[i]
+                c += x1[i] * m0[i]
+                d += x1[i] * m1[i]
+                e += x2[i] * m0[i]
+                f += x2[i] * m1[i]
+                g += x3[i] * m0[i]
+                h += x3[i] * m1[i]
+            to = at + r
+            out[to, j], out[to, j + 1], out[to + 1, j], out[to + 1, j + 1] = a, b, c, d
+            out[to + 2, j], out[to + 2, j + 1], out[to + 3, j], out[to + 3, j + 1] = e, f, g, h
+        r += 4
+    for q in range(r, n):
+        x0 = x[first + q]
+        for j in range(0, width, 4):
+            m0, m1, m2, m3 = matrix[j], matrix[j + 1], matrix[j + 2], matrix[j + 3]
+            a = b = c = d = 0.0
+            for i in range(inner):
+                a += x0[i] * m0[i]
+                b += x0[i] * m1[i]
+                c += x0[i] * m2[i]
+                d += x0[i] * m3[i]
+            out[at + q, j], out[at + q, j + 1], out[at + q, j + 2], out[at + q, j + 3] = a, b, c, d
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def forward(start, incoming, table, symbols, offsets, beliefs, scales):
+    """Predict, correct, normalise: beliefs[row] = p(state | symbols so far), scales[row] = p(symbol | past).
+
+    incoming[j, i] = p(j | i), (P, P): the transposed transitions. A step below TINY leaves zeros from there on.
+    """
+    width = len(start)
+    for t in range(len(offsets) - 1):
+        first, end = offsets[t], offsets[t + 1]
+        if t == 0:
+            for row in range(end):
+                beliefs[row] = start
+        else:
+            multiply(beliefs, offsets[t - 1], end - first, incoming, beliefs, first)
+        for row in range(first, end):
+            belief, seen = beliefs[row], table[symbols[row]]
+            total = 0.0
+            for j in range(width):
+                belief[j] *= seen[j]
+                total += belief[j]
+            possible = total >= TINY
+            scales[row] = total if possible else 0.0
+            inverse = 1.0 / total if possible else 0.0
+            for j in range(width):
+                belief[j] *= inverse
+
+
+@njit(nogil=True, cache=True)
+def log_products(scales, offsets, out):
+    """out[l] = sum over steps of log scales, of sequence l; one logarithm for many factors."""
+    products = np.ones(len(out))
+    out[:] = 0.0
+    for t in range(len(offsets) - 1):
+        for row in range(offsets[t], offsets[t + 1]):
+            lane = row - offsets[t]
+            product = products[lane] * scales[row]
+            if product < TINY:
+                out[lane] += math.log(products[lane]) if products[lane] > 0.0 else -np.inf
+                product = scales[row]
+            products[lane] = product
+    for lane in range(len(out)):
+        out[lane] += math.log(products[lane]) if products[lane] > 0.0 else -np.inf
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def add_products(left, right, k, out):
+    """out[i, j] += sum of left[i, :k] right[j, :k]."""
+    width = len(out)
+    for i in range(0, width, 4):
+        x0, x1, x2, x3 = left[i], left[i + 1], left[i + 2], left[i + 3]
+        for j in range(0, width, 2):
+            m0, m1 = right[j], right[j + 1]
+            a = b = c = d = e = f = g = h = 0.0
+            for r in range(k):
+                a += x0[r] * m0[r]
+                b += x0[r] * m1[r]
+                c += x1[r] * m0[r]
+                d += x1[r] * m1[r]
+                e += x2[r] * m0[r]
+                f += x2[r] * m1[r]
+                g += x3[r] * m0[r]
+                h += x3[r] * m1[r]
+            out[i, j] += a
+            out[i, j + 1] += b
+            out[i + 1, j] += c
+            out[i + 1, j + 1] += d
+            out[i + 2, j] += e
+            out[i + 2, j + 1] += f
+            out[i + 3, j] += g
+            out[i + 3, j + 1] += h
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def smooth(transitions, table, symbols, offsets, beliefs, scales, targets, counts, firsts, pairs,
+           want_pairs):
+    """Backward pass over what `forward` left: counts[targets[row]] += p(state | whole sequence).
+
+    firsts, (P,), gathers the same of the first step alone.
+
+    With w = p(symbol | state) beta / scale, an expected transition is the sum of belief_i A_ij w_j; A_ij does not
+    depend on time, so pairs, (P, P), gathers only the outer products and the caller multiplies by A once.
+    Where a belief is zero, w is set to zero: nothing passes there, and beta could grow beyond all bounds.
+    """
+    width = len(transitions)
+    widest = offsets[1] if len(offsets) > 1 else 0
+    beta = np.empty((widest, width))
+    weight = np.empty((widest, width))
+    left = np.empty((width, BLOCK + 8))  # not a power of two, so that a column does not fall on few cache lines
+    right = np.empty((width, BLOCK + 8))
+    filled = 0
+    following = 0
+    for t in range(len(offsets) - 2, -1, -1):
+        first = offsets[t]
+        n = offsets[t + 1] - first
+        multiply(weight, 0, following, transitions, beta, 0)
+        for lane in range(following, n):
+            beta[lane] = 1.0
+        for lane in range(n):
+            row = first + lane
+            belief, ahead, sums = beliefs[row], beta[lane], counts[targets[row]]
+            for j in range(width):
+                sums[j] += belief[j] * ahead[j]
+            if t == 0:
+                for j in range(width):
+                    firsts[j] += belief[j] * ahead[j]
+                continue
+            seen, passed = table[symbols[row]], weight[lane]
+            inverse = 1.0 / scales[row] if scales[row] > 0.0 else 0.0
+            for j in range(width):
+                value = seen[j] * ahead[j] * inverse
+                passed[j] = value if belief[j] > TINY else 0.0
+            if want_pairs:
+                before = beliefs[offsets[t - 1] + lane]
+                for j in range(width):
+                    left[j, filled] = before[j]
+                    right[j, filled] = passed[j]
+                filled += 1
+                if filled == BLOCK:
+                    add_products(left, right, filled, pairs)
+                    filled = 0
+        following = n
+    if filled:
+        add_products(left, right, filled, pairs)
+
+
+@njit(nogil=True, cache=True)
+def add_rows(rows, counts, out):
+    """out[rows[k]] += counts[k]; out may be narrower, without the padding."""
+    width = out.shape[1]
+    for k in range(len(rows)):
+        into, values = out[rows[k]], counts[k]
+        for j in range(width):
+            into[j] += values[j]
+
+
+@njit(nogil=True, cache=True)
+def log_sum(values):
+    """log of the sum of exp, -inf where all are."""
+    top = -np.inf
+    for value in values:
+        top = max(top, value)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for value in values:
+        total += math.exp(value - top)
+    return top + math.log(total)
+
+
+@njit(nogil=True, cache=True)
+def log_pass(log_start, log_transitions, log_seen, beliefs, log_scales, smoothed, pairs, want_smoothed):
+    """One sequence with logarithms throughout: slow, and no step can underflow.
+
+    log_seen, (T, S): log p(symbol | state). Fills beliefs and smoothed (T, S) and log_scales (T,), and adds the
+    expected transitions, complete with A, to pairs (S, S). After an impossible step all is zero; returns whether
+    there was none.
+    """
+    steps, width = log_seen.shape
+    alpha = np.full((steps, width), -np.inf)
+    part = np.empty(width)
+    beliefs[:] = 0.0
+    smoothed[:] = 0.0
+    log_scales[:] = -np.inf
+    for t in range(steps):
+        for j in range(width):
+            if t == 0:
+                alpha[t, j] = log_start[j] + log_seen[t, j]
+            else:
+                for i in range(width):
+                    part[i] = alpha[t - 1, i] + log_transitions[i, j]
+                alpha[t, j] = log_sum(part) + log_seen[t, j]
+        log_scales[t] = log_sum(alpha[t])
+        if log_scales[t] == -np.inf:
+            return False
+        for j in range(width):
+            alpha[t, j] -= log_scales[t]
+            beliefs[t, j] = math.exp(alpha[t, j])
+    if not want_smoothed:
+        return True
+    beta = np.zeros(width)
+    passed = np.empty(width)
+    for t in range(steps - 1, -1, -1):
+        for j in range(width):
+            smoothed[t, j] = math.exp(alpha[t, j] + beta[j])
+            passed[j] = log_seen[t, j] + beta[j] - log_scales[t]
+        if t == 0:
+            break
+        for i in range(width):
+            for j in range(width):
+                part[j] = log_transitions[i, j] + passed[j]
+                pairs[i, j] += math.exp(alpha[t - 1, i] + part[j])
+            beta[i] = log_sum(part)
+    return True
+
+
+@njit(nogil=True, cache=True)
+def pack(begins, offsets, where):
+    """where[row] = position of the row in the flat data; begins: of the sequences, by falling length."""
+    for t in range(len(offsets) - 1):
+        for row in range(offsets[t], offsets[t + 1]):
+            where[row] = begins[row - offsets[t]] + t
+
+
+@njit(nogil=True, cache=True)
+def renumber(ids, where, number, symbols):
+    """symbols[row] = how many different symbols came before that of the row; returns them in that order.
+
+    number, (K,), is -1 everywhere, and is left so.
+    """
+    known = np.empty(min(len(where), len(number)), np.int64)
+    found = 0
+    for row in range(len(where)):
+        symbol = ids[where[row]]
+        if number[symbol] < 0:
+            number[symbol] = found
+            known[found] = symbol
+            found += 1
+        symbols[row] = number[symbol]
+    for k in range(found):
+        number[known[k]] = -1
+    return known[:found].copy()

@@ -1,0 +1,182 @@
+"""Best paths through hidden Markov models (Viterbi 1967) of order one and two, and random walks.
+
+The inner loops keep no back-pointers: only the scores are stored, and on the way back the few candidates of the one
+state that lies on the path are scored again. So the loop over targets is nothing but additions and maxima.
+Scores are logarithms; -inf is a path that cannot be; NaN and +inf do not occur (`nnan`).
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def last_best(scores, moves):
+    """The highest i with the largest scores[i] + moves[i]."""
+    best, place = -np.inf, 0
+    for i in range(len(scores)):
+        value = scores[i] + moves[i]
+        if value >= best:
+            best, place = value, i
+    return place
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def arrive(scores, first, n, transitions, table, symbols, at, work):
+    """scores[at + r, j] = max_i scores[first + r, i] + transitions[i, j] + table[symbols[at + r], j] for r < n.
+
+    The width is a multiple of four. The maximum goes back and forth between two rows because LLVM would turn an update
+    in place into a masked store, which is slow.
+    """
+    width = len(transitions)
+    old, new = work[0], work[1]
+    for r in range(n):
+        old[:] = -np.inf
+        for i in range(0, width, 4):
+            a, b, c, d = scores[first + r, i], scores[first + r, i + 1], scores[first + r, i + 2], scores[first + r, i + 3]
+            m0, m1, m2, m3 = transitions[i], transitions[i + 1], transitions[i + 2], transitions[i + 3]
+            for j in range(width):
+                u, v, w, z = m0[j] + a, m1[j] + b, m2[j] + c, m3[j] + d
+                u = u if u > v else v
+                w = w if w > z else z
+                u = u if u > w else w
+                v = old[j]
+                new[j] = u if u > v else v
+            old, new = new, old
+        into, seen = scores[at + r], table[symbols[at + r]]
+        for j in range(width):
+            into[j] = old[j] + seen[j]
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def arrive_eight(scores, first, n, transitions, table, symbols, at):
+    """`arrive` for a width of eight, where all sources fit into one pass; half the time."""
+    m0, m1, m2, m3 = transitions[0], transitions[1], transitions[2], transitions[3]
+    m4, m5, m6, m7 = transitions[4], transitions[5], transitions[6], transitions[7]
+    for r in range(n):
+        x, into, seen = scores[first + r], scores[at + r], table[symbols[at + r]]
+        a, b, c, d, e, f, g, h = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+        for j in range(len(m0)):  # not 8: LLVM would unroll it before it can use vectors
+            u, v, w, z = m0[j] + a, m1[j] + b, m2[j] + c, m3[j] + d
+            u = u if u > v else v
+            w = w if w > z else z
+            u = u if u > w else w
+            k, v, w, z = m4[j] + e, m5[j] + f, m6[j] + g, m7[j] + h
+            k = k if k > v else v
+            w = w if w > z else z
+            k = k if k > w else w
+            into[j] = (u if u > k else k) + seen[j]
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def best_paths(start, transitions, incoming, table, symbols, offsets, lengths, where, scores, states, joints):
+    """Viterbi over a batch packed by time (see kernels/hmm.py): states[where[row]], joints[l] = log p(path, symbols).
+
+    Everything is a logarithm and padded with -inf to a width that is a multiple of four; incoming = transitions.T.
+    scores, (rows, P), is working memory. Equal paths: the lowest last state, then always the highest one before it.
+    """
+    width = len(start)
+    work = np.empty((2, width))
+    for t in range(len(offsets) - 1):
+        first, end = offsets[t], offsets[t + 1]
+        if t > 0:
+            if width == 8:
+                arrive_eight(scores, offsets[t - 1], end - first, transitions, table, symbols, first)
+            else:
+                arrive(scores, offsets[t - 1], end - first, transitions, table, symbols, first, work)
+            continue
+        for row in range(end):
+            into, seen = scores[row], table[symbols[row]]
+            for j in range(width):
+                into[j] = start[j] + seen[j]
+    for lane in range(len(lengths)):
+        joints[lane] = 0.0
+        if lengths[lane] == 0:
+            continue
+        row = offsets[lengths[lane] - 1] + lane
+        following = np.argmax(scores[row])
+        joints[lane] = scores[row, following]
+        states[where[row]] = following
+        for t in range(lengths[lane] - 2, -1, -1):
+            row = offsets[t] + lane
+            following = last_best(scores[row], incoming[following])
+            states[where[row]] = following
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def best_before(scores, row, allowed, moves):
+    """Largest score of arriving, over the tags before last: (value, its place in `allowed`)."""
+    best, place = -np.inf, 0
+    for q in range(len(allowed)):
+        value = scores[row + q] + moves[allowed[q]]
+        if value > best:
+            best, place = value, q
+    return best, place
+
+
+@njit(nogil=True, cache=True)
+def best_tags(arriving, emissions, begins, lengths, firsts, tags, out, joints):
+    """Viterbi of order two. arriving[v, w, u] = log p(w | u, v), (S + 1, S + 1, S + 1), where S is the border.
+
+    tags[firsts[i]:firsts[i + 1]] are the tags that token i may have, emissions[i, tag] its log-score, (T, S).
+    A state is the pair of the last two tags; the scores of step t stand as [v, u] over the allowed tags of t and t - 1.
+    joints[n] = log-score of the best tagging of sequence n; its tags are in out, (T,).
+    """
+    border = np.array([len(arriving) - 1], np.int64)
+    for n in range(len(begins)):
+        begin, steps = begins[n], lengths[n]
+        places = np.empty(steps + 1, np.int64)  # where the scores of a step begin; step -1 is the pair (border, border)
+        size = 1
+        for t in range(steps):
+            places[t] = size
+            here = firsts[begin + t + 1] - firsts[begin + t]
+            size += here * (firsts[begin + t] - firsts[begin + t - 1] if t > 0 else 1)
+        scores = np.empty(size)
+        scores[0] = 0.0
+        for t in range(steps):
+            i = begin + t
+            here = tags[firsts[i] : firsts[i + 1]]
+            last = tags[firsts[i - 1] : firsts[i]] if t > 0 else border
+            earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else border
+            source = places[t - 1] if t > 0 else 0
+            for k in range(len(here)):
+                for q in range(len(last)):
+                    value, _ = best_before(scores, source + q * len(earlier), earlier, arriving[last[q], here[k]])
+                    scores[places[t] + k * len(last) + q] = value + emissions[i, here[k]]
+        joints[n] = end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out)
+
+
+@njit(nogil=True, cache=True)
+def end_and_trace(arriving, begin, steps, firsts, tags, scores, places, border, out):
+    """The best last pair, with the move to the border behind it, and the way back; returns the score."""
+    end = border[0]
+    if steps == 0:
+        return 0.0
+    i = begin + steps - 1
+    here = tags[firsts[i] : firsts[i + 1]]
+    last = tags[firsts[i - 1] : firsts[i]] if steps > 1 else border
+    best, k, q = -np.inf, 0, 0
+    for a in range(len(here)):
+        value, b = best_before(scores, places[steps - 1] + a * len(last), last, arriving[here[a], end])
+        if value > best:
+            best, k, q = value, a, b
+    for t in range(steps - 1, -1, -1):
+        i = begin + t
+        here = tags[firsts[i] : firsts[i + 1]]
+        out[i] = here[k]
+        if t == 0:
+            break
+        last = tags[firsts[i - 1] : firsts[i]]
+        earlier = tags[firsts[i - 2] : firsts[i - 1]] if t > 1 else border
+        _, u = best_before(scores, places[t - 1] + q * len(earlier), earlier, arriving[last[q], here[k]])
+        k, q = q, u
+    return best
+
+
+@njit(nogil=True, cache=True)
+def walk(cumulative, uniforms, out):
+    """A random path: row 0 of cumulative is for the start, row i + 1 for the moves from state i, (S + 1, S)."""
+    last = cumulative.shape[1] - 1
+    state = -1
+    for t in range(len(out)):
+        state = min(np.searchsorted(cumulative[state + 1], uniforms[t], side="right"), last)
+        out[t] = state

@@ -1,0 +1,116 @@
+"""The details of a classifier's or tagger's result as plain text: a table of classes, the confusion matrix, errors by kind.
+
+Columns are aligned by how wide a terminal shows a character, and no control character of the data reaches the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from seqloom.charts.pieces import columns_of
+from seqloom.charts.terminal import visible
+from seqloom.metrics.result import Result
+
+MATRIX = 20  # classes up to which the confusion matrix is printed
+ROWS = 50  # of the table of classes: the commonest
+KINDS = 10  # of errors that are printed
+NAME = 28  # columns of a name
+WIDE = 100  # columns of the matrix, beyond which its columns have numbers instead of names
+GAP = "  "
+
+
+def report(result: Result) -> str:
+    """What is behind the numbers, for a terminal; empty for a result without details.
+
+    >>> from seqloom.metrics.result import Signature
+    >>> confusion = {"classes": ["no", "yes"], "counts": [[3, 1], [0, 12]]}
+    >>> print(report(Result({}, Signature(model="m"), details={"confusion": confusion})))
+    confusion (rows gold, columns predicted)
+    gold  no  yes
+    no     3    1
+    yes    .   12
+    """
+    details = result.details
+    parts = [_classes(details[key], title) for key, title in
+             (("classes", "classes"), ("tags", "tags"), ("spans", "spans (as conlleval counts them)")) if details.get(key)]
+    if "confusion" in details:
+        parts.append(_matrix(details["confusion"]["classes"], details["confusion"]["counts"]))
+    if details.get("errors"):
+        parts.append(_errors(details["errors"]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
+    """Precision and so on, in the order of the data; of many classes the commonest."""
+    key = next(iter(rows[0]))
+    shown = sorted(sorted(range(len(rows)), key=lambda i: -rows[i]["support"])[:ROWS])
+    table = [[key, "precision", "recall", "f1", "gold", "predicted"]]
+    for row in (rows[i] for i in shown):
+        table.append([_name(row[key]), *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
+                      f"{row['support']:,}", f"{row['predicted']:,}"])
+    more = [f"and {len(rows) - ROWS:,} rarer ones"] if len(rows) > ROWS else []
+    return "\n".join([title, *aligned(table), *more])
+
+
+def _matrix(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Only what came or was predicted, and only if it is few; a dot is a zero."""
+    used = [i for i in range(len(classes)) if any(counts[i]) or any(row[i] for row in counts)]
+    if not used or len(used) > MATRIX:
+        return ""
+    names = [_name(classes[i]) for i in used]
+    numbers = [[f"{counts[i][j]:,}" if counts[i][j] else "." for j in used] for i in used]
+    table = [["gold", *names], *([name, *row] for name, row in zip(names, numbers))]
+    if width(aligned(table)[0]) > WIDE:
+        places = [str(k) for k in range(1, len(used) + 1)]
+        table = [["gold", *places], *([f"{k:>2} {name}", *row] for k, name, row in zip(places, names, numbers))]
+    return "\n".join(["confusion (rows gold, columns predicted)", *aligned(table)])
+
+
+def _errors(errors: Sequence[dict[str, Any]]) -> str:
+    lines = ["errors by kind (gold -> predicted)"]
+    digits = len(f"{errors[0]['count']:,}")
+    for kind in errors[:KINDS]:
+        lines.append(f"{kind['count']:>{digits},}{GAP}{_name(kind['gold'])} -> {_name(kind['predicted'])}")
+        lines += [f"{' ' * digits}{GAP}{GAP}{_example(example)}" for example in kind["examples"]]
+    rest = errors[KINDS:]
+    if rest:
+        lines.append(f"and {sum(kind['count'] for kind in rest):,} errors of {len(rest):,} rarer kinds")
+    return "\n".join(lines)
+
+
+def _example(example: dict[str, Any]) -> str:
+    """A text with the probability of the wrong class, or a word in its sentence and how often it was wrong."""
+    before = f"{example['probability']:.4f}{GAP}" if "probability" in example else ""
+    after = f"{GAP}({example['count']:,} times)" if example.get("count", 1) > 1 else ""
+    return before + _line(example["text"]) + after
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the first column to the left and the others to the right.
+
+    >>> aligned([["猫", "1"], ["cat", "20"]])
+    ['猫    1', 'cat  20']
+    """
+    wide = [max(width(row[k]) for row in table) for k in range(len(table[0]))]
+    return [GAP.join(row[0] + " " * (wide[0] - width(row[0])) if not k else " " * (wide[k] - width(cell)) + cell
+                     for k, cell in enumerate(row)).rstrip() for row in table]
+
+
+def width(text: str) -> int:
+    """Columns of a terminal."""
+    return sum(map(columns_of, text))
+
+
+def _name(name: str) -> str:
+    """A name in at most `NAME` columns."""
+    shown = _line(name) or "(empty)"
+    if width(shown) <= NAME:
+        return shown
+    while width(shown) >= NAME:
+        shown = shown[:-1]
+    return shown + "…"
+
+
+def _line(text: str) -> str:
+    return visible(" ".join(text.split()))

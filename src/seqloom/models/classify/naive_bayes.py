@@ -1,0 +1,300 @@
+"""Naive Bayes: the class that makes the words of a text likeliest, as if they came independently of each other.
+
+    log p(C | x) = log p(C) + sum over features of log p(feature | C) + constant
+
+Multinomial: the features are draws, p = (count + k) / (all counts + k F). Bernoulli: each feature is there or not, and
+absence counts too (McCallum and Nigam 1998 compare the two). Complement: the weight is how unlikely the feature is in all
+other classes together, without a prior, steadier where classes differ in size (Rennie et al. 2003, "Tackling the poor
+assumptions", section 3.1; without its further steps of weighting). All is done with logarithms.
+
+Features that were not seen in training say nothing. A text without any falls back to the prior (bernoulli: to the
+prior and what is absent). Since words are not independent, the probabilities are too sure: `calibrate` divides the scores
+by a temperature that is fitted on held-out texts (Guo et al. 2017).
+
+    >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
+    >>> model.predict("a good day")
+    '+'
+    >>> [(share.feature, round(share.nats, 3)) for share in model.explain("a good day").shares]
+    [('good', 1.099)]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.classifier import Classifier
+from seqloom.data.corpus import Corpus
+from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.errors import ConfigError, DataError, ModelError, suggest
+from seqloom.models.classify.configs import NaiveBayesConfig
+from seqloom.models.classify.feature_counts import Counted, FeatureCounts
+from seqloom.models.classify.features import Features, check_texts, grows, once, split_keys
+
+_SUREST = 1e3  # bounds of what scores are multiplied by
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one feature adds to the log-odds of a class."""
+
+    feature: str
+    count: int
+    nats: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a text is of one class rather than of another: log_odds = prior + absent + all shares + others."""
+
+    label: str
+    against: str
+    log_odds: float  # log p(label) - log p(against)
+    prior: float
+    absent: float  # of the features that are not there; bernoulli only
+    shares: list[Share]  # the largest first, whatever their sign
+    others: float  # the features that are not listed
+
+
+class NaiveBayes(Classifier):
+    name = "naive-bayes"
+    config_class = NaiveBayesConfig
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.temperature = 1.0
+        self._counting: FeatureCounts | None = None  # while `partial_fit` may go on
+        self._pending = False  # counted more than was learnt from
+        self._valid: Labelled | None = None
+
+    # ---- fitting
+
+    def fit_texts(self, data: Labelled, how: Fitting) -> None:
+        self._pending, self._valid = False, how.valid
+        self._check_valid(how.valid)
+        try:
+            self._counting = self._new_counts(data.texts)
+            self._count(data)
+            self._finish()
+        finally:
+            self._counting = self._valid = None
+
+    def partial_fit(self, data: Any, *, valid: Any = None) -> Self:
+        """Learn from more texts: what `fit` takes, or an iterator of Labelled such as `stream_labelled` gives.
+
+        After any number of calls the model is the one that a single `fit` on all texts makes, to the bit; words and
+        classes may come at any time. `valid` is for calibration and may be given with any call; the last one counts.
+        """
+        if valid is not None:
+            self._valid = as_labelled(valid)
+        self._check_valid(self._valid)
+        for chunk in data if isinstance(data, Iterator) else [data]:
+            labelled = as_labelled(chunk)
+            if self._counting is None:
+                self._counting = self._resumed() if self.fit_info else self._new_counts(None)
+            self._count(labelled)
+            self._pending = True
+            before, counts = self.fit_info, self._counting
+            chained = hashlib.sha256((before.get("data_hash", "") + labelled.fingerprint).encode()).hexdigest()
+            self.fit_info = {"data": before.get("data", labelled.name),
+                             "data_hash": chained[:16] if before else labelled.fingerprint[:16],
+                             "texts": counts.n_texts, "classes": sorted(counts.labels)}
+        return self
+
+    def check_fitted(self) -> None:
+        super().check_fitted()
+        if self._pending:
+            self._finish()
+
+    def _check_valid(self, valid: Labelled | None) -> None:
+        if self.config.calibrate != "none" and valid is None:
+            raise ConfigError(f"calibrate={self.config.calibrate} needs held-out texts; give valid, or calibrate=none")
+        if self.config.calibrate == "none" and valid is not None:
+            progress.say("valid is not used: naive Bayes needs it for calibrate=temperature only")
+
+    def _new_counts(self, texts: list[str] | None) -> FeatureCounts:
+        """`texts`: all of them; None where they come bit by bit."""
+        c = self.config
+        if grows(c):
+            return FeatureCounts(c)
+        if texts is None and c.tokenizer in ("bpe", "wordpiece", "unigram"):
+            raise ConfigError(f"a {c.tokenizer} tokenizer must see all texts before the first is counted, so partial_fit "
+                              "needs a finished one; train it with seqloom.Tokenizer and give its directory as tokenizer")
+        return FeatureCounts(c, self._make_tokenizer(Corpus.from_texts(texts or [" "])))
+
+    def _resumed(self) -> FeatureCounts:
+        """The counts of a model that was fitted or loaded."""
+        c = self.config
+        if c.min_count > 1 or c.vocab_size is not None:
+            raise ConfigError("this model has left out rare words (min_count, vocab_size), so it cannot learn further as if "
+                              "it had seen all texts at once; call partial_fit from the beginning on a new model")
+        return FeatureCounts.resume(c, self._counted)
+
+    def _count(self, data: Labelled) -> None:
+        assert self._counting is not None
+        check_texts(data.texts)
+        try:
+            with progress.task("counting", len(data), "texts") as bar:
+                for n in self._counting.add(data.texts, data.labels):
+                    bar.advance(n)
+        except BaseException:
+            self._counting, self._pending, self.fit_info = None, False, {}  # part of the texts was counted: start again
+            raise
+
+    def _finish(self) -> None:
+        """Weights from counts."""
+        assert self._counting is not None
+        done = self._counting.counted()
+        features = Features(self.config, done.tokenizer, done.keys, done.seen)
+        if not features.usable.any():
+            raise DataError(f"no word comes {self.config.min_count} times or more; lower min_count")
+        self._weights, self._log_prior, self._absent = _estimate(self.config, done, features.usable)
+        self.tokenizer, self.temperature = done.tokenizer, 1.0
+        self._counted, self._features, self._pending = done, features, False
+        if self.config.calibrate == "temperature" and self._valid is not None:
+            self.temperature = self._fit_temperature(self._valid)
+        self.fit_info = {**self.fit_info, "features": int(features.usable.sum()), "temperature": self.temperature}
+
+    def _fit_temperature(self, valid: Labelled) -> float:
+        """The one that makes the valid labels likeliest; the cost is convex in its inverse, so bisection finds it."""
+        place = {name: i for i, name in enumerate(self.classes)}
+        rows = [i for i, name in enumerate(valid.labels) if name in place]
+        if not rows:
+            raise DataError(f"{valid.name} has no label that was seen in training; valid data must share its classes")
+        scores = self._scores([valid.texts[i] for i in rows])[0]
+        above = scores - scores[np.arange(len(rows)), [place[valid.labels[i]] for i in rows]][:, None]  # (n, C)
+        low, high = 1 / _SUREST, _SUREST
+        for _ in range(60):
+            middle = (low * high) ** 0.5
+            slope = float((np.exp(_log_softmax(above * middle)) * above).sum())
+            low, high = (low, middle) if slope > 0 else (middle, high)
+        return 1 / middle
+
+    # ---- answers
+
+    def log_probs(self, texts: list[str]) -> np.ndarray:
+        """`class_log_probs`, which batches by itself."""
+        self.check_fitted()
+        return self.class_log_probs(texts) if texts else np.empty((0, len(self.classes)))
+
+    def class_log_probs(self, texts: list[str]) -> np.ndarray:
+        scores, known = self._scores(texts)
+        unknown = int((known == 0).sum())
+        if unknown:
+            rest = "the prior and what is absent decide" if self.config.variant == "bernoulli" else "the prior alone decides"
+            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no word that the model "
+                         f"knows; there {rest}")
+        return _log_softmax(scores / self.temperature)
+
+    def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Unnormalised log-probabilities (n, C), and how many features each text has (n,)."""
+        scores, known = np.empty((len(texts), len(self.classes))), np.empty(len(texts), np.int64)
+        done = 0
+        with progress.task("classifying", len(texts), "texts") as bar:
+            for some, counts in self._features.score(texts, self._weights):
+                scores[done : done + len(some)], known[done : done + len(some)] = some, counts
+                done += len(some)
+                bar.advance(len(some))
+        if self.config.variant == "complement":
+            scores[known == 0] = self._log_prior
+        else:
+            scores += self._log_prior + self._absent
+        return scores, known
+
+    def explain(self, text: str, n: int = 10, *, label: str | None = None, against: str | None = None) -> Explanation:
+        """The features that decided for a class (the likeliest) against another (the likeliest other), in nats."""
+        self.check_fitted()
+        if len(self.classes) == 1:
+            raise ConfigError(f"this model knows one class only, {self.classes[0]!r}; there is nothing to weigh it against")
+        log_probs = self.class_log_probs([text])[0]
+        one = int(log_probs.argmax()) if label is None else self._class(label)
+        other = next(int(c) for c in np.argsort(-log_probs) if c != one) if against is None else self._class(against)
+        rows, times = self._features.of(text)
+        factors = np.ones_like(times) if once(self.config) else times
+        nats = (self._weights[rows, one] - self._weights[rows, other]) * factors / self.temperature
+        order = np.argsort(-abs(nats), kind="stable")
+        uses_prior = self.config.variant != "complement" or not len(rows)
+        prior, absent = ((a[one] - a[other]) / self.temperature for a in (self._log_prior, self._absent))
+        return Explanation(self.classes[one], self.classes[other], float(log_probs[one] - log_probs[other]),
+                           float(prior) if uses_prior else 0.0, float(absent),
+                           [Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order[:n]],
+                           float(nats[order[n:]].sum()))
+
+    def top_features(self, label: str, n: int = 20) -> list[Share]:
+        """The features that speak most for a class, by their weight above its mean in the others; counts are those of it."""
+        self.check_fitted()
+        c = self._class(label)
+        others = [i for i in range(len(self.classes)) if i != c]
+        nats = self._weights[:, c] - (self._weights[:, others].mean(axis=1) if others else 0.0)
+        rows = np.flatnonzero(self._features.usable)
+        rows = rows[np.argsort(-nats[rows], kind="stable")[:n]]
+        return [Share(self._features.name(int(r)), int(self._counted.counts[r, c]), float(nats[r])) for r in rows]
+
+    def _class(self, name: str) -> int:
+        if name not in self.classes:
+            raise ConfigError(f"there is no class {name!r}{suggest(name, self.classes)} Known: {', '.join(self.classes)}")
+        return self.classes.index(name)
+
+    @property
+    def parameters(self) -> int:
+        return int(self._features.usable.sum() + 1) * len(self.classes) if self.fit_info and not self._pending else 0
+
+    def label(self) -> str:
+        c = self.config
+        parts = [f"naive-bayes-{c.variant}", f"{c.ngrams}grams" if c.ngrams > 1 else "",
+                 "presence" if c.features == "presence" and c.variant != "bernoulli" else "",
+                 f"k{c.k:g}" if c.k != 1 else "", "uniform" if c.prior == "uniform" else "",
+                 "calibrated" if c.calibrate != "none" else ""]
+        return "-".join(filter(None, parts))
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        done = self._counted
+        return {"keys": done.keys, "counts": done.counts, "seen": done.seen, "documents": done.documents,
+                "weights": self._weights, "log_prior": self._log_prior, "absent": self._absent,
+                "temperature": np.array([self.temperature])}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        tokenizer, classes = self.tokens(), list(self.fit_info["classes"])
+        keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
+        v, rows, width = tokenizer.vocab_size, tokenizer.vocab_size + len(keys), len(classes)
+        codes, words = split_keys(keys)
+        good = weights.shape == arrays["counts"].shape == (rows, width) and weights.dtype == np.float64
+        good = good and seen.shape == (rows,) and all(arrays[a].shape == (width,) for a in ("documents", "log_prior", "absent"))
+        if not good or bool((codes >= v + np.arange(len(keys))).any() or (words >= v).any()):
+            raise ModelError("the tables of features contradict each other; save the model again")
+        self._counted = Counted(tokenizer, classes, arrays["documents"], keys, arrays["counts"], seen)
+        self._features = Features(self.config, tokenizer, keys, seen)
+        self._weights, self._log_prior, self._absent = weights, arrays["log_prior"], arrays["absent"]
+        self.temperature = float(arrays["temperature"][0])
+
+
+def _estimate(config: NaiveBayesConfig, done: Counted, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (F, C), zero where a row is no feature; log-priors (C,); what the absence of all features is worth (C,)."""
+    n, k, documents = done.counts[usable].astype(np.float64), config.k, done.documents.astype(np.float64)
+    absent = np.zeros(len(documents))
+    if config.variant == "multinomial":
+        found = np.log(n + k) - np.log(n.sum(axis=0) + k * len(n))
+    elif config.variant == "bernoulli":
+        missing = np.log(documents - n + k)
+        found = np.log(n + k) - missing
+        absent = (missing - np.log(documents + 2 * k)).sum(axis=0)
+    else:
+        rest = n.sum(axis=1, keepdims=True) - n + k  # the counts of all other classes
+        found = np.log(rest.sum(axis=0)) - np.log(rest)
+    weights = np.zeros(done.counts.shape)
+    weights[usable] = found
+    prior = documents / documents.sum() if config.prior == "data" else np.full(len(documents), 1 / len(documents))
+    return weights, np.log(prior), absent
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    above = scores - scores.max(axis=1, keepdims=True)
+    return above - np.log(np.exp(above).sum(axis=1, keepdims=True))

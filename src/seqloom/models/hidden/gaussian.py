@@ -1,0 +1,194 @@
+"""A hidden Markov model whose states emit vectors of numbers: a Gaussian for each state, diagonal or full covariance.
+
+Densities are kept as logarithms with the largest of each row taken out, so that the scaled passes can work on what is
+left; a row that is far from every state that can be reached falls back to logarithms throughout (see `passes`).
+Variances never fall below `floor`, which is also the exact maximum under that condition, so EM stays monotone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+
+from seqloom.errors import ConfigError, DataError
+from seqloom.models.hidden.batches import Batch, Packer
+from seqloom.models.hidden.markov import Counts, Markov, correct, normalised
+from seqloom.models.hidden.passes import View, log
+
+Covariance = Literal["diagonal", "full"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Markov):
+    means: np.ndarray  # (S, D)
+    covariances: np.ndarray  # (S, D) diagonal, or (S, D, D) full
+    floor: float = 1e-3  # of a variance, or of an eigenvalue of a full covariance
+    _roots: np.ndarray = field(init=False, repr=False)  # standard deviations (S, D), or Cholesky factors (S, D, D)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        means, covariances = np.array(self.means, np.float64), np.array(self.covariances, np.float64)
+        fitting = (means.shape, (*means.shape, means.shape[-1]))
+        if means.ndim != 2 or len(means) != self.n_states or covariances.shape not in fitting:
+            raise ConfigError(f"means {means.shape} and covariances {covariances.shape} do not fit {self.n_states} states; "
+                              "they are (S, D) and (S, D) or (S, D, D)")
+        if not np.isfinite(means).all() or not np.isfinite(covariances).all():
+            raise ConfigError("means and covariances must be finite")
+        if self.floor <= 0:
+            raise ConfigError(f"floor must be above 0; got {self.floor}")
+        try:
+            roots = np.linalg.cholesky(covariances) if covariances.ndim == 3 else np.sqrt(np.maximum(covariances, 0.0))
+        except np.linalg.LinAlgError:
+            roots = np.zeros(1)
+        if roots.ndim < 3 and not (roots > 0).all():
+            raise ConfigError("covariances must be positive definite; raise them to a floor such as 1e-3")
+        for name, value in (("means", means), ("covariances", covariances), ("_roots", roots)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def random(cls, n_states: int, data: np.ndarray, *, seed: int, covariance: Covariance = "diagonal",
+               floor: float = 1e-3) -> Self:
+        """A start for Baum-Welch: means are rows of the data, covariances those of all data, chain from a Dirichlet."""
+        rows, rng = check_numbers(data), np.random.default_rng(seed)
+        if not len(rows):
+            raise DataError("no rows to begin from")
+        means = rows[rng.choice(len(rows), n_states, replace=len(rows) < n_states)]
+        variance = np.maximum(rows.var(0), floor)
+        if covariance == "full":
+            whole = np.atleast_2d(np.cov(rows.T, bias=True)) if len(rows) > 1 else np.diag(variance)
+            spread = np.tile(raised(whole[None], floor), (n_states, 1, 1))
+        else:
+            spread = np.tile(variance, (n_states, 1))
+        return cls(rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states), means, spread, floor)
+
+    @property
+    def n_features(self) -> int:
+        return self.means.shape[1]
+
+    @property
+    def n_free(self) -> int:
+        s, d = self.n_states, self.n_features
+        return s * s - 1 + s * d + (s * d if self.covariances.ndim == 2 else s * d * (d + 1) // 2)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"start": self.start, "transitions": self.transitions, "means": self.means, "covariances": self.covariances}
+
+    def with_arrays(self, arrays: dict[str, np.ndarray]) -> Self:
+        return type(self)(**arrays, floor=self.floor)
+
+    def log_densities(self, rows: np.ndarray) -> np.ndarray:
+        """log p(row | state), (n, S)."""
+        out = np.empty((len(rows), self.n_states))
+        for s in range(self.n_states):
+            away = rows - self.means[s]
+            if self.covariances.ndim == 2:
+                scaled = away / self._roots[s]
+                volume = np.log(self._roots[s]).sum()
+            else:
+                scaled = away @ self._inverse_roots[s].T
+                volume = np.log(np.diagonal(self._roots[s])).sum()
+            out[:, s] = -0.5 * np.square(scaled).sum(-1) - volume
+        return out - 0.5 * self.n_features * math.log(2 * math.pi)
+
+    @cached_property
+    def _inverse_roots(self) -> np.ndarray:
+        return np.linalg.inv(self._roots)
+
+    def correct(self, belief: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The belief after a row of numbers (D,) was seen, or n rows for n beliefs, and its log-density given the past."""
+        row = np.asarray(row, np.float64)
+        seen = self.log_densities(self.checked(np.atleast_2d(row)))
+        seen = seen[0] if row.ndim == 1 else seen
+        joint = log(np.asarray(belief)) + seen
+        top = joint.max(-1, keepdims=True)
+        top = np.where(top > -np.inf, top, 0.0)
+        found, total = correct(np.exp(joint - top), np.ones(self.n_states))
+        return found, log(total) + top[..., 0]
+
+    def sample(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """n rows and the states that emitted them."""
+        rng = np.random.default_rng(seed)
+        states = self.walk(n, rng)
+        noise = rng.standard_normal((n, self.n_features))
+        if self.covariances.ndim == 2:
+            return self.means[states] + noise * self._roots[states], states
+        return self.means[states] + np.einsum("nij,nj->ni", self._roots[states], noise), states
+
+    def checked(self, data: np.ndarray) -> np.ndarray:
+        rows = check_numbers(data)
+        if rows.shape[1] != self.n_features:
+            raise DataError(f"rows have {rows.shape[1]} numbers; the model has {self.n_features}")
+        return rows
+
+    def packer(self, data: np.ndarray, lengths: np.ndarray) -> Packer:
+        return Packer(lengths, self.n_states)
+
+    def log_table(self, data: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        return self._log_rows(data[batch.where]), batch.symbols
+
+    def _log_rows(self, rows: np.ndarray) -> np.ndarray:
+        out = np.full((len(rows), self.width), -np.inf)
+        out[:, : self.n_states] = self.log_densities(rows)
+        return out
+
+    def view(self, data: np.ndarray, batch: Batch) -> View:
+        table = self._log_rows(data[batch.where])
+        shift = table.max(-1) if len(table) else np.empty(0)
+        np.exp(table - shift[:, None], out=table)
+        return View(table, batch.symbols, shift, lambda rows: self._log_rows(data[batch.where[rows]]))
+
+    def gather(self, data: np.ndarray, parts: Iterable[tuple[Batch, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weights (S,), and first and second moments around the old means, which keeps the digits."""
+        weights, sums, squares = np.zeros(self.n_states), np.zeros_like(self.means), np.zeros_like(self.covariances)
+        for batch, counts in parts:
+            rows = data[batch.where]
+            for s in range(self.n_states):
+                weight, away = counts[:, s], rows - self.means[s]
+                weights[s] += weight.sum()
+                sums[s] += weight @ away
+                squares[s] += weight @ np.square(away) if squares.ndim == 2 else (weight[:, None] * away).T @ away
+        return weights, sums, squares
+
+    def maximise(self, counts: Counts, add_k: float = 0.0) -> Self:
+        weights, sums, squares = counts.emissions
+        seen = weights > 0
+        safe = np.where(seen, weights, 1.0)
+        moved = np.where(seen[:, None], sums / safe[:, None], 0.0)  # (S, D)
+        if self.covariances.ndim == 2:
+            found = np.maximum(squares / safe[:, None] - moved**2, self.floor)
+            found = np.where(seen[:, None], found, self.covariances)
+        else:
+            found = raised(squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor)
+            found = np.where(seen[:, None, None], found, self.covariances)
+        return type(self)(normalised(counts.start, self.start), normalised(counts.transitions + add_k, self.transitions),
+                          self.means + moved, found, self.floor)
+
+    def log_prior(self, add_k: float) -> float:
+        return add_k * float(log(self.transitions).sum()) if add_k else 0.0
+
+
+def raised(covariances: np.ndarray, floor: float) -> np.ndarray:
+    """The same with no eigenvalue below the floor, (S, D, D)."""
+    values, vectors = np.linalg.eigh((covariances + covariances.swapaxes(-1, -2)) / 2)
+    if values.min() >= floor:
+        return covariances
+    return (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.swapaxes(-1, -2)
+
+
+def check_numbers(data: np.ndarray) -> np.ndarray:
+    """float64 (T, D), all finite; a flat array is one number a row."""
+    rows = np.asarray(data, np.float64)
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(f"numbers must be rows and columns (T, D); got shape {np.shape(data)}")
+    bad = ~np.isfinite(rows).all(-1)
+    if bad.any():
+        place = int(bad.argmax())
+        raise DataError(f"row {place:,} (counted from 0) holds {rows[place][~np.isfinite(rows[place])][0]}; "
+                        "fill such rows in, or leave them out")
+    return np.ascontiguousarray(rows)

@@ -1,0 +1,54 @@
+"""Learning a chain from raw symbols, with checkpoints: Ctrl-C or a kill loses at most a few seconds, and going on gives
+the same bits as never having stopped."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom.models.hidden.chain import Chain
+from seqloom.models.hidden.em import State, baum_welch
+from seqloom.training.checkpoint import Run
+from seqloom.training.interrupts import Interrupts
+
+CHECKPOINT_SECONDS = 10.0
+
+
+def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: int, iterations: int, tolerance: float,
+          restarts: int, add_k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[Chain, dict[str, Any]]:
+    """The likeliest chain of all restarts, and what there is to say about it."""
+    keeper = Run(run) if run is not None else None
+    resumed: State | None = None
+    if keeper is not None:
+        keeper.open(facts)
+        kept = keeper.load()
+        if kept is not None:
+            resumed = {name: np.array(array) for name, array in kept[0].items()}
+            keeper.keep_log(int(kept[1]["step"]))
+    saved, steps = time.monotonic(), 0 if resumed is None else int(resumed["steps"])
+
+    with Interrupts() as interrupts:
+        def after(state: State) -> None:
+            nonlocal saved, steps
+            steps += 1
+            if keeper is not None:
+                if len(state["history"]):
+                    keeper.log({"step": steps, "loss": -float(state["history"][-1]) / max(len(ids), 1),
+                                "restart": int(state["restart"])})
+                if interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    keeper.save({**state, "steps": np.array(steps)}, {"step": steps})
+                    saved = time.monotonic()
+            interrupts.give_way()
+
+        fit = baum_welch(lambda r: Chain.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
+                         iterations=iterations, tolerance=tolerance, restarts=restarts, add_k=add_k, on_iteration=after,
+                         resume_from=resumed)
+    likelihood, free = fit.history[-1], fit.model.n_free
+    report = {"iterations": len(fit.history) - 1, "converged": fit.converged, "restart": fit.restart,
+              "log_likelihood": likelihood, "aic": 2 * free - 2 * likelihood,
+              "bic": free * math.log(max(len(ids), 1)) - 2 * likelihood, "log_likelihoods": fit.history}
+    return fit.model, report

@@ -1,0 +1,102 @@
+"""Hidden Markov language model: a hidden class moves from word to word, and each class has its own words.
+
+After Rabiner 1989, "A Tutorial on Hidden Markov Models". The state of the stepper is the belief about the hidden class of
+the next token, (n, S): a token corrects it (Bayes), the transition matrix carries it on. `</s>` is a token like any
+other, so probabilities of texts of different lengths compare. Learnt from raw text by Baum-Welch (`models/hidden`), with
+restarts, since EM climbs to the nearest hill only; pseudo-counts keep unseen tokens above zero. Long units are learnt
+from in stretches, side by side: a belief forgets what was hundreds of tokens ago, and the kernels like company.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from seqloom.contracts import Fitting, LanguageModel
+from seqloom.metrics.costs import unit_lengths
+from seqloom.models.hidden.chain import Chain
+from seqloom.models.language.configs import HMMConfig
+
+STRETCH = 256  # tokens
+
+
+def stretches(lengths: np.ndarray) -> np.ndarray:
+    """Lengths with the long ones cut.
+
+    >>> stretches(np.array([3, 600, 0])).tolist()
+    [3, 256, 256, 88, 0]
+    """
+    whole = lengths // STRETCH - (lengths % STRETCH == 0)
+    counts = np.maximum(whole, 0) + 1
+    cut = np.full(counts.sum(), STRETCH)
+    cut[np.cumsum(counts) - 1] = lengths - STRETCH * (counts - 1)
+    return cut
+
+
+class HMM(LanguageModel):
+    name = "hmm"
+    resumable = True
+    config_class = HMMConfig
+    chain: Chain
+
+    @property
+    def parameters(self) -> int:
+        return self.chain.n_free
+
+    def label(self) -> str:
+        return f"hmm{self.config.states}"
+
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+        from seqloom.models.hidden.learning import learn
+
+        c, tokenizer = self.config, self.tokens()
+        lengths = stretches(unit_lengths(ids, tokenizer.eos_id))
+        facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"], "tokenizer": tokenizer.label()}
+        self.chain, report = learn(np.asarray(ids, np.int64), lengths, n_states=c.states, vocab_size=tokenizer.vocab_size,
+                                   iterations=c.iterations, tolerance=c.tolerance, restarts=c.restarts, add_k=c.k,
+                                   seed=c.seed, run=how.run, facts=facts)
+        self.fit_info |= report
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self.chain.token_log_probs(np.asarray(ids, np.int64), lengths).astype(np.float32)
+
+    def stepper(self) -> HMMStepper:
+        return HMMStepper(self.chain, self.tokens().eos_id)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.chain.arrays()
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.chain = Chain(**{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")})
+
+    def beliefs(self, text: str, *, smoothed: bool = False) -> tuple[list[str], np.ndarray]:
+        """The tokens of a text and the belief about the hidden class at each, (T, S), from what came up to there, or,
+        smoothed, from the whole text."""
+        ids, lengths = self.encode(text)
+        found = self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
+        return [self.tokens().token(int(i)) for i in ids], found
+
+    def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
+        """The likeliest tokens of each state with their probabilities."""
+        best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
+        tokens = self.tokens()
+        return [[(tokens.token(int(i)), float(row[i])) for i in ids] for ids, row in zip(best, self.chain.emissions)]
+
+
+class HMMStepper:
+    """The state is (belief about the class of the next token (n, S),)."""
+
+    def __init__(self, chain: Chain, eos_id: int) -> None:
+        self.chain, self.eos_id, self.vocab_size = chain, eos_id, chain.vocab_size
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        return self._told(np.repeat(self.chain.start[None], n, axis=0))
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        corrected, _ = self.chain.correct(state[0], ids)
+        return self._told(self.chain.predict(corrected))
+
+    def _told(self, predicted: np.ndarray) -> tuple[Any, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            return (predicted,), np.log(self.chain.next_probs(predicted)).astype(np.float32)

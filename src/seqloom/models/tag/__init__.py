@@ -1,0 +1,1 @@
+"""Taggers: one tag for every word."""

@@ -1,0 +1,105 @@
+"""Part-of-speech and name tagging by a hidden Markov model whose states are the tags (Church 1988; Brants 2000, "TnT").
+
+    best tags = argmax over tags of  sum log p(tag | the one or two before)  +  log p(word | tag)
+
+Both come from counts of tagged sentences (`transitions.py`, `lexicon.py`), so learning is one pass. The sentence's borders
+count as tags. Only tags that the lexicon finds possible for a word are tried, which changes nothing but the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from seqloom.contracts import Fitting, Tagger
+from seqloom.data.spans import Scheme
+from seqloom.data.tagged import Tagged
+from seqloom.errors import ConfigError
+from seqloom.models.hidden.pairs import viterbi_pairs
+from seqloom.models.tag.configs import HMMTaggerConfig
+from seqloom.models.tag.lexicon import Lexicon
+from seqloom.models.tag.transitions import count_tags, follow_probs
+
+MOST_TAGS = 200  # the table of three tags in a row has its cube
+POSSIBLE = 1e-5  # a tag that is so much less likely than the word's best is not tried
+
+
+class HMMTagger(Tagger):
+    name = "hmm-tagger"
+    config_class = HMMTaggerConfig
+    lexicon: Lexicon
+    follows: np.ndarray  # (S + 1, S + 1, S + 1) how often each tag follows each pair
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._log_moves: np.ndarray | None = None
+
+    @property
+    def works_in(self) -> Scheme | None:
+        return None if self.config.work_in == "data" else self.config.work_in
+
+    @property
+    def parameters(self) -> int:
+        return int(np.count_nonzero(self.lexicon.counts) + np.count_nonzero(self.follows))
+
+    def label(self) -> str:
+        return f"hmm-tagger{self.config.order}"
+
+    def knows(self, word: str) -> bool:
+        return word in self.lexicon
+
+    # ---- learning
+
+    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+        tags = {tag: i for i, tag in enumerate(self.tags)}
+        if len(tags) > MOST_TAGS:
+            raise ConfigError(f"{data.name} has {len(tags)} different tags; an hmm-tagger takes at most {MOST_TAGS}: "
+                              "choose a coarser column")
+        rows: dict[str, int] = {}
+        words = np.array([rows.setdefault(word, len(rows)) for words in data.sentences for word in words], np.int64)
+        found = [np.array([tags[tag] for tag in sentence], np.int64) for sentence in data.tags]
+        codes = words * len(tags) + np.concatenate(found)
+        counts = np.bincount(codes, minlength=len(rows) * len(tags)).reshape(len(rows), len(tags))
+        self._learnt(list(rows), counts, count_tags(found, len(tags)))
+        self.fit_info["different_words"] = len(rows)
+
+    def _learnt(self, words: list[str], counts: np.ndarray, follows: np.ndarray) -> None:
+        self.lexicon, self.follows, self._log_moves = Lexicon(words, counts, self.config), follows, None
+
+    # ---- tagging
+
+    def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
+        lengths = np.array([len(words) for words in sentences], np.int64)
+        rows: dict[str, int] = {}
+        ids = np.array([rows.setdefault(word, len(rows)) for words in sentences for word in words], np.int64)
+        if not len(ids):
+            return [np.empty(0, np.int64) for _ in sentences]
+        scores = np.stack([self.lexicon.scores(word) for word in rows])  # (U, S)
+        likely = scores + np.log(self.lexicon.prior)
+        possible = likely >= likely.max(axis=1, keepdims=True) + np.log(POSSIBLE)
+        firsts = np.concatenate([[0], np.cumsum(possible.sum(axis=1)[ids])])
+        found, _ = viterbi_pairs(self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1]))
+        return np.split(found, np.cumsum(lengths)[:-1])
+
+    def _moves(self) -> np.ndarray:
+        """[u, v, w] = log p(w | u, v)."""
+        if self._log_moves is None:
+            probs = np.log(follow_probs(self.follows, self.config.order))
+            self._log_moves = np.broadcast_to(probs, (len(probs),) * 3)  # of order 1: the same for every u
+        return self._log_moves
+
+    # ---- on disk: counts alone, from which the rest follows
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        words = [word.encode("utf-8", "surrogatepass") for word in self.lexicon.rows]
+        rows, tags = np.nonzero(self.lexicon.counts)
+        return {"words": np.frombuffer(b"".join(words), np.uint8).copy(), "word_ends": np.cumsum([len(w) for w in words]),
+                "rows": rows, "tags": tags, "counts": self.lexicon.counts[rows, tags], "follows": self.follows}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        blob, ends = np.asarray(arrays["words"]).tobytes(), arrays["word_ends"].tolist()
+        words = [blob[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)]
+        counts = np.zeros((len(words), len(self.tags)), np.int64)
+        counts[arrays["rows"], arrays["tags"]] = arrays["counts"]
+        self._learnt(words, counts, np.array(arrays["follows"]))

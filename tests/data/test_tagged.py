@@ -1,0 +1,321 @@
+"""Tagged sentences: forms, columns, schemes, and what is refused with its line."""
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqloom import progress
+from seqloom.data import documents
+from seqloom.data.tagged import Tagged, as_tagged, read_tagged
+from seqloom.errors import ConfigError, DataError
+
+CONLL = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+German JJ I-NP I-MISC
+call NN I-NP O
+
+-DOCSTART- -X- O O
+
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+WORDS = [["EU", "rejects", "German", "call"], ["Peter", "Blackburn"]]
+NAMES = [["I-ORG", "O", "I-MISC", "O"], ["I-PER", "I-PER"]]
+
+CONLLU = """# newdoc id = x
+# text = Don't go
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\tVBP\tMood=Imp|Number=Sing\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tgo\tgo\tVERB\tVB\tVerbForm=Inf\t0\troot\t_\tSpaceAfter=No
+3.1\tgone\tgo\tVERB\tVBN\tNumber=Plur\t_\t_\t_\t_
+
+# text = New York
+1\tNew York\tNew York\tPROPN\tNNP\tNumber=Sing\t0\troot\t_\t_
+"""
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+class Listener:
+    def __init__(self):
+        self.said = []
+
+    def begin(self, label, total, unit):
+        return self
+
+    def advance(self, amount=1):
+        pass
+
+    def end(self, task):
+        pass
+
+    def say(self, message):
+        self.said.append(message)
+
+
+@pytest.fixture
+def said():
+    listener = Listener()
+    with progress.reporting(listener):
+        yield listener.said
+
+
+# ---- forms
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: text, lambda text: text.rstrip("\n"), lambda text: text.replace("\n", "\r\n"), lambda text: "\ufeff" + text,
+    lambda text: text.replace(" ", "\t"), lambda text: text.replace(" ", "   "), lambda text: text.replace("\n", " \n"),
+    lambda text: "\n\n" + text + "\n \n\n"])
+def test_conll(tmp_path, change, said):
+    data = read_tagged(write(tmp_path / "a.txt", change(CONLL)))
+    assert (data.sentences, data.tags, data.scheme, data.name) == (WORDS, NAMES, "iob1", "a.txt")
+    assert (len(data), data.n_words, data.tagset) == (2, 6, ["I-MISC", "I-ORG", "I-PER", "O"])
+    assert said == []
+
+
+def test_packed_encoded_and_from_standard_input(tmp_path, monkeypatch):
+    expected = read_tagged(write(tmp_path / "a.txt", CONLL.replace("German", "Grüße")))
+    text = CONLL.replace("German", "Grüße")
+    assert read_tagged(write(tmp_path / "a.txt.gz", gzip.compress(text.encode()))).fingerprint == expected.fingerprint
+    assert read_tagged(write(tmp_path / "b.txt", text.encode("latin-1")), encoding="latin-1").sentences == expected.sentences
+    assert read_tagged(write(tmp_path / "c.txt", text.encode("utf-16")), encoding="utf-16").sentences == expected.sentences
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    data = read_tagged("-")
+    assert (data.sentences, data.tags, data.name) == (expected.sentences, expected.tags, "stdin")
+    with pytest.raises(DataError, match=r"b\.txt is not UTF-8 text: line 5, byte offset 59 holds 0xFC"):
+        read_tagged(tmp_path / "b.txt")
+
+
+def test_columns_of_conll(tmp_path):
+    path = write(tmp_path / "a.txt", CONLL)
+    assert read_tagged(path, column=2).tags == [["NNP", "VBZ", "JJ", "NN"], ["NNP", "NNP"]]
+    assert read_tagged(path, column=2).scheme is None
+    assert read_tagged(path, column="3").tags == read_tagged(path, column=-2).tags == [["I-NP", "I-VP", "I-NP", "I-NP"],
+                                                                                      ["I-NP", "I-NP"]]
+    with pytest.raises(DataError, match=r"a\.txt has no column 5; it has 4"):
+        read_tagged(path, column=5)
+    with pytest.raises(DataError, match="columns without names; give the number of one, from 1 to 4, not 'ner'"):
+        read_tagged(path, column="ner")
+
+
+def test_conll_keeps_strange_words(tmp_path):
+    """Only blanks, tabs and newlines separate; a line may begin with # when it has all columns."""
+    words = ["a\u00a0b", "c\u2028d", "e\x0bf", "#", "g\x85"]
+    data = read_tagged(write(tmp_path / "a.txt", "# id 1\n" + "".join(f"{word} O\n" for word in words)))
+    assert data.sentences == [words]
+    data = read_tagged(write(tmp_path / "b.txt", "#begin document\nNew York\tB-LOC\n\n# two\n#\tO\n"))
+    assert data.sentences == [["New York"], ["#"]]
+
+
+def test_conllu(tmp_path):
+    path = write(tmp_path / "a.conllu", CONLLU)
+    data = read_tagged(path)
+    assert data.sentences == [["Do", "n't", "go"], ["New York"]]
+    assert data.tags == [["AUX", "PART", "VERB"], ["PROPN"]]
+    assert data.scheme is None
+    assert read_tagged(path, column="xpos").tags == [["VBP", "RB", "VB"], ["NNP"]]
+    assert read_tagged(path, column="Number").tags == [["Sing", "_", "_"], ["Sing"]]
+    assert read_tagged(path, column="feats").tags[0][0] == "Mood=Imp|Number=Sing"
+    assert read_tagged(write(tmp_path / "a.txt", CONLLU.rstrip("\n"))).tags == data.tags  # known by its look
+    assert read_tagged(tmp_path / "a.txt", form="conllu").fingerprint == data.fingerprint
+    with pytest.raises(DataError, match=r"has no column or feature 'Numbr'; did you mean 'Number'.* It has lemma, upos, xpos"):
+        read_tagged(path, column="Numbr")
+    with pytest.raises(DataError, match="has nothing in the column xpos"):
+        read_tagged(write(tmp_path / "b.conllu", "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n"), column="xpos")
+
+
+def test_slash(tmp_path):
+    path = write(tmp_path / "a.pos", "The/DT cat/NN and/or/CC ././.\n\n\t1\\/2/CD  //SYM \r\nx/Y")
+    data = read_tagged(path)
+    assert data.sentences == [["The", "cat", "and/or", "./."], ["1\\/2", "/"], ["x"]]
+    assert data.tags == [["DT", "NN", "CC", "."], ["CD", "SYM"], ["Y"]]
+
+
+words = st.text(st.characters(codec="utf-8", exclude_characters=" \t\r\n"), min_size=1, max_size=5)
+tokens = st.tuples(words, st.sampled_from(["B-X", "I-X", "O", "N/A", "V"]))
+pairs = st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(pairs, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["\t", " ", "  "]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_what_is_written_is_read(tmp_path_factory, pairs, end, gap, last):
+    """Any words in CoNLL columns and behind slashes, whatever the chunks of the file."""
+    sentences = [[word if not word.startswith(("-DOC", "#", "\ufeff")) else f"x{word}" for word, _ in pair] for pair in pairs]
+    tags = [[tag for _, tag in pair] for pair in pairs]
+    folder = tmp_path_factory.mktemp("forms")
+    lines = [f"{word}{gap}{tag}" for a, b in zip(sentences, tags) for word, tag in [*zip(a, b), ("", "")]]
+    conll = end.join(line.strip(" \t") for line in lines) + end * last
+    slash = end.join(" ".join(f"{word}/{tag.replace('/', '')}" for word, tag in zip(a, b)) for a, b in zip(sentences, tags))
+    patch = pytest.MonkeyPatch()
+    patch.setattr(documents, "CHUNK", 5)
+    try:
+        data = read_tagged(write(folder / "a.txt", conll), form="conll", scheme="none")
+        assert (data.sentences, data.tags) == (sentences, tags)
+        data = read_tagged(write(folder / "b.txt", slash), form="slash", scheme="none")
+        assert (data.sentences, data.tags) == (sentences, [[tag.replace("/", "") for tag in row] for row in tags])
+    finally:
+        patch.undo()
+
+
+def test_several_files(tmp_path):
+    write(tmp_path / "1.txt", "a B-X\n")
+    write(tmp_path / "2.txt", "b I-X\nc O")
+    data = read_tagged([tmp_path / "1.txt", tmp_path / "2.txt"], scheme="none")
+    assert (data.sentences, data.name) == ([["a"], ["b", "c"]], "2 files")
+    assert read_tagged(str(tmp_path / "*.txt"), scheme="none").sentences == read_tagged(tmp_path, scheme="none").sentences
+    with pytest.raises(DataError, match="the list of files is empty"):
+        read_tagged([])
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("a B\nb\n", r"a\.txt, line 2: 1 column where line 1 has 2"),
+    ("\n-DOCSTART- O\n\na X O\n\nb O\n", r"a\.txt, line 6: 2 columns where line 4 has 3"),
+    ("a X\nb Y Z\n", r"line 2: 3 columns where line 1 has 2"),
+    ("a\nb\n", r"line 1: one column; there must be a word and a tag"),
+    ("a\tX\nb\t\n", r"line 2: no tag in column 2"),
+    ("a\tX\n\tX\n", r"line 2: no word in column 1"),
+    ("", "has no sentence"), ("\n \n", "has no sentence"), ("-DOCSTART- -X- O O\n\n", "has no sentence"),
+    ("a/B c/D\nx/Y z\n", r"line 2: 'z' has no slash; each must be word/TAG"),
+    ("a/B c/D e/F\nx/Y /Z\n", r"line 2: '/Z' has no word before the slash"),
+    ("a/B c/D e/F\nx/Y z/\n", r"line 2: 'z/' has no tag after the slash"),
+])
+def test_bad_files(tmp_path, text, message):
+    form = "slash" if "/" in text else "auto"
+    with pytest.raises(DataError, match=message):
+        read_tagged(write(tmp_path / "a.txt", text), form=form)
+
+
+def test_bad_conllu(tmp_path):
+    with pytest.raises(DataError, match=r"a\.conllu, line 9: 3 columns where CoNLL-U has 10, between tabs"):
+        read_tagged(write(tmp_path / "a.conllu", CONLLU.replace("# text = New York", "1\ta\tb")))
+    with pytest.raises(DataError, match=r"line 5: 'two' in the first column, which numbers the words"):
+        read_tagged(write(tmp_path / "a.conllu", CONLLU.replace("2\tn't", "two\tn't")))
+    with pytest.raises(DataError, match="has no sentence"):
+        read_tagged(write(tmp_path / "a.conllu", "# nothing\n\n1-2\t" + "\t".join("_" * 9) + "\n"))
+
+
+def test_bad_arguments(tmp_path):
+    path = write(tmp_path / "a.txt", "a/B\n")
+    with pytest.raises(ConfigError, match="form must be one of auto, conll, conllu, slash; got 'conl'; did you mean 'conl"):
+        read_tagged(path, form="conl")
+    with pytest.raises(DataError, match="behind a slash, and so no column 2"):
+        read_tagged(path, column=2)
+    with pytest.raises(ConfigError, match="scheme must be one of"):
+        read_tagged(path, scheme="iobes")
+    with pytest.raises(DataError, match="no such file"):
+        read_tagged(tmp_path / "b.txt")
+    with pytest.raises(DataError, match="unknown encoding"):
+        read_tagged(path, encoding="utf-9")
+
+
+# ---- schemes
+
+
+GOOD = "a B-X\nb I-X\nc O\n\n" * 5
+
+
+def test_bad_steps_are_counted_and_read(tmp_path, said):
+    path = write(tmp_path / "a.txt", GOOD + "d O\ne I-X\n\nf I-Y\n")
+    data = read_tagged(path)
+    assert data.scheme == "bio"
+    assert said == [f"warning: {path}, line 22: I-X after O, where a span begins with B-X; 2 such places among 7 spans, "
+                    "read as conlleval does (scheme bio)"]
+    assert data.tags[-2:] == [["O", "I-X"], ["I-Y"]]
+    assert data.converted("bio").tags[-2:] == [["O", "B-X"], ["B-Y"]]
+    assert data.converted("bioes").tags[0] == ["B-X", "E-X", "O"]
+    said.clear()
+    assert read_tagged(path, scheme="bio") == data
+    assert len(said) == 1
+
+
+def test_lines_are_right_where_lines_were_left_out(tmp_path, said):
+    text = CONLLU.replace("AUX", "O").replace("PART", "I-X").replace("VERB", "O").replace("PROPN", "B-X")
+    read_tagged(write(tmp_path / "a.conllu", text + "\n" + text.replace("I-X", "B-X")))
+    assert said[0].startswith(f"warning: {tmp_path}/a.conllu, line 5: I-X after O")
+
+
+def test_a_declared_scheme_must_fit(tmp_path, said):
+    path = write(tmp_path / "a.txt", CONLL)
+    with pytest.raises(DataError, match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, which "
+                                        r"was declared; they look like iob1 \(--scheme iob1\)$"):
+        read_tagged(path, scheme="bio")
+    with pytest.raises(DataError, match=r"line 3: NNP is no tag of bio, which was declared; the tags look like plain ones"):
+        read_tagged(path, column=2, scheme="bio")
+    bioes = write(tmp_path / "b.txt", GOOD + "d B-X\ne E-X\n")
+    with pytest.raises(DataError, match=r"b\.txt, line 22: E-X is no tag of iob1, .* look like bioes"):
+        read_tagged(bioes, scheme="iob1")
+    with pytest.raises(DataError, match=r"c\.txt, line 3: I-X before O, where its span needs E-X"):
+        read_tagged(write(tmp_path / "c.txt", GOOD), scheme="bioes")
+    assert read_tagged(path, scheme="none").scheme is None
+    assert read_tagged(path, scheme=None).scheme is None
+    assert said == []
+
+
+# ---- in memory
+
+
+def test_of():
+    data = Tagged.of([(["a", "b"], ["B-X", "I-X"]), ((), ()), (("c",), ("O",))], name="mine")
+    assert data == Tagged([["a", "b"], [], ["c"]], [["B-X", "I-X"], [], ["O"]], "mine", "bio")
+    assert Tagged.of([(["a"], ["N"])]).scheme is None
+    for rows in ([2], slice(2, 3), np.array([False, False, True])):
+        assert (data.part(rows).sentences, data.part(rows).tags) == ([["c"]], [["O"]])
+    assert data.converted("iob1").tags == [["I-X", "I-X"], [], ["O"]]
+    assert data.converted("iob1").scheme == "iob1"
+    assert data.tags[0] == ["B-X", "I-X"]
+    with pytest.raises(DataError, match="the tags of sentences mark no spans, so they cannot be written in bio"):
+        Tagged.of([(["a"], ["N"])]).converted("bio")
+    with pytest.raises(ConfigError, match="scheme must be one of"):
+        data.converted("x")
+
+
+@pytest.mark.parametrize(("pairs", "message"), [
+    ([(["a", "b"], ["N"])], "sentence 1 of sentences has 2 words and 1 tags"),
+    ([(["a"], ["N"]), "ab"], "sentence 2 of sentences must be a pair of lists"),
+    ([("a", "N")], "must be a pair of lists"),
+    ([(["a"], [1])], "sentence 1 of sentences holds 1; words and tags must be text"),
+    ([(["\ud800"], ["N"])], "half of a surrogate pair"),
+    ([], "has no sentence"),
+])
+def test_bad_pairs(pairs, message):
+    with pytest.raises(DataError, match=message):
+        Tagged.of(pairs)
+
+
+def test_bad_scheme_in_memory():
+    with pytest.raises(DataError, match="sentence 2 of sentences: S-X is no tag of bio"):
+        Tagged.of([(["a"], ["B-X"]), (["b"], ["S-X"])], scheme="bio")
+
+
+def test_fingerprint():
+    base = Tagged.of([(["a", "b"], ["N", "V"])])
+    assert base.fingerprint == Tagged.of([(["a", "b"], ["N", "V"])], name="other").fingerprint
+    others = [Tagged.of([(["ab"], ["NV"])]), Tagged.of([(["a", "b"], ["V", "N"])]), Tagged.of([(["a"], ["N"]), (["b"], ["V"])]),
+              Tagged.of([(["a", "c"], ["N", "V"])]), Tagged.of([(["a", "b"], ["NV", ""])])]
+    assert len({data.fingerprint for data in [base, *others]}) == 6
+    assert len(base.fingerprint) == 64
+
+
+def test_as_tagged(tmp_path):
+    data = Tagged.of([(["a"], ["N"])])
+    assert as_tagged(data) is data
+    assert as_tagged([(["a"], ["N"])]) == data
+    assert as_tagged(write(tmp_path / "a.txt", "a N\n")).sentences == as_tagged(str(tmp_path / "a.txt")).sentences == [["a"]]
+    for wrong in (iter([(["a"], ["N"])]), {"a": "N"}, b"a", 3):
+        with pytest.raises(DataError, match="is no tagged text; give a list"):
+            as_tagged(wrong)
