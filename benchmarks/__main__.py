@@ -15,7 +15,8 @@ from benchmarks import decode_speed, gpt_speed, hmm, naive_bayes, ngram, ptb_lad
 
 SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
-          "naive-bayes": naive_bayes.run, "hmm": hmm.run, "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext}
+          "naive-bayes": naive_bayes.run, "hmm": hmm.run,
+          "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext}
 LONG = ("ptb-ladder", "wikitext-ladder")  # an hour and more: only when named
 
 

@@ -8,30 +8,55 @@ from typing import Any
 import click
 
 from seqloom.cli.options import common, emit
+from seqloom.errors import ConfigError
 
 
 @click.command(name="info", epilog="""\b
 Examples:
   seqloom info model
   seqloom info model --json
+  seqloom info hmm --chart hmm.html --text "the king is dead"
 """)
 @click.argument("model")
+@click.option("--chart", metavar="FILE", help="Hidden Markov models: draw moves between states and, of an hmm, beliefs along a "
+              "text and how fast it forgets: .png, .svg, .html.")
+@click.option("--text", help="The text for the beliefs.  [default: one that the model writes]")
 @common
-def command(model: str, as_json: bool) -> None:
-    """What a saved model is, with which options and from what text it was made."""
+def command(model: str, chart: str | None, text: str | None, as_json: bool) -> None:
+    """What a saved model is, with which options and from what data it was made; of an hmm also the words of its states."""
     from seqloom.storage import read_config
 
     config = read_config(model)
+    if chart is not None or text is not None:
+        _draw(model, config, chart, text)
+    if config["model"] == "hmm":
+        from seqloom.cli.hidden import state_words
+        from seqloom.storage import load
+
+        config["states"] = state_words(load(model))
     config["disk"] = sum(f.stat().st_size for f in Path(model).rglob("*") if f.is_file())
     if as_json:
         emit(config)
         return
     click.echo(f"{config['model']} {config['task']}, {config['disk']:,} bytes, "
                f"seqloom {config['seqloom_version']} (format {config['format_version']})")
-    for section in ("config", "tokenizer", "fit"):
+    for section in ("config", "tokenizer", "fit", "states"):
         if config.get(section):
             click.echo(f"\n{section}")
             _show(config[section], "  ")
+
+
+def _draw(model: str, config: dict[str, Any], chart: str | None, text: str | None) -> None:
+    from seqloom.charts.files import check_target
+    from seqloom.cli.hidden import draw
+    from seqloom.storage import load
+
+    if config["model"] not in ("hmm", "hmm-tagger"):
+        raise ConfigError(f"--chart and --text are for hidden Markov models; {model} is a {config['model']} model")
+    if chart is None:
+        raise ConfigError("--text says what --chart draws; give --chart FILE too")
+    check_target(chart)
+    draw(load(model), chart, text)
 
 
 def _show(values: dict[str, Any], indent: str) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +60,18 @@ class Explanation:
     absent: float  # of the features that are not there; bernoulli only
     shares: list[Share]  # the largest first, whatever their sign
     others: float  # the features that are not listed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [(share.feature + (f" x{share.count}" if share.count > 1 else ""), share.nats) for share in self.shares]
+        rest = (("(other features)", self.others), ("(absent features)", self.absent), ("(prior)", self.prior))
+        rows += [(name, nats) for name, nats in rest if nats]
+        width = max(len(name) for name, _ in rows) if rows else 0
+        head = f"{self.label} rather than {self.against}: {self.log_odds:+.3f} nats"
+        return "\n".join([head, *(f"  {name:<{width}}  {nats:+.3f}" for name, nats in rows)])
 
 
 class NaiveBayes(Classifier):
@@ -115,8 +127,6 @@ class NaiveBayes(Classifier):
     def _check_valid(self, valid: Labelled | None) -> None:
         if self.config.calibrate != "none" and valid is None:
             raise ConfigError(f"calibrate={self.config.calibrate} needs held-out texts; give valid, or calibrate=none")
-        if self.config.calibrate == "none" and valid is not None:
-            progress.say("valid is not used: naive Bayes needs it for calibrate=temperature only")
 
     def _new_counts(self, texts: list[str] | None) -> FeatureCounts:
         """`texts`: all of them; None where they come bit by bit."""
