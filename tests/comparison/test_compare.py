@@ -288,6 +288,14 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
     assert len(list(given.iterdir())) == 4  # a directory that was given is the user's
 
 
+def test_a_hidden_markov_model_is_a_rung_and_a_member(text, tmp_path):
+    found = compare(text, rungs=["bpe-1", "hmm", "bpe-mixture"], work=tmp_path)
+    rows = {r.name: r for r in found.results}
+    assert list(rows) == ["bpe-1", "hmm", "bpe-mixture"]
+    assert rows["hmm"].bits_per_byte < rows["bpe-1"].bits_per_byte  # it knows what came before
+    assert "hmm32" in rows["bpe-mixture"].signature
+
+
 def test_the_ladder():
     assert [r.name for r in RUNGS[:9]] == ["uniform", *(f"byte-{n}" for n in range(1, 9))]
     assert {f"bpe-{n}" for n in range(1, 6)} | {"byte-mixture", "bpe-mixture"} <= {r.name for r in RUNGS}

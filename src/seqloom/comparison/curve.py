@@ -22,7 +22,7 @@ from seqloom.errors import SeqloomError
 
 PARTS = (16, 8, 4, 2)
 SMALLEST = 500  # bytes of training text; less says nothing
-FAMILIES = ("n-gram", "network", "mixture")
+FAMILIES = ("n-gram", "hidden", "network", "mixture")
 LEAST_MINUTES = 0.1
 
 

@@ -18,6 +18,7 @@ from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Splits
 from seqloom.errors import MissingExtra, SeqloomError
 from seqloom.models.language.cache import Cache
+from seqloom.models.language.hmm import HMM
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
@@ -37,6 +38,7 @@ NETWORK_TOKENS = "bpe"
 QUICK: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # most of a step would be the softmax over all tokens
 SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
 NETWORK_MINUTES = 0.6
+HIDDEN_STATES, HIDDEN_ROUNDS = 32, 30
 MAX_BPE = 8000
 
 
@@ -91,6 +93,11 @@ def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
     return fit
 
 
+def _hidden(bench: Bench) -> LanguageModel:
+    model = HMM(states=HIDDEN_STATES, iterations=HIDDEN_ROUNDS, tokenizer=NETWORK_TOKENS, unit="stream", seed=bench.seed)
+    return model.fit(bench.splits.train, tokenizer=bench.tokenizer(NETWORK_TOKENS))
+
+
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
     def fit(bench: Bench) -> LanguageModel:
         model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **QUICK, **(SHORT if name == "gpt" else {}))
@@ -129,6 +136,7 @@ RUNGS: tuple[Rung, ...] = (
     *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n, _longer("byte", "bytes", n)) for n in BYTE_ORDERS),
     *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n))
       for n in BPE_ORDERS),
+    Rung("hmm", "hidden", NETWORK_TOKENS, _hidden, HIDDEN_ROUNDS, "hidden classes that follow one another, with own pieces"),
     *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds) for name, adds in NETWORKS.items()),
     *(Rung(f"{kind}-mixture", "mixture", kind, _mixture(kind), 2, f"asks all others of {what} and what was said lately",
            on_others=True) for kind, what in (("byte", "bytes"), ("bpe", "pieces of words"))),
