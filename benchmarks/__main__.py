@@ -11,13 +11,26 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import decode_speed, gpt_speed, hmm, naive_bayes, ngram, ptb_ladder, readers, softmax_speed, text, train_speed
+from benchmarks import (
+    characters,
+    decode_speed,
+    gpt_speed,
+    hmm,
+    naive_bayes,
+    ngram,
+    ptb_ladder,
+    readers,
+    softmax_speed,
+    text,
+    train_speed,
+)
 
 SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run,
-          "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext}
-LONG = ("ptb-ladder", "wikitext-ladder")  # an hour and more: only when named
+          "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
+          "characters": characters.run}
+LONG = ("ptb-ladder", "wikitext-ladder", "characters")  # minutes to an hour: only when named
 
 
 def main() -> None:
