@@ -15,12 +15,35 @@ never a walk up from the unigram.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 LANES = 16  # segments that one thread scores side by side
 SEGMENT = 512  # tokens
 FIRST, BACKOFF, LINK, LOG_PROB = 0, 1, 2, 3  # columns of contexts
 LEAF_LOG_PROB, LEAF_LINK = 0, 1  # columns of leaves
+
+
+@intrinsic
+def prefetch(context, table, row):
+    """Ask for the cache line of table[row] (or table[row, 0]) without waiting for it: LLVM's prefetch, for reading."""
+    signature = types.void(table, row)
+
+    def code(context, builder, signature, arguments):
+        kind = signature.args[0]
+        place = [context.cast(builder, arguments[1], signature.args[1], types.intp)]
+        place += [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
+        array = context.make_array(kind)(context, builder, arguments[0])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, place), byte)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
+        return context.get_dummy_value()
+
+    return signature, code
 
 
 @njit(nogil=True, cache=True)
@@ -79,7 +102,7 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
     """Log-probabilities of ids[lo:hi], the same as `advance` gives token by token.
 
     A token waits on memory several times, so LANES segments are scored side by side and each round makes one
-    search in every lane: loads of one kind stand together, do not depend on each other, and overlap.
+    search in every lane; as soon as a lane knows which line it needs next, it asks for it and the others go on.
     A segment reads the order - 1 tokens before it first, so that its context is right.
     """
     n_inner = len(contexts) - 1
@@ -95,7 +118,6 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
     paying = np.ones(LANES, np.bool_)
     todo = lo
     active = 0
-    warm = np.int64(0)  # only keeps the loads that it sums from being optimised away
     last = len(words) - 1
     while True:
         while active < LANES and todo < hi:
@@ -107,15 +129,19 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
             todo = end[active]
             active += 1
         if active == 0:
-            return warm
+            return
         for j in range(active):
             left[j] = contexts[state[j], FIRST]
             right[j] = contexts[state[j] + 1, FIRST]
-        for j in range(active):
-            warm ^= words[min(left[j], last)]
+            prefetch(words, min(left[j], last))
         for j in range(active):
             w = np.int64(ids[at[j]])
-            found[j] = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1
+            node = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1
+            found[j] = node
+            if node >= n_inner:
+                prefetch(leaves, node - n_inner)
+            else:
+                prefetch(contexts, node if node >= 0 else np.int64(contexts[state[j], LINK]))
         for j in range(active - 1, -1, -1):
             node = found[j]
             if node < 0:
@@ -141,6 +167,7 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
             cost[j] = 0.0
             paying[j] = True
             state[j] = bos_state if ids[i] == eos else following
+            prefetch(contexts, state[j])
             at[j] = i + 1
             if i + 1 == end[j]:
                 active -= 1
