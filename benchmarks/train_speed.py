@@ -1,6 +1,8 @@
 """Training speed of networks against torch.nn, two threads unless $OMP_NUM_THREADS says otherwise.
 
 `recurrence`: forward and backward pass of the recurrent layers alone, batch 20 of 35 steps as in Zaremba et al. (2014).
+`step`: the same with token vectors and a softmax over 10,000 words, without the optimiser, which is torch's on both sides;
+with the share of the machine's peak in matrix products that each reaches.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 from benchmarks.side_by_side import Ratio, alternate, collect, table
 
 Row = tuple[str, str, str, str]
-BATCH, STEPS = 20, 35
+BATCH, STEPS, WORDS = 20, 35, 10_000
 
 
 def run(quick: bool, only: str) -> None:
@@ -33,7 +35,7 @@ class Bench:
         self.sizes = (200,) if quick else (200, 650)
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"recurrence": self.recurrence}
+        return {"recurrence": self.recurrence, "step": self.step}
 
     def recurrence(self) -> Iterator[Row]:
         """Two layers; weights copied, so both must give the same outputs."""
@@ -55,6 +57,68 @@ class Bench:
             ratio = alternate(_timed(ours["gru"], x, repeats), _timed(ours["lstm"], x, repeats), self.times)
             yield (f"GRU against LSTM, 2 x {width}", f"our LSTM {ratio.peer * 1e3:.1f} ms",
                    f"our GRU {ratio.ours * 1e3:.1f} ms", _shown(ratio))
+
+
+    def step(self) -> Iterator[Row]:
+        """Equal weights, so both must give the same loss."""
+        import torch
+        import torch.nn.functional as F
+
+        from seqloom.nn.losses import linear_cross_entropy
+        from seqloom.nn.recurrent import RecurrentStack
+
+        peak = _sgemm_peak()
+        for width in self.sizes:
+            ids = torch.randint(WORDS, (BATCH, STEPS + 1))
+            embedding, output = torch.nn.Embedding(WORDS, width), torch.nn.Linear(width, WORDS)
+            shared = [*embedding.parameters(), *output.parameters()]
+            for cell, gates in (("gru", 3), ("lstm", 4)):
+                stack = RecurrentStack(width, width, 2, cell=cell)
+                peer = _same_weights(stack, getattr(torch.nn, cell.upper())(width, width, 2, batch_first=True))
+
+                def ours(stack: Any = stack, ids: Any = ids, e: Any = embedding, o: Any = output) -> Any:
+                    return linear_cross_entropy(stack(e(ids[:, :-1]))[0].flatten(0, 1), o.weight, o.bias, ids[:, 1:].flatten())
+
+                def theirs(peer: Any = peer, ids: Any = ids, e: Any = embedding, o: Any = output) -> Any:
+                    return F.cross_entropy(o(peer(e(ids[:, :-1]))[0]).flatten(0, 1), ids[:, 1:].flatten())
+
+                difference = abs(ours().item() - theirs().item())
+                repeats = 6 if width < 400 else 2
+                ratio = alternate(_repeated(ours, [*stack.parameters(), *shared], repeats),
+                                  _repeated(theirs, [*peer.parameters(), *shared], repeats), self.times)
+                products = 6 * BATCH * STEPS * (4 * gates * width * width + WORDS * width)  # 2 forward, 4 backward
+                shares = [products / seconds / peak for seconds in (ratio.peer, ratio.ours)]
+                yield (f"{cell.upper()} 2 x {width}, whole step, V = {WORDS:,}, losses differ by {difference:.0e}",
+                       f"nn.{cell.upper()} + Linear + cross_entropy {ratio.peer * 1e3:.0f} ms, {shares[0]:.0%} of peak",
+                       f"{ratio.ours * 1e3:.0f} ms, {shares[1]:.0%} of peak", _shown(ratio))
+
+
+def _sgemm_peak() -> float:
+    """Operations a second of a large product."""
+    import torch
+
+    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    a @ b
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return 2 * 1024**3 / min(times)
+
+
+def _repeated(loss: Callable[[], Any], parameters: list[Any], repeats: int) -> Callable[[], float]:
+    """Seconds of a forward and backward pass, gradients thrown away before each."""
+    def measure() -> float:
+        start = 0.0
+        for number in range(repeats + 1):
+            if number == 1:
+                start = time.perf_counter()  # the first does not count
+            for p in parameters:
+                p.grad = None
+            loss().backward()
+        return (time.perf_counter() - start) / repeats
+    return measure
 
 
 def _same_weights(stack: Any, peer: Any) -> Any:

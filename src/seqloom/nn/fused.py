@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from seqloom.nn.alignment import aligned
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell, RNNCell, State
 
 REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
@@ -109,13 +110,14 @@ class GRUSequence(torch.autograd.Function):
         states = projected.new_empty(steps + 1, rows, d)
         states[0] = start
         gates, inner = torch.empty_like(projected), projected.new_empty(steps, rows, d)
-        product, turned = projected.new_empty(rows, 3 * d), w_h.t()
+        matrix = aligned(w_h)  # it is read at every step
+        product, turned = projected.new_empty(rows, 3 * d), matrix.t()
         seen = [tensor.detach().numpy() for tensor in (projected, product, b_h, states, gates, inner)]  # the same memory
         x, p, b, h, g, q = seen
         for t in range(steps):
             torch.mm(states[t], turned, out=product)
             gru_step(x[t], p, b, h[t], keep, g[t], q[t], h[t + 1])
-        ctx.save_for_backward(gates, inner, states, w_h)
+        ctx.save_for_backward(gates, inner, states, matrix)
         ctx.keep = keep
         return states[1:]
 

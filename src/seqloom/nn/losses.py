@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from seqloom.nn.alignment import aligned_empty
+
 CHUNK_BYTES = 32 << 20  # of logits at a time: a common size of the last cache; products of fewer rows are slower
 CHUNK_ROWS = 256  # at least, for the same reason, however large the vocabulary
 BLOCK_ROWS = 4096  # of dW at a time, where its own rows are not aligned
-ALIGNED = 16  # floats: rows that do not begin at a multiple of 32 bytes make a product up to 40 % slower
 
 Grads = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -93,7 +94,7 @@ def _run(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
     n, vocab_size = len(features), len(weight)
     rows = chunk or max(CHUNK_ROWS, CHUNK_BYTES // (vocab_size * weight.element_size()))
     rows = -(-n // -(-n // rows))  # as many chunks, all of one size
-    buffer = _aligned(features, rows, vocab_size)
+    buffer = aligned_empty(features, rows, vocab_size)
     losses = features.new_empty(n)
     d_features = torch.empty_like(features) if needed[0] else None
     d_weight = torch.empty_like(weight, memory_format=torch.contiguous_format) if needed[1] else None
@@ -119,17 +120,12 @@ def _run(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
         if d_features is not None:
             torch.mm(e, weight, out=d_features[part]).mul_(s)
         if d_weight is not None:
-            _add_product(d_weight, e, _aligned(x, *x.shape).copy_(x).mul_(s), first=start == 0)
+            _add_product(d_weight, e, aligned_empty(x, *x.shape).copy_(x).mul_(s), first=start == 0)
         if d_bias is not None:
             d_bias.addmv_(e.t(), s[:, 0])
     grads = d_features, d_weight, d_bias
     _subtract_truth(features, weight, targets, label_smoothing, scale, grads)
     return losses, grads
-
-
-def _aligned(like: Tensor, rows: int, columns: int) -> Tensor:
-    """Empty (rows, columns), each row at an aligned address."""
-    return like.new_empty(rows, -(-columns // ALIGNED) * ALIGNED)[:, :columns]
 
 
 def _add_product(total: Tensor, e: Tensor, x: Tensor, *, first: bool) -> None:
@@ -138,7 +134,7 @@ def _add_product(total: Tensor, e: Tensor, x: Tensor, *, first: bool) -> None:
     if width % 8 == 0:
         total.addmm_(e.t(), x, beta=0.0 if first else 1.0)
         return
-    block = _aligned(x, min(BLOCK_ROWS, vocab_size), width)
+    block = aligned_empty(x, min(BLOCK_ROWS, vocab_size), width)
     for low in range(0, vocab_size, BLOCK_ROWS):
         part = total[low : low + BLOCK_ROWS]
         product = torch.mm(e[:, low : low + BLOCK_ROWS].t(), x, out=block[: len(part)])
