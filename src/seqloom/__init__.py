@@ -12,44 +12,70 @@ from seqloom._version import __version__
 
 if TYPE_CHECKING:
     from seqloom.comparison.run import compare as compare
+    from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import LanguageModel as LanguageModel
+    from seqloom.contracts import Tagger as Tagger
     from seqloom.data.corpus import Corpus as Corpus
     from seqloom.data.corpus import bundled as bundled
     from seqloom.data.corpus import read as read
+    from seqloom.data.labelled import Labelled as Labelled
+    from seqloom.data.labelled import read_labelled as read_labelled
+    from seqloom.data.tagged import Tagged as Tagged
+    from seqloom.data.tagged import read_tagged as read_tagged
     from seqloom.interop.arpa import read_arpa as read_arpa
     from seqloom.interop.arpa import write_arpa as write_arpa
+    from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
+    from seqloom.models.hidden.chain import Chain as Chain
+    from seqloom.models.hidden.em import baum_welch as baum_welch
+    from seqloom.models.hidden.gaussian import Gaussian as Gaussian
     from seqloom.models.language.cache import Cache as Cache
     from seqloom.models.language.gpt import GPT as GPT
+    from seqloom.models.language.hmm import HMM as HMM
     from seqloom.models.language.mixture import Mixture as Mixture
+    from seqloom.models.language.neural_cache import NeuralCache as NeuralCache
     from seqloom.models.language.ngram import NGram as NGram
     from seqloom.models.language.nplm import NPLM as NPLM
     from seqloom.models.language.recurrent import GRU as GRU
     from seqloom.models.language.recurrent import LSTM as LSTM
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
+    from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.storage import load as load
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
 
 _PUBLIC = {
     "Cache": "seqloom.models.language.cache",
+    "Chain": "seqloom.models.hidden.chain",
+    "Classifier": "seqloom.contracts",
     "Corpus": "seqloom.data.corpus",
     "GPT": "seqloom.models.language.gpt",
     "GRU": "seqloom.models.language.recurrent",
+    "Gaussian": "seqloom.models.hidden.gaussian",
+    "HMM": "seqloom.models.language.hmm",
+    "HMMTagger": "seqloom.models.tag.hmm_tagger",
     "LSTM": "seqloom.models.language.recurrent",
+    "Labelled": "seqloom.data.labelled",
     "LanguageModel": "seqloom.contracts",
     "Mixture": "seqloom.models.language.mixture",
     "NGram": "seqloom.models.language.ngram",
     "NPLM": "seqloom.models.language.nplm",
+    "NaiveBayes": "seqloom.models.classify.naive_bayes",
+    "NeuralCache": "seqloom.models.language.neural_cache",
     "RNN": "seqloom.models.language.recurrent",
+    "Tagged": "seqloom.data.tagged",
+    "Tagger": "seqloom.contracts",
     "Tokenizer": "seqloom.text.tokenizer",
     "TrainConfig": "seqloom.training.config",
     "Uniform": "seqloom.models.language.uniform",
+    "baum_welch": "seqloom.models.hidden.em",
     "bundled": "seqloom.data.corpus",
     "compare": "seqloom.comparison.run",
     "load": "seqloom.storage",
     "read": "seqloom.data.corpus",
     "read_arpa": "seqloom.interop.arpa",
+    "read_labelled": "seqloom.data.labelled",
+    "read_tagged": "seqloom.data.tagged",
     "write_arpa": "seqloom.interop.arpa",
 }
 

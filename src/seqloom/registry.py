@@ -17,6 +17,7 @@ class Entry:
     summary: str
     trained: bool = False  # by steps: it takes the options of training
     resumable: bool = False  # its fitting keeps checkpoints
+    counts: bool = False  # n-grams, on disk where they do not fit `memory`
 
 
 def _language(target: str, summary: str, configs: str = "configs") -> Entry:
@@ -38,7 +39,7 @@ def _other(target: str, task: str, summary: str) -> Entry:
 
 MODELS: dict[str, Entry] = {
     "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
-    "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
+    "ngram": replace(_language("ngram:NGram", "n-gram model of any order with six smoothing methods"), counts=True),
     "hmm": replace(_language("hmm:HMM", "hidden Markov model: hidden classes, each with its own words"), resumable=True),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
     "nplm": _network("nplm:NPLM", "n-gram of word vectors with one hidden layer (Bengio 2003)"),

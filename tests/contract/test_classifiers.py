@@ -65,6 +65,11 @@ def test_evaluate_counts_what_predict_says(model):
     assert result.to_dict()["details"]["classes"][0]["class"] == "bad"
 
 
+def test_no_samples_no_interval(model):
+    found, usual = model.evaluate(HELD_OUT, samples=0), model.evaluate(HELD_OUT)
+    assert {**usual.metrics} == {**found.metrics, "accuracy_interval": usual["accuracy_interval"]}
+
+
 def test_save_and_load_keep_every_bit(model, tmp_path):
     model.save(tmp_path / "m")
     again = seqloom.load(tmp_path / "m")

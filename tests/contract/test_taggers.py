@@ -93,7 +93,7 @@ def test_a_second_run_gives_the_same_files(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_input(name, tmp_path):
     make = registry.model_class(name)
-    for bad in ([], [(["a", "b"], ["X"])], [("a b", "X Y")], 7, tmp_path / "missing.conll"):
+    for bad in ([], [([], [])], [(["a", "b"], ["X"])], [("a b", "X Y")], 7, tmp_path / "missing.conll"):
         with pytest.raises(DataError):
             make().fit(bad)
     with pytest.raises(ConfigError, match="unknown option"):
@@ -103,6 +103,29 @@ def test_bad_input(name, tmp_path):
         broken.fit([])
     with pytest.raises(NotFitted):
         broken.save(tmp_path / "m")
+
+
+def test_what_is_no_sentence_is_refused(model):
+    """Texts in a list would be taken for the words of one sentence."""
+    for bad, says in ((["the dog runs", "a cat"], "list of text is one sentence"), ([1, 2], "words must be text"),
+                      ([["the", None]], "words must be text"), ([["the"], "dog"], "words must be text")):
+        with pytest.raises(DataError, match=says):
+            model.predict(bad)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_tag_only_is_said_and_always_the_answer(name, monkeypatch):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    model = registry.model_class(name)().fit([(["a", "b"], ["X", "X"])])
+    assert any("one tag only, 'X'" in line for line in said)
+    assert model.predict("b never") == ["X", "X"]
+
+
+def test_no_samples_no_intervals(model):
+    found = model.evaluate(sentences(POS), samples=0)
+    assert not [name for name in found.metrics if name.endswith("_interval")]
+    assert found["accuracy"] == model.evaluate(sentences(POS))["accuracy"]
 
 
 def test_a_tag_never_seen_in_training_counts_as_wrong(model):

@@ -86,7 +86,7 @@ def test_forms(tmp_path, name, change, said):
     data = read_labelled(write(tmp_path / name, change(FILES[name]())))
     assert (data.texts, data.labels, data.name) == (TEXTS, LABELS, name)
     assert (data.classes, len(data)) == (["bad", "good"], 4)
-    assert said == []
+    assert said == [f"{tmp_path / name}: the first word of each line is taken as its label"] * (name == "a.train")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -352,7 +352,7 @@ def test_bad_files(tmp_path, name, text, message):
 def test_empty_texts_are_kept_and_counted(tmp_path, name, said):
     data = read_labelled(write(tmp_path / name, FILES[name]([("", "x"), ("a", "y"), ("", "y")])))
     assert (data.texts, data.labels) == (["", "a", ""], ["x", "y", "y"])
-    assert said == [f"{tmp_path}/{name}: 2 of 3 texts are empty"]
+    assert said[-1] == f"{tmp_path}/{name}: 2 of 3 texts are empty"
 
 
 def test_long_fields(tmp_path):

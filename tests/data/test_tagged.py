@@ -100,14 +100,14 @@ def test_packed_encoded_and_from_standard_input(tmp_path, monkeypatch):
 
 def test_columns_of_conll(tmp_path):
     path = write(tmp_path / "a.txt", CONLL)
-    assert read_tagged(path, column=2).tags == [["NNP", "VBZ", "JJ", "NN"], ["NNP", "NNP"]]
-    assert read_tagged(path, column=2).scheme is None
-    assert read_tagged(path, column="3").tags == read_tagged(path, column=-2).tags == [["I-NP", "I-VP", "I-NP", "I-NP"],
-                                                                                      ["I-NP", "I-NP"]]
+    assert read_tagged(path, tag_column=2).tags == [["NNP", "VBZ", "JJ", "NN"], ["NNP", "NNP"]]
+    assert read_tagged(path, tag_column=2).scheme is None
+    assert read_tagged(path, tag_column="3").tags == read_tagged(path, tag_column=-2).tags == [
+        ["I-NP", "I-VP", "I-NP", "I-NP"], ["I-NP", "I-NP"]]
     with pytest.raises(DataError, match=r"a\.txt has no column 5; it has 4"):
-        read_tagged(path, column=5)
+        read_tagged(path, tag_column=5)
     with pytest.raises(DataError, match="columns without names; give the number of one, from 1 to 4, not 'ner'"):
-        read_tagged(path, column="ner")
+        read_tagged(path, tag_column="ner")
 
 
 def test_conll_keeps_strange_words(tmp_path):
@@ -125,15 +125,15 @@ def test_conllu(tmp_path):
     assert data.sentences == [["Do", "n't", "go"], ["New York"]]
     assert data.tags == [["AUX", "PART", "VERB"], ["PROPN"]]
     assert data.scheme is None
-    assert read_tagged(path, column="xpos").tags == [["VBP", "RB", "VB"], ["NNP"]]
-    assert read_tagged(path, column="Number").tags == [["Sing", "_", "_"], ["Sing"]]
-    assert read_tagged(path, column="feats").tags[0][0] == "Mood=Imp|Number=Sing"
+    assert read_tagged(path, tag_column="xpos").tags == [["VBP", "RB", "VB"], ["NNP"]]
+    assert read_tagged(path, tag_column="Number").tags == [["Sing", "_", "_"], ["Sing"]]
+    assert read_tagged(path, tag_column="feats").tags[0][0] == "Mood=Imp|Number=Sing"
     assert read_tagged(write(tmp_path / "a.txt", CONLLU.rstrip("\n"))).tags == data.tags  # known by its look
     assert read_tagged(tmp_path / "a.txt", form="conllu").fingerprint == data.fingerprint
     with pytest.raises(DataError, match=r"has no column or feature 'Numbr'; did you mean 'Number'.* It has lemma, upos, xpos"):
-        read_tagged(path, column="Numbr")
+        read_tagged(path, tag_column="Numbr")
     with pytest.raises(DataError, match="has nothing in the column xpos"):
-        read_tagged(write(tmp_path / "b.conllu", "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n"), column="xpos")
+        read_tagged(write(tmp_path / "b.conllu", "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n"), tag_column="xpos")
 
 
 def test_slash(tmp_path):
@@ -214,7 +214,7 @@ def test_bad_arguments(tmp_path):
     with pytest.raises(ConfigError, match="form must be one of auto, conll, conllu, slash; got 'conl'; did you mean 'conl"):
         read_tagged(path, form="conl")
     with pytest.raises(DataError, match="behind a slash, and so no column 2"):
-        read_tagged(path, column=2)
+        read_tagged(path, tag_column=2)
     with pytest.raises(ConfigError, match="scheme must be one of"):
         read_tagged(path, scheme="iobes")
     with pytest.raises(DataError, match="no such file"):
@@ -255,7 +255,7 @@ def test_a_declared_scheme_must_fit(tmp_path, said):
                                         r"was declared; they look like iob1 \(--scheme iob1\)$"):
         read_tagged(path, scheme="bio")
     with pytest.raises(DataError, match=r"line 3: NNP is no tag of bio, which was declared; the tags look like plain ones"):
-        read_tagged(path, column=2, scheme="bio")
+        read_tagged(path, tag_column=2, scheme="bio")
     bioes = write(tmp_path / "b.txt", GOOD + "d B-X\ne E-X\n")
     with pytest.raises(DataError, match=r"b\.txt, line 22: E-X is no tag of iob1, .* look like bioes"):
         read_tagged(bioes, scheme="iob1")

@@ -120,6 +120,12 @@ def test_no_spans_at_all():
     assert notes == ("there are no spans in this data; recall counts as 0",)
 
 
+def test_no_samples_no_intervals():
+    metrics, _, _ = judged([["B-X"]], [["B-X"]], scheme="bio", samples=0)
+    assert metrics["span_f1"] == 1
+    assert not [name for name in metrics if name.endswith("_interval")]
+
+
 def test_the_interval_weighs_sentences_by_their_words():
     """A few long sentences, of which half are wrong: the spread is that of sentences, far wider than that of words."""
     gold = [["N"] * 50] * 40

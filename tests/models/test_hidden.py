@@ -182,15 +182,15 @@ def test_one_em_step_by_hand():
     emitted = np.stack([single[ids == x].sum(0) for x in range(4)], 1)
     assert np.allclose(found.model.emissions, emitted / emitted.sum(1, keepdims=True))
     k = 0.25
-    smoothed = baum_welch(model, ids, iterations=1, add_k=k).model
+    smoothed = baum_welch(model, ids, iterations=1, k=k).model
     assert np.allclose(smoothed.emissions, (emitted + k) / (emitted + k).sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize("add_k", [0.0, 0.1])
-def test_em_climbs_and_reports_its_own_likelihood(add_k):
+@pytest.mark.parametrize("k", [0.0, 0.1])
+def test_em_climbs_and_reports_its_own_likelihood(k):
     truth = chain(3, 6, 7)
     ids, lengths = truth.sample(600, seed=0)[0], np.full(20, 30)
-    em = BaumWelch(lambda r: Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, restarts=3, add_k=add_k)
+    em = BaumWelch(lambda r: Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, restarts=3, k=k)
     objectives = []
     while not em.done:
         before = em.objectives
@@ -200,8 +200,8 @@ def test_em_climbs_and_reports_its_own_likelihood(add_k):
     best = em.best
     assert best.history[-1] == pytest.approx(best.model.log_likelihood(ids, lengths).sum(), rel=1e-12)
     assert best.history[-1] > best.history[0]
-    alone = [baum_welch(Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, add_k=add_k) for r in range(3)]
-    if not add_k:
+    alone = [baum_welch(Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, k=k) for r in range(3)]
+    if not k:
         assert best.history == max((fit.history for fit in alone), key=lambda history: history[-1])
 
 
@@ -279,6 +279,17 @@ def test_impossible_sequences_are_defined():
     assert (belief.tolist(), p) == ([0, 0], 0)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+def test_a_number_so_far_away_that_its_density_is_zero_is_impossible(kind):
+    model, rows, lengths = gaussian(kind), np.array([[0.0, 0.0], [1e200, 0.0], [1.0, 1.0]]), [2, 1]
+    assert np.isfinite(model.log_likelihood(rows, lengths)).tolist() == [False, True]
+    beliefs, log_probs = model.filter(rows, lengths)
+    assert (beliefs[1].tolist(), log_probs[1]) == ([0] * model.n_states, -math.inf)
+    with pytest.raises(DataError, match="sequence 0 "):
+        model.viterbi(rows, lengths)
+
+
 def test_nothing_and_one_token():
     model = chain(3, 4, 0)
     assert model.log_likelihood(np.array([], int), np.array([], int)).shape == (0,)
@@ -287,6 +298,8 @@ def test_nothing_and_one_token():
     assert (len(states), joints.tolist()) == (0, [0, 0])
     assert model.posteriors([2])[0] == pytest.approx(model.correct(model.start, 2)[0])
     assert baum_welch(model, np.array([1]), iterations=3).history[-1] <= 1e-12
+    nothing = baum_welch(model, np.array([], int))
+    assert (nothing.history, nothing.converged) == ([0, 0], True)  # not a hundred rounds
     numbers = gaussian("full")
     assert numbers.log_likelihood(np.empty((0, 2))).tolist() == [0]
     assert np.isfinite(baum_welch(numbers, np.zeros((1, 2)), iterations=3).history).all()
@@ -312,6 +325,12 @@ def test_bad_numbers_and_bad_parameters():
                                           ([np.nan, 1], np.eye(2), np.eye(2))):
         with pytest.raises(ConfigError):
             Chain(start, transitions, emissions)
+    with pytest.raises(ConfigError, match="rows of equal length"):
+        Chain([1, 0], np.eye(2), [[1], [0.5, 0.5]])
+    with pytest.raises(DataError, match="numbers must be rows and columns"):
+        gaussian("full").filter(["a"])
+    with pytest.raises(ConfigError, match="covariance must be diagonal or full; got 'ful'"):
+        Gaussian.random(2, np.zeros((4, 2)), seed=0, covariance="ful")
     for covariances in (np.zeros((2, 2)), -np.ones((2, 2)), np.zeros((2, 2, 2)), np.ones((2, 3)), np.full((2, 2), np.inf)):
         with pytest.raises(ConfigError):
             Gaussian([1, 0], np.eye(2), np.zeros((2, 2)), covariances)
@@ -404,7 +423,7 @@ def test_floor_of_variances_and_states_without_data():
 def test_a_falling_objective_is_an_error(monkeypatch):
     model = chain(3, 4, 0)
     ids = model.sample(50, seed=0)[0]
-    monkeypatch.setattr(Chain, "maximise", lambda self, counts, add_k=0.0: Chain.random(3, 4, seed=99))
+    monkeypatch.setattr(Chain, "maximise", lambda self, counts, k=0.0: Chain.random(3, 4, seed=99))
     with pytest.raises(TrainingError, match="fell from"):
         baum_welch(baum_welch(model, ids, iterations=0).model, ids, iterations=3)
     with pytest.raises(ConfigError):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError
 from seqloom.models.tag.configs import HMMTaggerConfig
 from seqloom.models.tag.hmm_tagger import HMMTagger
@@ -114,3 +115,14 @@ def test_the_scheme_it_works_in(work_in):
     model = HMMTagger(work_in=work_in).fit(made)
     assert ("S-PER" in model.tags) == (work_in == "bioes")
     assert model.predict(made[0][0]) == made[0][1]
+
+
+def test_spans_may_meet_as_they_never_did_in_training():
+    """In IOB1 a span that follows another of its kind begins with B, a tag that this training data does not have."""
+    data = Tagged.of([(["Anna", "met", "Bob"], ["I-P", "O", "I-P"]), (["Bob", "ran"], ["I-P", "O"])], scheme="iob1")
+    model = HMMTagger().fit(data)
+    assert "B-P" not in model.fit_info["tags"]
+    words, tags = ["Anna", "Bob", "ran"], ["I-P", "B-P", "O"]
+    assert model.predict(words) == tags
+    result = model.evaluate(Tagged.of([(words, tags)], scheme="iob1"))
+    assert (result["accuracy"], result["span_f1"], result["spans"]) == (1, 1, 2)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from seqloom import Tokenizer, progress, registry
+from seqloom import Tokenizer, progress
 from seqloom.data.labelled import Labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.classify.naive_bayes import NaiveBayes
@@ -15,14 +15,6 @@ from seqloom.models.classify.naive_bayes import NaiveBayes
 TOY = Labelled.of([("a fine film , fine and warm", "good"), ("warm", "good"), ("dull dull film", "bad"),
                    ("a dull , cold , cold end", "bad"), ("so so", "fair"), ("fine , but dull", "fair"), ("", "good")])
 VARIANTS = ("multinomial", "bernoulli", "complement")
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch):
-    """Saving goes by the registry."""
-    home = "seqloom.models.classify."
-    entry = registry.Entry(f"{home}naive_bayes:NaiveBayes", f"{home}configs:NaiveBayesConfig", "classifier", "")
-    monkeypatch.setitem(registry.MODELS, "naive-bayes", entry)
 
 
 def generated(n: int, classes: str = "abc", seed: int = 0) -> Labelled:
@@ -211,6 +203,10 @@ def test_explanations_add_up(variant, features):
 
 def test_explanation_and_top_features_name_the_words():
     model = NaiveBayes().fit(TOY)
+    with pytest.raises(ConfigError, match="label and against are both 'bad'"):
+        model.explain("dull", label="bad", against="bad")
+    with pytest.raises(ConfigError, match="there is no class 'xyz'; known: bad, "):
+        model.explain("dull", label="xyz")
     found = model.explain("dull and cold", label="bad", against="good", n=1)
     assert (found.label, found.against, found.shares[0].feature) == ("bad", "good", "dull")
     assert found.shares[0].nats == pytest.approx(math.log((3 + 1) / (10 + 11)) - math.log(1 / (8 + 11)))
@@ -340,3 +336,12 @@ def test_vocabulary_from_a_file_and_literal_unk(tmp_path):
     assert {s.feature for s in model.top_features("bad", 99)} == {"dull", "fine", "dull dull"}  # what was never seen is nothing
     model = NaiveBayes(tokenizer="whitespace").fit([("a <unk> <unk> b", "x"), ("b <unk>", "y")])
     assert {s.feature for s in model.top_features("x", 99)} == {"a", "b"}
+
+
+def test_valid_texts_that_are_all_right_leave_the_temperature_alone(monkeypatch):
+    """Without an error the surer the better: the best temperature would be zero."""
+    said: list[str] = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    data = [("warm kind", "good"), ("cold mean", "bad")]
+    assert NaiveBayes(calibrate="temperature").fit(data, valid=data).temperature == 1
+    assert "every text" in said[0]

@@ -32,7 +32,7 @@ def fitting_options(entry: Entry) -> Callable[[Callable[..., Any]], Callable[...
             function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
                                                                      "one.")(function)
             return config_options(TrainConfig)(function)
-        if not entry.resumable:
+        if entry.counts:
             function = click.option("--memory", metavar="SIZE",
                                     help="Work on disk when counting needs more than this (800M, 2G).")(function)
         return function
@@ -52,7 +52,7 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
     """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
     entry = MODELS[name]
     if not (entry.trained or entry.resumable):
-        return How({"memory": options["memory"]})
+        return How({"memory": options["memory"]} if entry.counts else {})
     from seqloom.training.checkpoint import Run
 
     run = Path(f"{output.rstrip('/')}.run")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.cli.sheet import save_sheet
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ def state_words(model: HMM) -> dict[str, str]:
 
 def draw(model: Any, target: str, text: str | None) -> None:
     """One picture: moves between states; of a language model also beliefs along a text, and the forgetting curve."""
-    from seqloom.charts import files
-    from seqloom.charts.page import Page
     from seqloom.charts.transitions import transition_chart
 
     charts: dict[str, Any] = {}
@@ -34,23 +33,16 @@ def draw(model: Any, target: str, text: str | None) -> None:
             raise ConfigError("--text is for a language model; `seqloom predict` tags a text")
         charts["Which tag follows which"] = transition_chart(_tag_moves(model), model.tags)
     else:
-        from seqloom.charts.belief import belief_chart, forgetting_chart
+        from seqloom.charts.belief import FLOOR, belief_chart, forgetting_chart
 
         names = [f"{i}: {' '.join(_visible(word) for word, _ in words)}" for i, words in enumerate(model.top_words(IN_NAME))]
         words, beliefs = model.beliefs(text if text is not None else model.generate("", max_tokens=25, seed=0))
         charts["Belief about the state, token by token"] = belief_chart(beliefs, [_visible(w) for w in words], names)
         charts["Moves between states"] = transition_chart(model.chain.transitions, names)
-        charts["Forgetting: distance of two beliefs that began apart"] = forgetting_chart({model.label(): _forgetting(model)})
-    if files.check_target(target) == "html":
-        page = Page(f"{model.label()}: what is inside")
-        for title, chart in charts.items():
-            page.heading(title).chart(chart, title)
-        files.write(target, page.html().encode())
-        return
-    import altair as alt
-
-    sheet = alt.vconcat(*charts.values()).resolve_scale(color="independent") if len(charts) > 1 else next(iter(charts.values()))
-    files.save(sheet, target)
+        distances = _forgetting(model)
+        if max(distances) > FLOOR:  # else it forgets at once, as one with a single state
+            charts["Forgetting: distance of two beliefs that began apart"] = forgetting_chart({model.label(): distances})
+    save_sheet(charts, target, f"{model.label()}: what is inside")
 
 
 def _forgetting(model: HMM) -> list[float]:
@@ -69,4 +61,5 @@ def _tag_moves(model: HMMTagger) -> np.ndarray:
 
 
 def _visible(word: str) -> str:
-    return word.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") or "∅"
+    """Also what is not printed, or would move the cursor."""
+    return "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"

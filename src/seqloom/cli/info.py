@@ -10,6 +10,8 @@ import click
 from seqloom.cli.options import common, emit
 from seqloom.errors import ConfigError
 
+LISTED = 10  # values of a list that are shown
+
 
 @click.command(name="info", epilog="""\b
 Examples:
@@ -65,4 +67,13 @@ def _show(values: dict[str, Any], indent: str) -> None:
             click.echo(f"{indent}{key}")
             _show(value, indent + "  ")
         elif value not in (None, "", []):
-            click.echo(f"{indent}{key:<16} {f'{value:,}' if type(value) is int else value}")
+            click.echo(f"{indent}{key:<16} {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        some = value if len(value) <= LISTED else [*value[: LISTED - 1], "...", value[-1]]
+        return ", ".join(map(_shown, some)) + (f"  ({len(value):,})" if len(some) < len(value) else "")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.8g}"

@@ -1,26 +1,40 @@
-"""`seqloom evaluate` for classifiers and taggers: the numbers, the tables behind them, and the confusion matrix drawn."""
+"""`seqloom evaluate` for classifiers and taggers: the numbers, the tables behind them, and pictures of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from seqloom.cli.options import emit
+from seqloom.cli.sheet import save_sheet
 from seqloom.cli.sources import read_for
+from seqloom.errors import ConfigError
 
 
 def judge(model: Any, paths: tuple[str, ...], options: dict[str, Any], chart: str | None, as_json: bool) -> None:
     result = model.evaluate(read_for(model.task, paths, options))
     if chart is not None:
-        from seqloom.charts.confusion import confusion_chart
-        from seqloom.charts.files import save
-
-        confusion = result.details["confusion"]
-        save(confusion_chart(confusion["classes"], confusion["counts"]), chart, title=f"{model.label()}: confusion")
+        save_sheet(_charts(result.details), chart, f"{model.label()}: errors")
     if as_json:
         emit(result.to_dict())
         return
     from seqloom.metrics.tables import report
 
     click.echo(f"{result}\n\n{report(result)}")
+
+
+def _charts(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The confusion matrix and, where the model gave probabilities, whether they were right."""
+    from seqloom.charts.confidence import reliability_chart
+    from seqloom.charts.confusion import confusion_chart
+
+    charts = {}
+    if confusion := details.get("confusion"):
+        charts["Confusion"] = confusion_chart(confusion["classes"], confusion["counts"])
+    if bins := details.get("reliability"):
+        charts["Calibration"] = reliability_chart(bins)
+    if not charts:
+        raise ConfigError("there are too many classes for a confusion matrix; leave out --chart")
+    return charts

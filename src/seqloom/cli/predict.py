@@ -40,10 +40,13 @@ def command(model: str, text: tuple[str, ...], proba: bool, explain: bool, encod
     loaded = load_for("predict", model, "classifier", "tagger")
     if (proba or explain) and loaded.task != "classifier":
         raise ConfigError(f"--proba and --explain are for classifiers; {model} is a {loaded.task}")
+    if proba and explain:
+        raise ConfigError("--explain tells the odds of two classes; for probabilities of all of them leave it out")
     if explain and not hasattr(loaded, "explain"):
         raise ConfigError(f"--explain: a {loaded.name} model cannot say which words decided")
     corpus = read_corpus(text, encoding, column)
-    units = (row for _, row in corpus.each_document()) if column is not None else corpus.lines()
+    given = (row for _, row in corpus.each_document()) if column is not None else corpus.lines()
+    units = (text.rstrip("\r\n") for text in given)
     if loaded.task == "tagger":
         _tag(loaded, units, as_json)
     elif explain:
@@ -53,16 +56,17 @@ def command(model: str, text: tuple[str, ...], proba: bool, explain: bool, encod
 
 
 def _classify(model: Classifier, units: Iterator[str], proba: bool, as_json: bool) -> None:
+    classes = model.classes
     if proba and not as_json:
-        click.echo("\t".join(["class", *model.classes, "text"]))
+        click.echo("\t".join(["label", *map(_line, classes), "text"]))
     while texts := list(itertools.islice(units, BATCH)):
         probs = model.predict_proba(texts)
         for text, row in zip(texts, probs.tolist()):
-            best = model.classes[max(range(len(row)), key=row.__getitem__)]
+            best = classes[max(range(len(row)), key=row.__getitem__)]
             if as_json:
-                emit({"class": best, **({"probabilities": dict(zip(model.classes, row))} if proba else {}), "text": text})
+                emit({"label": best, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
             else:
-                click.echo("\t".join([best, *([f"{p:.4f}" for p in row] if proba else []), _line(text)]))
+                click.echo("\t".join([_line(best), *([f"{p:.4f}" for p in row] if proba else []), _line(text)]))
 
 
 def _explain(model: Any, units: Iterator[str], as_json: bool) -> None:

@@ -62,8 +62,8 @@ def _labelled(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
 def _tagged(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
     from seqloom.data.tagged import read_tagged
 
-    return read_tagged(list(paths) or ["-"], form=options["form"], column=options["tag_column"], scheme=options["scheme"],
-                       encoding=options["encoding"])
+    return read_tagged(list(paths) or ["-"], form=options["form"], tag_column=options["tag_column"],
+                       scheme=options["scheme"], encoding=options["encoding"])
 
 
 SOURCES = {
@@ -86,5 +86,9 @@ def read_for(task: str, paths: tuple[str, ...], options: dict[str, Any]) -> Any:
     source = SOURCES[task]
     for name, value in options.items():
         if name not in source.names and value not in (None, "auto"):
-            raise ConfigError(f"--{name.replace('_', '-')} does not apply to a {task}")
+            raise ConfigError(f"{_flag(name)} does not apply to a {task}; what does: {', '.join(map(_flag, source.names))}")
     return source.read(paths, options)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

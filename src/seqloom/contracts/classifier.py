@@ -89,7 +89,8 @@ class Classifier(Model):
     def predict(self, text: str | list[str]) -> str | list[str]:
         """The likeliest class of a text, or of each text of a list."""
         best = self.log_probs([text] if isinstance(text, str) else list(text)).argmax(axis=1)
-        labels = [self.classes[i] for i in best.tolist()]
+        classes = self.classes
+        labels = [classes[i] for i in best.tolist()]
         return labels[0] if isinstance(text, str) else labels
 
     @overload
@@ -102,7 +103,10 @@ class Classifier(Model):
         return dict(zip(self.classes, probs[0].tolist())) if isinstance(text, str) else probs
 
     def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
-        """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind."""
+        """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
+
+        `samples`: of the bootstrap, 0 for no interval; `examples`: texts that are shown of each kind of error.
+        """
         self.check_fitted()
         labelled = as_labelled(data)
         log_probs = self.log_probs(labelled.texts)

@@ -208,7 +208,7 @@ class LanguageModel(Model):
             notes.append(f"no bits per byte: {tokenizer.loses()}")
         if metrics["zero_tokens"]:
             notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
-                         "use a smoothing other than maximum-likelihood")
+                         "smooth more: another smoothing than maximum-likelihood, or a larger k")
         if samples:
             costs, weights = segment_costs(tokenizer, self.unit, corpus, ids, log_probs)
             low, high = bootstrap.interval(costs, weights, samples=samples)

@@ -8,6 +8,7 @@ answers is in the scheme of the data.
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from seqloom.config import parse_size
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.spans import Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.errors import DataError
 from seqloom.metrics import tagging
 from seqloom.metrics.result import Result, Signature
 
@@ -65,10 +67,14 @@ class Tagger(Model):
                       valid=None if valid is None else as_tagged(valid))
         self.check_fitting(how)
         given = as_tagged(data)
+        if not given.n_words:
+            raise DataError(f"{given.name} has no words to learn from; give sentences with some")
+        if len(given.tagset) == 1:
+            progress.say(f"{given.name} has one tag only, {given.tagset[0]!r}: it will be the answer for every word")
         work = given.converted(self.works_in) if given.scheme and self.works_in else given
         try:
             self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
-                             "words": sum(map(len, given.sentences)), "tags": given.tagset, "scheme": given.scheme,
+                             "words": given.n_words, "tags": given.tagset, "scheme": given.scheme,
                              "working_tags": work.tagset, "working_scheme": work.scheme}
             self.fit_sentences(work, how)
         except BaseException:
@@ -85,30 +91,44 @@ class Tagger(Model):
     def predict(self, sentences: str | list[str] | list[list[str]]) -> Any:
         """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
         self.check_fitted()
-        one = isinstance(sentences, str) or not sentences or isinstance(sentences[0], str)
+        one = isinstance(sentences, str) or not len(sentences) or isinstance(sentences[0], str)
         rows: Any = [sentences.split() if isinstance(sentences, str) else sentences] if one else sentences
-        outside, inside = self.fit_info["scheme"], self.fit_info["working_scheme"]
+        _check_words(rows, one)
+        outside, inside, names = self.fit_info["scheme"], self.fit_info["working_scheme"], self.tags
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:
             for start in range(0, len(rows), BATCH):
                 for ids in self.tag_ids(rows[start : start + BATCH]):
-                    tags = [self.tags[i] for i in ids.tolist()]
+                    tags = [names[i] for i in ids.tolist()]
                     tagged.append(tags if inside == outside else convert(tags, inside, outside))
                 bar.advance(len(rows[start : start + BATCH]))
         return tagged[0] if one else tagged
 
     def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
-        """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind."""
+        """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
+
+        `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
+        """
         self.check_fitted()
         gold, scheme = as_tagged(data), self.fit_info["scheme"]
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)
-        metrics, details, notes = tagging.judge(gold, predicted, self.fit_info["tags"], self.knows, samples=samples,
-                                                examples=examples)
+        known = sorted({*self.fit_info["tags"], *chain.from_iterable(predicted)})  # spans may meet as never in training
+        metrics, details, notes = tagging.judge(gold, predicted, known, self.knows, samples=samples, examples=examples)
         return Result(metrics, self.signature(gold), notes, details)
 
     def signature(self, data: Tagged | None = None) -> Signature:
         """What a number of this model depends on."""
         extras = {"train": self.fit_info["data_hash"][:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
+
+
+def _check_words(rows: list[list[str]], one: bool) -> None:
+    """Refuse what is no word, and several sentences that are meant as texts but would be taken for words."""
+    lists = all(isinstance(row, (list, tuple, np.ndarray)) for row in rows)
+    if not lists or not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))):
+        raise DataError("words must be text: a sentence is a text or a list of words, several sentences are a list of lists")
+    if one and any(len(word.split()) > 1 for word in rows[0]):
+        raise DataError("a list of text is one sentence, so none of its words may have a blank inside; give several "
+                        "sentences as lists of words: [text.split() for text in texts]")

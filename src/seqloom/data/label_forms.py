@@ -77,6 +77,7 @@ def recognise(document: Document) -> str:
     if len(classes) > max(_FEW, len(head) // 2):
         raise DataError(f"{document.name} does not look like labelled text: its first {len(head)} lines begin with "
                         f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}")
+    progress.say(f"{document.name}: the first word of each line is taken as its label")
     return "lines"
 
 
@@ -133,7 +134,7 @@ def read_folders(path: Path, encoding: str) -> Iterator[Batch]:
         progress.say(f"{path}: left out {loose:,} file{'s' * (loose > 1)} beside the folders of the classes")
     for label in classes:
         inside = sorted(_subfolders(path / label))
-        if inside and not any(entry.is_file() for entry in os.scandir(path / label)):
+        if inside and not any(entry.is_file() for entry in (path / label).iterdir()):
             raise DataError(f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
                             "whose folders are the classes")
         yield from _folder(path / label, label, encoding)

@@ -66,7 +66,7 @@ def _form(document: Document) -> str:
         return "conllu"
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
-    return "slash" if slashed > 0.9 * len(tokens) else "conll"  # a few may be wrong, which is then said of them
+    return "slash" if 2 * slashed > len(tokens) else "conll"  # some may be wrong, which is then said of them
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
@@ -181,7 +181,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
     if place < 0:
         found.tags = _feature(document, found.tags, asked)
     elif all(cell == _NOTHING for cells in found.tags for cell in cells) and found.tags:
-        raise DataError(f"{document.name} has nothing in the column {asked}; say which with --column (column=...)")
+        raise DataError(f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)")
     return found
 
 

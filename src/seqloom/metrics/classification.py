@@ -51,7 +51,7 @@ def judge(classes: Sequence[str], gold_labels: Sequence[str], texts: Sequence[st
     rows = class_rows("class", names, gold, found)
     metrics = {
         "accuracy": float(right.mean()),
-        "accuracy_interval": interval(right, np.ones(len(right)), samples=samples),
+        **({"accuracy_interval": interval(right, np.ones(len(right)), samples=samples)} if samples else {}),
         "macro_f1": _mean([row["f1"] for row in rows if row["support"] or row["predicted"]]),
         "weighted_f1": sum(row["f1"] * row["support"] for row in rows) / len(gold),
         "majority_accuracy": max(row["support"] for row in rows) / len(gold),

@@ -51,7 +51,7 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
     correct = np.add.reduceat(right, np.cumsum(lengths) - lengths, dtype=np.int64)  # (sentences,)
     metrics: dict[str, Any] = {
         "accuracy": float(right.mean()),
-        "accuracy_interval": interval(correct, lengths, samples=samples),
+        **({"accuracy_interval": interval(correct, lengths, samples=samples)} if samples else {}),
         "known_accuracy": float(right[known].mean()) if known.any() else None,
         "unknown_accuracy": float(right[~known].mean()) if not known.all() else None,
         "unknown_share": float(1 - known.mean()),
@@ -86,10 +86,10 @@ def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], sc
         sentences[:, i] = 2 * len(shared), len(wanted) + len(had)
     twice, sizes = sentences[:, sentences[1] > 0]  # a sentence without spans changes nothing
     total = scores(both.total(), came.total(), said.total())
-    ends = interval(twice, sizes, samples=samples) if len(sizes) else (math.nan, math.nan)
+    ends = interval(twice, sizes, samples=samples) if samples and len(sizes) else (math.nan, math.nan)
     rows = [{"label": label, **scores(both[label], came[label], said[label])} for label in sorted(came | said)]
     return {"span_precision": total["precision"], "span_recall": total["recall"], "span_f1": total["f1"],
-            "span_f1_interval": ends, "spans": total["support"]}, rows
+            **({"span_f1_interval": ends} if samples else {}), "spans": total["support"]}, rows
 
 
 def _errors(names: Sequence[str], gold: np.ndarray, found: np.ndarray, words: Sequence[str], stops: np.ndarray,

@@ -71,6 +71,7 @@ class Explanation:
         rows += [(name, nats) for name, nats in rest if nats]
         width = max(len(name) for name, _ in rows) if rows else 0
         head = f"{self.label} rather than {self.against}: {self.log_odds:+.3f} nats"
+        head += "" if self.shares or self.others else "; no word of it is known"
         return "\n".join([head, *(f"  {name:<{width}}  {nats:+.3f}" for name, nats in rows)])
 
 
@@ -179,6 +180,9 @@ class NaiveBayes(Classifier):
             raise DataError(f"{valid.name} has no label that was seen in training; valid data must share its classes")
         scores = self._scores([valid.texts[i] for i in rows])[0]
         above = scores - scores[np.arange(len(rows)), [place[valid.labels[i]] for i in rows]][:, None]  # (n, C)
+        if above.max() <= 0:  # then the surer the better, without end
+            progress.say(f"every text of {valid.name} is right, so it says nothing about how sure to be; temperature stays 1")
+            return 1.0
         low, high = 1 / _SUREST, _SUREST
         for _ in range(60):
             middle = (low * high) ** 0.5
@@ -194,6 +198,7 @@ class NaiveBayes(Classifier):
         return self.class_log_probs(texts) if texts else np.empty((0, len(self.classes)))
 
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
+        self.check_fitted()
         scores, known = self._scores(texts)
         unknown = int((known == 0).sum())
         if unknown:
@@ -222,16 +227,18 @@ class NaiveBayes(Classifier):
         self.check_fitted()
         if len(self.classes) == 1:
             raise ConfigError(f"this model knows one class only, {self.classes[0]!r}; there is nothing to weigh it against")
-        log_probs = self.class_log_probs([text])[0]
-        one = int(log_probs.argmax()) if label is None else self._class(label)
-        other = next(int(c) for c in np.argsort(-log_probs) if c != one) if against is None else self._class(against)
+        scores = self._scores([text])[0][0] / self.temperature
+        one = int(scores.argmax()) if label is None else self._class(label)
+        other = next(int(c) for c in np.argsort(-scores) if c != one) if against is None else self._class(against)
+        if one == other:
+            raise ConfigError(f"label and against are both {self.classes[one]!r}; name two classes")
         rows, times = self._features.of(text)
         factors = np.ones_like(times) if once(self.config) else times
         nats = (self._weights[rows, one] - self._weights[rows, other]) * factors / self.temperature
         order = np.argsort(-abs(nats), kind="stable")
         uses_prior = self.config.variant != "complement" or not len(rows)
         prior, absent = ((a[one] - a[other]) / self.temperature for a in (self._log_prior, self._absent))
-        return Explanation(self.classes[one], self.classes[other], float(log_probs[one] - log_probs[other]),
+        return Explanation(self.classes[one], self.classes[other], float(scores[one] - scores[other]),
                            float(prior) if uses_prior else 0.0, float(absent),
                            [Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order[:n]],
                            float(nats[order[n:]].sum()))
@@ -248,7 +255,8 @@ class NaiveBayes(Classifier):
 
     def _class(self, name: str) -> int:
         if name not in self.classes:
-            raise ConfigError(f"there is no class {name!r}{suggest(name, self.classes)} Known: {', '.join(self.classes)}")
+            near = suggest(name, self.classes)
+            raise ConfigError(f"there is no class {name!r}{f'{near} Known' if near else '; known'}: {', '.join(self.classes)}")
         return self.classes.index(name)
 
     @property

@@ -117,10 +117,10 @@ class Chain(Markov):
             add_rows(batch.known, counts, total)
         return total
 
-    def maximise(self, counts: Counts, add_k: float = 0.0) -> Self:
+    def maximise(self, counts: Counts, k: float = 0.0) -> Self:
         return type(self)(normalised(counts.start, self.start),
-                          normalised(counts.transitions + add_k, self.transitions),
-                          normalised(counts.emissions.T + add_k, self.emissions))
+                          normalised(counts.transitions + k, self.transitions),
+                          normalised(counts.emissions.T + k, self.emissions))
 
-    def log_prior(self, add_k: float) -> float:
-        return add_k * float(log(self.transitions).sum() + log(self.emissions).sum()) if add_k else 0.0
+    def log_prior(self, k: float) -> float:
+        return k * float(log(self.transitions).sum() + log(self.emissions).sum()) if k else 0.0

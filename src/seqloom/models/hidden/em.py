@@ -2,7 +2,7 @@
 
 `BaumWelch` is a value that is moved forward one iteration at a time: whatever stops it, `best` holds the best
 parameters so far, and `state()` all that the next iteration depends on, as named arrays; a run that is continued from
-them gives the same bits. The objective (log-likelihood, plus the logarithm of the prior that `add_k` stands for) never
+them gives the same bits. The objective (log-likelihood, plus the logarithm of the prior that `k` stands for) never
 falls; if it does by more than rounding, that is a TrainingError and not a warning.
 
     >>> from seqloom.models.hidden.chain import Chain
@@ -41,11 +41,11 @@ class BaumWelch(Generic[M]):
     """Each restart runs until its gain is below `tolerance` times its objective, or for `iterations`."""
 
     def __init__(self, start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndarray | None = None, *,
-                 iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, add_k: float = 0.0) -> None:
-        if restarts < 1 or iterations < 0 or tolerance < 0 or add_k < 0:
-            raise ConfigError("restarts must be at least 1; iterations, tolerance and add_k at least 0")
+                 iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, k: float = 0.0) -> None:
+        if restarts < 1 or iterations < 0 or tolerance < 0 or k < 0:
+            raise ConfigError("restarts must be at least 1; iterations, tolerance and k at least 0")
         self._start: Callable[[int], M] = (lambda _: start) if isinstance(start, Markov) else start
-        self.iterations, self.tolerance, self.restarts, self.add_k = iterations, tolerance, restarts, add_k
+        self.iterations, self.tolerance, self.restarts, self.k = iterations, tolerance, restarts, k
         self.restart = 0
         self.model: M = self._start(0)
         self.history: list[float] = []  # of the restart that runs
@@ -71,7 +71,7 @@ class BaumWelch(Generic[M]):
         """One E-step and, unless that restart is over by it, one M-step."""
         counts = self.model.expected(self.data, self.lengths, self._batches)
         refuse_impossible(counts.log_likelihoods)
-        objective = counts.log_likelihood + self.model.log_prior(self.add_k)
+        objective = counts.log_likelihood + self.model.log_prior(self.k)
         history, objectives = [*self.history, counts.log_likelihood], [*self.objectives, objective]
         converged = False
         if len(objectives) > 1 and np.isfinite(objectives[-2]):
@@ -80,11 +80,11 @@ class BaumWelch(Generic[M]):
                 raise TrainingError(f"the objective of EM fell from {objectives[-2]:.9g} to {objective:.9g} in iteration "
                                     f"{len(history) - 1} of restart {self.restart}; the data or the model hold values "
                                     "beyond what double precision can carry")
-            converged = gain < self.tolerance * abs(objective)
+            converged = gain <= self.tolerance * abs(objective)
         if converged or len(history) > self.iterations:
             self._finish(Fit(self.model, history, converged, self.restart), objective)
             return
-        better = self.model.maximise(counts, self.add_k)
+        better = self.model.maximise(counts, self.k)
         self.model, self.history, self.objectives = better, history, objectives
 
     def _finish(self, fit: Fit[M], objective: float) -> None:
@@ -121,15 +121,15 @@ class BaumWelch(Generic[M]):
 
 
 def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndarray | None = None, *,
-               iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, add_k: float = 0.0,
+               iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, k: float = 0.0,
                on_iteration: Callable[[State], None] | None = None, resume_from: State | None = None) -> Fit[M]:
     """Fit by EM and return the best restart.
 
-    start: a model, or the model to begin restart r from. add_k: pseudo-counts for transitions and emissions.
+    start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and emissions.
     on_iteration gets `BaumWelch.state()` after every iteration; such a state can be given back as resume_from. To keep
     what was reached when Ctrl-C comes, hold a `BaumWelch` and call `iterate` until it is `done`, or take the states.
     """
-    em = BaumWelch(start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, add_k=add_k)
+    em = BaumWelch(start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k)
     if resume_from is not None:
         em.go_on_from(resume_from)
     with progress.task("Baum-Welch", total=restarts * (iterations + 1), unit="iterations") as bar:

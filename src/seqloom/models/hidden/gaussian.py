@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Gaussian(Markov):
     def random(cls, n_states: int, data: np.ndarray, *, seed: int, covariance: Covariance = "diagonal",
                floor: float = 1e-3) -> Self:
         """A start for Baum-Welch: means are rows of the data, covariances those of all data, chain from a Dirichlet."""
+        if covariance not in get_args(Covariance):
+            raise ConfigError(f"covariance must be diagonal or full; got {covariance!r}")
         rows, rng = check_numbers(data), np.random.default_rng(seed)
         if not len(rows):
             raise DataError("no rows to begin from")
@@ -92,7 +94,8 @@ class Gaussian(Markov):
             else:
                 scaled = away @ self._inverse_roots[s].T
                 volume = np.log(np.diagonal(self._roots[s])).sum()
-            out[:, s] = -0.5 * np.square(scaled).sum(-1) - volume
+            with np.errstate(over="ignore"):  # so far away that the density is zero
+                out[:, s] = -0.5 * np.square(scaled).sum(-1) - volume
         return out - 0.5 * self.n_features * math.log(2 * math.pi)
 
     @cached_property
@@ -138,7 +141,8 @@ class Gaussian(Markov):
 
     def view(self, data: np.ndarray, batch: Batch) -> View:
         table = self._log_rows(data[batch.where])
-        shift = table.max(-1) if len(table) else np.empty(0)
+        shift = table.max(-1)
+        shift[shift == -np.inf] = 0.0
         np.exp(table - shift[:, None], out=table)
         return View(table, batch.symbols, shift, lambda rows: self._log_rows(data[batch.where[rows]]))
 
@@ -154,7 +158,7 @@ class Gaussian(Markov):
                 squares[s] += weight @ np.square(away) if squares.ndim == 2 else (weight[:, None] * away).T @ away
         return weights, sums, squares
 
-    def maximise(self, counts: Counts, add_k: float = 0.0) -> Self:
+    def maximise(self, counts: Counts, k: float = 0.0) -> Self:
         weights, sums, squares = counts.emissions
         seen = weights > 0
         safe = np.where(seen, weights, 1.0)
@@ -165,11 +169,11 @@ class Gaussian(Markov):
         else:
             found = raised(squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor)
             found = np.where(seen[:, None, None], found, self.covariances)
-        return type(self)(normalised(counts.start, self.start), normalised(counts.transitions + add_k, self.transitions),
+        return type(self)(normalised(counts.start, self.start), normalised(counts.transitions + k, self.transitions),
                           self.means + moved, found, self.floor)
 
-    def log_prior(self, add_k: float) -> float:
-        return add_k * float(log(self.transitions).sum()) if add_k else 0.0
+    def log_prior(self, k: float) -> float:
+        return k * float(log(self.transitions).sum()) if k else 0.0
 
 
 def raised(covariances: np.ndarray, floor: float) -> np.ndarray:
@@ -182,7 +186,10 @@ def raised(covariances: np.ndarray, floor: float) -> np.ndarray:
 
 def check_numbers(data: np.ndarray) -> np.ndarray:
     """float64 (T, D), all finite; a flat array is one number a row."""
-    rows = np.asarray(data, np.float64)
+    try:
+        rows = np.asarray(data, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"numbers must be rows and columns (T, D): {error}") from None
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(f"numbers must be rows and columns (T, D); got shape {np.shape(data)}")

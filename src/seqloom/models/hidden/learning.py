@@ -19,7 +19,7 @@ CHECKPOINT_SECONDS = 10.0
 
 
 def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: int, iterations: int, tolerance: float,
-          restarts: int, add_k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[Chain, dict[str, Any]]:
+          restarts: int, k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[Chain, dict[str, Any]]:
     """The likeliest chain of all restarts, and what there is to say about it."""
     keeper = Run(run) if run is not None else None
     resumed: State | None = None
@@ -45,7 +45,7 @@ def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: in
             interrupts.give_way()
 
         fit = baum_welch(lambda r: Chain.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
-                         iterations=iterations, tolerance=tolerance, restarts=restarts, add_k=add_k, on_iteration=after,
+                         iterations=iterations, tolerance=tolerance, restarts=restarts, k=k, on_iteration=after,
                          resume_from=resumed)
     likelihood, free = fit.history[-1], fit.model.n_free
     report = {"iterations": len(fit.history) - 1, "converged": fit.converged, "restart": fit.restart,

@@ -91,12 +91,12 @@ class Markov(ABC):
         """Add up what the M-step needs of the emissions; parts come in a fixed order."""
 
     @abstractmethod
-    def maximise(self, counts: Counts, add_k: float = 0.0) -> Self:
-        """The likeliest parameters for these counts, with add_k added to each cell of transitions and emissions."""
+    def maximise(self, counts: Counts, k: float = 0.0) -> Self:
+        """The likeliest parameters for these counts, with k added to each cell of transitions and emissions."""
 
     @abstractmethod
-    def log_prior(self, add_k: float) -> float:
-        """What add_k adds to the objective of EM: k times the sum of the logarithms of its cells."""
+    def log_prior(self, k: float) -> float:
+        """What k adds to the objective of EM: k times the sum of the logarithms of its cells."""
 
     # The chain.
 
@@ -264,7 +264,10 @@ def run(one: Callable[[Batch], None], packer: Packer) -> None:
 
 def probabilities(values: np.ndarray, name: str) -> np.ndarray:
     """float64, at least zero, each row summing to one (in 1e-6)."""
-    array = np.array(values, np.float64)
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} must be an array of numbers, with rows of equal length") from None
     if array.size == 0 or not (array >= 0).all() or not np.allclose(array.sum(-1), 1, rtol=0, atol=1e-6):
         raise ConfigError(f"{name} must be probabilities: at least 0, and each row must sum to 1")
     return array

@@ -42,7 +42,7 @@ class HMM(LanguageModel):
 
     @property
     def parameters(self) -> int:
-        return self.chain.n_free
+        return self.chain.n_free if self.fit_info else 0
 
     def label(self) -> str:
         return f"hmm{self.config.states}"
@@ -54,7 +54,7 @@ class HMM(LanguageModel):
         lengths = stretches(unit_lengths(ids, tokenizer.eos_id))
         facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"], "tokenizer": tokenizer.label()}
         self.chain, report = learn(np.asarray(ids, np.int64), lengths, n_states=c.states, vocab_size=tokenizer.vocab_size,
-                                   iterations=c.iterations, tolerance=c.tolerance, restarts=c.restarts, add_k=c.k,
+                                   iterations=c.iterations, tolerance=c.tolerance, restarts=c.restarts, k=c.k,
                                    seed=c.seed, run=how.run, facts=facts)
         self.fit_info |= report
 
@@ -79,8 +79,8 @@ class HMM(LanguageModel):
 
     def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
         """The likeliest tokens of each state with their probabilities."""
-        best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
         tokens = self.tokens()
+        best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
         return [[(tokens.token(int(i)), float(row[i])) for i in ids] for ids, row in zip(best, self.chain.emissions)]
 
 
