@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, seconds, table
+from benchmarks.side_by_side import alternate, collect, data, seconds, table
 from seqloom.models.hidden.chain import Chain
 
 Row = tuple[str, str, str, str]
@@ -28,7 +28,7 @@ def run(quick: bool, only: str) -> None:
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # it warns of too little data
     times, share = (2, 10) if quick else (7, 1)
     suites: dict[str, Callable[[], Iterator[Row]]] = {
-        "agreement": agreement,
+        "agreement": agreement, "taggers": tagger_rows,
         "baum-welch": lambda: baum_welch_rows(times, share), "viterbi": lambda: viterbi_rows(times, share),
         "growth": lambda: growth_rows(times, share)}
     table("hidden Markov models", collect(suites, only), ("figure", "peer", "ours", "ours against the peer"))
@@ -73,6 +73,25 @@ def one_iteration(model: Chain, ids: np.ndarray, lengths: np.ndarray) -> Chain:
     """The same work: check, pack, E-step, M-step."""
     data, lengths = model.prepare(ids, lengths)
     return model.maximise(model.expected(data, lengths))
+
+
+def tagger_rows() -> Iterator[Row]:
+    """Settings were chosen on the dev parts; these are the test parts."""
+    from seqloom import HMMTagger, read_tagged
+
+    ewt, names = ("en_ewt-ud-train.conllu", "en_ewt-ud-test.conllu"), ("eng.train", "eng.testb")
+    for title, figure, folder, files, peer in (("UD English EWT, UPOS", "accuracy", "ud_english_ewt", ewt, "92.4 %"),
+                                               ("CoNLL-2003, spans", "span_f1", "conll2003", names, "F1 74.0 %")):
+        paths = [data(folder, name) for name in files]
+        if paths[0] is None or paths[1] is None:
+            continue
+        train, test = (read_tagged(path) for path in paths if path)
+        for order in (1, 2):
+            result = HMMTagger(order=order).fit(train).evaluate(test)
+            low, high = result[f"{figure}_interval"]  # type: ignore[misc]
+            reached = f"{figure} {result[figure]:.2%} ({low:.2%} to {high:.2%})"
+            yield (f"{title}, hmm-tagger of order {order}", f"a plain trigram tagger {peer}", reached,
+                   f"unknown words {result['unknown_accuracy']:.1%}")
 
 
 def agreement() -> Iterator[Row]:
