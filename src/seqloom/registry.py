@@ -51,6 +51,7 @@ MODELS: dict[str, Entry] = {
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
     "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
                           "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
+    "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file"),
     "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger", "tags follow tags and words follow tags; guesses unknown words "
                          "by ending and shape"),
 }

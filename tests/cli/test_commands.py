@@ -16,11 +16,12 @@ import pytest
 
 from seqloom import NGram, _version, load
 from seqloom.cli import main as cli
+from seqloom.cli.fit import FITTED
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.registry import MODELS, model_class
 from seqloom.text.tokenizer import TokenizerConfig
 
-COMMANDS = [[name] for name in cli.COMMANDS] + [["fit", name] for name in MODELS]
+COMMANDS = [[name] for name in cli.COMMANDS] + [["fit", name] for name in FITTED]
 
 
 def command(path):
@@ -64,7 +65,7 @@ def test_every_command_has_its_file():
     assert {f"{name}.py" for name in cli.COMMANDS} <= set(os.listdir(here))
 
 
-@pytest.mark.parametrize(("path", "config"), [*((["fit", n], model_class(n).config_class) for n in MODELS),
+@pytest.mark.parametrize(("path", "config"), [*((["fit", n], model_class(n).config_class) for n in FITTED),
                                               (["generate"], SamplingConfig), (["tokenize"], TokenizerConfig)])
 def test_flags_are_the_fields_of_the_config(path, config):
     options = {p.name: p for p in command(path)[0].params if isinstance(p, click.Option)}

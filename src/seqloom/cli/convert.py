@@ -3,40 +3,79 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from seqloom.cli.options import common, emit
+from seqloom.cli.options import Choice, common, emit
+from seqloom.cli.vectors import TASK
 from seqloom.errors import ConfigError
 
 
 @click.command(name="convert", epilog="""\b
 Examples:
-  seqloom convert model.arpa.gz model      # ARPA to a seqloom model
-  seqloom convert model model.arpa         # and back
+  seqloom convert model.arpa.gz model            # ARPA to a seqloom model
+  seqloom convert model model.arpa               # and back
+  seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
+  seqloom convert vectors words.bin --form word2vec-binary
 """)
 @click.argument("source")
 @click.argument("target")
+@click.option("--form", type=Choice(["word2vec", "word2vec-binary", "glove", "fasttext"]),
+              help="Of written word vectors  [default: word2vec].")
 @common
-def command(source: str, target: str, as_json: bool) -> None:
-    """Turn an ARPA file (plain or .gz) into a model directory, or a model directory into an ARPA file."""
-    from seqloom.interop.arpa import read_arpa, write_arpa
+def command(source: str, target: str, form: str | None, as_json: bool) -> None:
+    """Turn a file of another program into a model directory, or a model directory into such a file.
+
+    n-gram models are ARPA files (plain or .gz); word vectors are those of word2vec, GloVe and fastText.
+    """
     from seqloom.storage import check_target, load
 
+    model: Any
     if Path(source).is_dir():
-        if not target.endswith((".arpa", ".arpa.gz")):
-            raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
         model = load(source)
-        write_arpa(model, target)
+        if model.task == TASK:
+            from seqloom.interop.vectors import write_vectors
+
+            write_vectors(model.vectors, target, form or "word2vec")  # type: ignore[arg-type]
+        else:
+            _write_arpa(model, source, target, form)
     else:
         if target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
                               "to read an ARPA file name a directory as the target")
+        if form is not None:
+            raise ConfigError("--form is for writing word vectors; a file that is read tells its form")
         check_target(target)
-        model = read_arpa(source)
+        model = _read(source)
         model.save(target)
-    done = {"source": source, "target": target, "ngrams": model.fit_info["ngrams"]}
     if as_json:
-        emit(done)
+        emit({"source": source, "target": target, **({"ngrams": model.fit_info["ngrams"]} if model.task != TASK else
+                                                     {"words": len(model.words), "dimensions": model.dimensions})})
+    elif model.task == TASK:
+        click.echo(f"{target}: {model.summary()}")
     else:
-        click.echo(f"{target}: order {model.config.order}, {sum(done['ngrams'].values()):,} n-grams")
+        click.echo(f"{target}: order {model.config.order}, {sum(model.fit_info['ngrams'].values()):,} n-grams")
+
+
+def _read(source: str) -> Any:
+    from seqloom.data.vector_files import sniff_vectors
+    from seqloom.interop.arpa import read_arpa
+    from seqloom.interop.vectors import read_vectors
+
+    path = Path(source)
+    if path.is_file() and path.suffix != ".gz":
+        with open(path, "rb") as file:
+            if sniff_vectors(file.read(1 << 16)) is not None:
+                return read_vectors(path)
+    return read_arpa(source)
+
+
+def _write_arpa(model: Any, source: str, target: str, form: str | None) -> None:
+    from seqloom.interop.arpa import write_arpa
+
+    if form is not None:
+        raise ConfigError(f"--form is for word vectors; {source} is a {model.task}")
+    if not target.endswith((".arpa", ".arpa.gz")):
+        raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
+    write_arpa(model, target)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.judging import judge
+from seqloom.cli.judging import judge, show_result
 from seqloom.cli.options import common, emit
 from seqloom.cli.sources import ALL_OPTIONS, read_for
+from seqloom.cli.vectors import TASK
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Examples:
   seqloom evaluate model test.txt --chart costs.html
   seqloom evaluate network test.txt --dynamic --dynamic-lr 0.0005
   seqloom evaluate tagger test.conllu --chart confusion.png
+  seqloom evaluate vectors --on questions-words.txt
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
@@ -35,10 +37,11 @@ Examples:
 @click.option("--dynamic", is_flag=True, help="For networks: learn from each stretch of TEXT after it was scored; the saved "
               "model stays as it is.")
 @click.option("--dynamic-lr", type=float, help="How fast it learns then  [default: 0.001]")
+@click.option("--on", metavar="FILE", help="For word vectors: analogies (Google's form) or pairs with a similarity.")
 @ALL_OPTIONS
 @common
 def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bool, chart: str | None, dynamic: bool,
-            dynamic_lr: float | None, as_json: bool, **reading: Any) -> None:
+            dynamic_lr: float | None, on: str | None, as_json: bool, **reading: Any) -> None:
     """How good a model is on held-out data.
 
     A language model: perplexity with and without unknown words, and bits per byte with an interval. A classifier or a
@@ -54,6 +57,12 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
     if dynamic and (against is not None or chart is not None):
         raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a time")
     first = load(model)
+    if (on is not None) != (first.task == TASK):
+        raise ConfigError(f"{model} holds word vectors; give --on FILE with analogies or similarities" if on is None else
+                          f"--on is for word vectors; {model} is a {first.task}")
+    if on is not None:
+        show_result(first.evaluate(on), as_json)
+        return
     if first.task != "language model":
         if against is not None or sparsity or dynamic or dynamic_lr is not None:
             raise ConfigError(f"--against, --sparsity and --dynamic are for language models; {model} is a {first.task}")

@@ -14,6 +14,7 @@ from seqloom.cli.sources import SOURCES, Source
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, config_class, model_class
 
+FITTED = {name: entry for name, entry in MODELS.items() if entry.task in SOURCES}
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
              "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
@@ -40,20 +41,20 @@ class ModelGroup(click.Group):
     """One sub-command for each registered model, its options made from the model's config."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(MODELS)
+        return list(FITTED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _command_for(cmd_name) if cmd_name in MODELS else None
+        return _command_for(cmd_name) if cmd_name in FITTED else None
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in MODELS and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], MODELS)}", ctx)
+        if args and args[0] not in FITTED and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], FITTED)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Models"):
-            formatter.write_dl([(name, entry.summary) for name, entry in MODELS.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in FITTED.items()])
 
 
 @click.group(cls=ModelGroup, name="fit", epilog="""\b

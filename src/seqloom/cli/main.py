@@ -24,9 +24,12 @@ COMMANDS = {
     "score": "Log-probability of each line of a text.",
     "generate": "Write text with a model.",
     "complete": "Suggest next words, one text or interactively.",
+    "nearest": "Words that are near a word.",
+    "analogy": "A is to B as C is to what?",
+    "embed": "Vectors of words and phrases.",
     "tokenize": "Train or apply a tokenizer.",
     "data": "Known datasets, and what a text is like.",
-    "convert": "ARPA to model and back.",
+    "convert": "ARPA or word vectors to model and back.",
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",
 }

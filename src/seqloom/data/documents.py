@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from seqloom import progress
 from seqloom.data.pieces import Piece
+from seqloom.data.vector_files import vectors_instead_of_text
 from seqloom.errors import DataError, MissingExtra, suggest
 from seqloom.text.boundaries import cut_between_characters
 
@@ -87,6 +89,11 @@ class Document:
             return
         if self.head(2) in _UTF16_MARKS:
             raise DataError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
+        vectors = vectors_instead_of_text(self.head())
+        if vectors and self.looks_binary():
+            raise DataError(f"{self.name} holds {vectors}, not text; `seqloom convert` makes a model of it")
+        if vectors:
+            progress.say(f"{self.name} looks like {vectors}; if it is, `seqloom convert` makes a model of it")
         if self.looks_binary():
             raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
 

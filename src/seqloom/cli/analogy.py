@@ -1,0 +1,34 @@
+"""`seqloom analogy VECTORS A B C`."""
+
+from __future__ import annotations
+
+import click
+
+from seqloom.cli.options import Choice, common, emit
+from seqloom.cli.vectors import among, load_vectors
+
+
+@click.command(name="analogy", epilog="""\b
+Examples:
+  seqloom analogy vectors.txt man king woman        # man is to king as woman is to ...
+  seqloom analogy saved paris france rome --method mul --json
+""")
+@click.argument("vectors")
+@click.argument("a")
+@click.argument("b")
+@click.argument("c")
+@click.option("-n", "--number", default=10, show_default=True, help="How many answers.", type=click.IntRange(1))
+@click.option("--method", type=Choice(["add", "mul"]), default="add", show_default=True,
+              help="b - a + c (Mikolov 2013), or products of cosines (Levy and Goldberg 2014).")
+@among
+@common
+def command(vectors: str, a: str, b: str, c: str, number: int, method: str, among: int | None, as_json: bool) -> None:
+    """A is to B as C is to what?
+
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
+    """
+    found = load_vectors("analogy", vectors).analogy(a, b, c, number, method=method, among=among)
+    if as_json:
+        emit({"a": a, "b": b, "c": c, "answers": [{"word": w, "score": score} for w, score in found]})
+    else:
+        click.echo("\n".join(f"{score:.4f}  {word}" for word, score in found))

@@ -1,0 +1,49 @@
+"""`seqloom embed VECTORS [TEXT...]`."""
+
+from __future__ import annotations
+
+import click
+
+from seqloom.cli.options import Choice, common, emit, stdin_lines
+from seqloom.cli.vectors import load_vectors
+from seqloom.errors import ConfigError
+
+
+@click.command(name="embed", epilog="""\b
+Examples:
+  seqloom embed vectors.txt king "new york"
+  cat lines.txt | seqloom embed saved --output lines.npy
+""")
+@click.argument("vectors")
+@click.argument("texts", nargs=-1)
+@click.option("--unknown", type=Choice(["refuse", "skip", "mean"]), default="refuse", show_default=True,
+              help="A word without a vector: an error, left out of its phrase, or the mean of all vectors.")
+@click.option("-o", "--output", metavar="FILE.npy", help="Write an array (n, D) instead of lines of numbers.")
+@common
+def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool) -> None:
+    """The vector of each TEXT, a word or a phrase (the mean of its words): text, then numbers, tab between.
+
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. Without TEXT each line of standard input is one.
+    """
+    if output is not None and not output.endswith(".npy"):
+        raise ConfigError(f"{output}: an array is written as .npy")
+    model = load_vectors("embed", vectors)
+    asked = list(texts) or list(stdin_lines())
+    made = model.embed(asked, unknown=unknown)
+    if output is not None:
+        from io import BytesIO
+
+        import numpy as np
+
+        from seqloom.charts.files import write
+
+        buffer = BytesIO()
+        np.save(buffer, made, allow_pickle=False)
+        write(output, buffer.getvalue())
+        click.echo(f"{output}: {made.shape[0]:,} x {made.shape[1]}")
+        return
+    for text, row in zip(asked, made.tolist()):
+        if as_json:
+            emit({"text": text, "vector": row})
+        else:
+            click.echo("\t".join([text, *(f"{value:.6g}" for value in row)]))

@@ -1,0 +1,29 @@
+"""What the commands for word vectors share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seqloom.cli.options import load_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TASK = "word vectors"
+
+
+def among(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--among", type=click.IntRange(1), metavar="N",
+                        help="Only the first N words, which are the frequent ones.")(function)
+
+
+def load_vectors(command: str, place: str) -> Any:
+    """A saved model, or a file of another program."""
+    if Path(place).is_dir() or not Path(place).exists():
+        return load_for(command, place, TASK)
+    from seqloom.interop.vectors import read_vectors
+
+    return read_vectors(place)

@@ -1,0 +1,225 @@
+"""A vector for every word.
+
+An embedder writes `vectors`: its words and their matrix as a WordVectors. One that can also make vectors for words that it
+never saw, such as fastText, writes `unseen` too. From these come `nearest`, `analogy`, `similarity`, `doesnt_match`,
+`embed` and `evaluate`. `str` in, one answer out; a list in, a list out. Nearness is cosine throughout.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+
+from seqloom.config import parse_size
+from seqloom.contracts.base import Fitting, Model
+from seqloom.data.corpus import Corpus, as_corpus
+from seqloom.errors import ConfigError, DataError
+from seqloom.metrics import vectors as judging
+from seqloom.metrics.result import Result, Signature
+
+if TYPE_CHECKING:
+    from seqloom.models.vectors.word_vectors import WordVectors
+    from seqloom.training.config import TrainConfig
+
+Neighbours = list[tuple[str, float]]  # words and their cosines, the nearest first
+Unknown = Literal["refuse", "skip", "mean"]
+
+
+class Embedder(Model):
+    """Words as points of a space in which related words lie close."""
+
+    task: ClassVar[str] = "word vectors"
+
+    # ---- what a model writes
+
+    @property
+    @abstractmethod
+    def vectors(self) -> WordVectors:
+        """Its words and their vectors."""
+
+    def unseen(self, words: list[str]) -> np.ndarray | None:
+        """Vectors (n, D) of words that are not in the list; None: it has none for them."""
+        return None
+
+    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+        """Learn from text."""
+        raise ConfigError(f"a {self.name} model does not learn from text")
+
+    # ---- fitting
+
+    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
+            device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units."""
+        how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
+        self.check_fitting(how)
+        corpus = as_corpus(data)
+        try:
+            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
+            self.fit_corpus(corpus, how)
+        except BaseException:
+            self.fit_info, self.tokenizer = {}, None  # what was begun is not a fitted model
+            raise
+        return self
+
+    @property
+    def parameters(self) -> int:
+        return int(self.vectors.matrix.size) if self.fit_info else 0
+
+    def summary(self) -> str:
+        size, width = self.vectors.matrix.shape
+        return f"{size:,} words, {width} dimensions"
+
+    # ---- vectors of words and texts
+
+    def knows(self, word: str) -> bool:
+        """Whether there is a vector for this word."""
+        return word in self.vectors.words or self.unseen([word]) is not None
+
+    def rows(self, words: Sequence[str]) -> np.ndarray:
+        """The vector of each word, float32 (n, D); a word without one is an error that names its neighbours."""
+        self.check_fitted()
+        table = self.vectors
+        places = table.words.find(words)
+        found = table.matrix[np.maximum(places, 0)]  # (n, D)
+        missing = np.flatnonzero(places < 0)
+        if len(missing):
+            made = self.unseen([words[i] for i in missing.tolist()])
+            if made is None:
+                raise unknown_word(words[int(missing[0])], table)
+            found[missing] = made
+        return found
+
+    def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
+        """The vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a list.
+
+        `unknown`: what a word without a vector is: an error, left out of its phrase (zeros where nothing is left), or the
+        mean of all vectors.
+        """
+        if isinstance(text, str):
+            return self.embed([text], unknown=unknown)[0]
+        self.check_fitted()
+        table, texts = self.vectors, list(text)
+        phrases = [[t] if k >= 0 or not t.split() else t.split() for t, k in zip(texts, table.words.find(texts).tolist())]
+        if unknown == "refuse":
+            flat = self.rows([word for phrase in phrases for word in phrase])
+        else:
+            words = [word for phrase in phrases for word in phrase]
+            known = [k >= 0 or self.unseen([word]) is not None for word, k in zip(words, table.words.find(words).tolist())]
+            flat = np.full((len(words), table.matrix.shape[1]), table.mean if unknown == "mean" else 0, np.float32)
+            flat[known] = self.rows([word for word, there in zip(words, known) if there])
+            if unknown == "skip":
+                flags = iter(known)
+                phrases = [[word for word in phrase if next(flags)] for phrase in phrases]
+                flat = flat[known]
+        made = np.zeros((len(phrases), table.matrix.shape[1]), np.float32)
+        owners = np.repeat(np.arange(len(phrases)), [len(phrase) for phrase in phrases])
+        np.add.at(made, owners, flat)
+        return made / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(np.float32)
+
+    # ---- the verbs
+
+    @overload
+    def nearest(self, query: str, k: int = 10, *, among: int | None = None) -> Neighbours: ...
+    @overload
+    def nearest(self, query: list[str], k: int = 10, *, among: int | None = None) -> list[Neighbours]: ...
+    @overload
+    def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None) -> Any: ...
+    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None) -> Any:
+        """The k words nearest to a word, a phrase or a vector (D,), without the words that were asked about.
+
+        A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
+        many words count; files and trained models have the frequent ones first.
+        """
+        self.check_fitted()
+        if isinstance(query, np.ndarray):
+            vectors, one = np.atleast_2d(query), query.ndim == 1
+            asked: list[list[str]] = [[] for _ in vectors]
+        else:
+            one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
+            vectors, asked = self.embed(texts), [[t, *t.split()] for t in texts]
+        found = self.vectors.search(vectors, k, asked, among)
+        return found[0] if one else found
+
+    @overload
+    def analogy(self, a: str, b: str, c: str, k: int = 10, *, method: Literal["add", "mul"] = "add",
+                among: int | None = None) -> Neighbours: ...
+    @overload
+    def analogy(self, a: list[str], b: list[str], c: list[str], k: int = 10, *,
+                method: Literal["add", "mul"] = "add", among: int | None = None) -> list[Neighbours]: ...
+    def analogy(self, a: str | list[str], b: str | list[str], c: str | list[str], k: int = 10, *,
+                method: Literal["add", "mul"] = "add", among: int | None = None) -> Any:
+        """a is to b as c is to what? The three words are never the answer.
+
+        `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and Goldberg 2014): the largest
+        cos(b) cos(c) / cos(a), so that one large cosine cannot decide alone.
+        """
+        if isinstance(a, str) or isinstance(b, str) or isinstance(c, str):
+            if not (isinstance(a, str) and isinstance(b, str) and isinstance(c, str)):
+                raise ConfigError("an analogy takes three words or three lists of equal length")
+            return self.analogy([a], [b], [c], k, method=method, among=among)[0]
+        if not len(a) == len(b) == len(c):
+            raise ConfigError(f"an analogy takes three lists of equal length; these have {len(a)}, {len(b)} and {len(c)}")
+        if method not in ("add", "mul"):
+            raise ConfigError(f"method must be one of add, mul; got {method!r}")
+        three = self.rows([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
+        three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
+        asked = [list(words) for words in zip(a, b, c)]
+        if method == "mul":
+            return self.vectors.search_products(three, k, asked, among)
+        return self.vectors.search(three[1] - three[0] + three[2], k, asked, among)
+
+    @overload
+    def similarity(self, a: str, b: str) -> float: ...
+    @overload
+    def similarity(self, a: list[str], b: list[str]) -> np.ndarray: ...
+    def similarity(self, a: str | list[str], b: str | list[str]) -> float | np.ndarray:
+        """Cosine of two words or phrases; of two lists pair by pair, float64 (n,)."""
+        first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
+        if len(first) != len(second):
+            raise ConfigError(f"similarity compares pairs; {len(first)} words on one side, {len(second)} on the other")
+        left, right = self.embed(first).astype(np.float64), self.embed(second).astype(np.float64)
+        lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        cosines = np.einsum("ij,ij->i", left, right) / np.where(lengths > 0, lengths, 1)
+        return float(cosines[0]) if isinstance(a, str) and isinstance(b, str) else cosines
+
+    def doesnt_match(self, words: list[str] | str) -> str:
+        """The word that is least like the mean of all of them."""
+        given = words.split() if isinstance(words, str) else list(words)
+        if len(given) < 3:
+            raise ConfigError(f"which one does not match needs at least three words; got {len(given)}")
+        vectors = self.embed(given)
+        units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+        return given[int((units @ units.mean(axis=0)).argmin())]
+
+    def evaluate(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> Result:
+        """How well analogies are answered, by section, or how similarities agree with people's (Spearman).
+
+        `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies are asked among the
+        first `among` words, similarities of all.
+        """
+        self.check_fitted()
+        questions = judging.as_questions(data)
+        if questions.kind == "similarity":
+            metrics, details, notes = judging.judge_pairs(questions, self.knows, self.similarity)
+            return Result(metrics, self.signature(questions.fingerprint), notes, details)
+        words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
+        metrics, details, notes = judging.judge_analogies(
+            questions, lambda w: 0 <= words.find([w])[0] < limit,
+            lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
+        return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
+
+    def signature(self, data: str | None = None, **extras: Any) -> Signature:
+        """What a number of this model depends on."""
+        return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
+                         data=data[:8] if data else None, extras={"train": self.fit_info["data_hash"][:8], **extras})
+
+
+def unknown_word(word: str, table: WordVectors) -> DataError:
+    """What to say of a word that is not there."""
+    near = table.words.near(word)
+    return DataError(f"there is no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
+                     f"; there are {len(table.words):,} words"))

@@ -1,0 +1,80 @@
+"""Whether a file holds word vectors, and in which form, from its first bytes; its name says nothing reliable.
+
+    word2vec          a line `words dimensions`, then `word number number ...` (fastText's .vec is the same)
+    word2vec-binary   the same first line, then `word`, a blank and float32 values; after each a newline, or none
+    glove             `word number number ...` without a first line; a word may have blanks in it
+    fasttext-bin      fastText's model file
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Literal, NamedTuple
+
+Form = Literal["word2vec", "word2vec-binary", "glove", "fasttext-bin"]
+
+HEAD = 1 << 16  # bytes that are enough to tell
+FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
+CLEAR = 10  # so many numbers behind every word are no accident
+
+_HEADER = re.compile(rb"[ \t]*(\d{1,12})[ \t]+(\d{1,7})[ \t]*\r?\n")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+class Sniffed(NamedTuple):
+    form: Form
+    words: int | None  # as the first line says
+    dimensions: int | None
+    begins: int  # where the first word is
+
+
+def sniff_vectors(head: bytes) -> Sniffed | None:
+    """What the first bytes of a file are the beginning of; None: not of word vectors."""
+    if head.startswith(FASTTEXT_MAGIC):
+        return Sniffed("fasttext-bin", None, None, 0)
+    header = _HEADER.match(head)
+    if header:
+        words, dimensions, begins = int(header[1]), int(header[2]), header.end()
+        form = _with_header(head[begins:], dimensions)
+        if form and words and dimensions:
+            return Sniffed(form, words, dimensions, begins)
+    dimensions = _numbers_behind(head)
+    return Sniffed("glove", None, dimensions, 0) if dimensions else None
+
+
+def vectors_instead_of_text(head: bytes) -> str | None:
+    """What to call a file of vectors that somebody gives as a text; None: it may well be text."""
+    found = sniff_vectors(head)
+    if found is None or (found.form in ("glove", "word2vec") and (found.dimensions or 0) < CLEAR):
+        return None
+    return {"word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
+            "glove": "word vectors in GloVe's format", "fasttext-bin": "a fastText model"}[found.form]
+
+
+def _with_header(rest: bytes, dimensions: int) -> Form | None:
+    line, newline, _ = rest.partition(b"\n")
+    fields = line.split()
+    if not newline and len(rest) > HEAD // 2:
+        fields = fields[:-1]  # cut in the middle
+    whole = len(fields) > dimensions
+    numbers = fields[-dimensions:] if whole else fields[1:]
+    if numbers and (whole or not newline) and all(map(_NUMBER.fullmatch, numbers)):
+        return "word2vec"
+    word, blank, values = rest.lstrip(b"\n").partition(b" ")
+    values = values[:4 * dimensions]
+    printable = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in values)
+    return "word2vec-binary" if word and blank and len(word) < 10_000 and values and not printable else None
+
+
+def _numbers_behind(head: bytes) -> int:
+    """How many numbers stand behind the word in every one of the first lines; 0: this is something else."""
+    lines = head.split(b"\n")
+    whole = lines[:-1] if len(lines) > 1 and len(head) >= HEAD else lines
+    rows = [fields for line in whole[:50] if (fields := line.split())]
+    if not rows:
+        return 0
+    dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1
+    good = dimensions >= 1 and all(
+        len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:])) for fields in rows)
+    return dimensions if good else 0

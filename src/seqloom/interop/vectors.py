@@ -1,0 +1,240 @@
+"""Word vectors in other programs' files: word2vec (text and binary), GloVe, fastText's .vec, and its .bin to read.
+
+What a file is shows in its content (`data/vector_files.py`). Text is parsed by a kernel, one piece of the file a thread;
+our own format (`WordVectors.save`) needs no reading at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.data.vector_files import HEAD, Sniffed, sniff_vectors
+from seqloom.errors import ConfigError, DataError
+from seqloom.interop.fasttext_bin import read_fasttext
+from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.vectors.words import Words
+
+WriteForm = Literal["word2vec", "word2vec-binary", "glove", "fasttext"]
+
+PIECE = 16 << 20  # bytes of text that one thread parses
+ROWS = 20_000  # that are written at once
+
+_FOREIGN = {
+    b"\x80": "a pickle, as gensim's save() writes it; opening one can run code: in gensim, write it once more with "
+             "save_word2vec_format(path, binary=True)",
+    b"PK": "a zip archive; unpack it and give the file inside",
+    b"\x93NUMPY": "a NumPy array without words; give WordVectors.of(words, array)",
+    b"\x89HDF": "an HDF5 file, which seqloom does not read",
+}
+
+
+def read_vectors(path: str | Path) -> WordVectors:
+    """Word vectors from a file, plain or gzipped, or from a directory that seqloom saved.
+
+    A word that stands twice keeps its first vector, as in gensim. Vectors that are not finite are refused.
+    """
+    source = Path(path)
+    if source.is_dir():
+        found = storage.load(source)
+        if not hasattr(found, "vectors"):
+            raise DataError(f"{path} holds a {found.task}, not word vectors")
+        return found.vectors
+    if not source.is_file():
+        raise DataError(f"{path}: no such file")
+    data = _bytes(source)
+    found = sniff_vectors(data[:HEAD].tobytes())
+    if found is None:
+        _refuse(str(path), data[:8].tobytes())
+    if found.form == "fasttext-bin":
+        if source.stat().st_size != len(data):
+            raise DataError(f"{path}: a gzipped fastText model, which is mapped and not read; unpack it first")
+        return read_fasttext(source).vectors()
+    if found.form == "word2vec-binary":
+        return _read_binary(data, found, str(path))
+    return _read_text(data, found, str(path))
+
+
+def _bytes(path: Path) -> np.ndarray:
+    """The file mapped, or its decompressed content; writable, so that one compiled kernel serves both."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) == b"\x1f\x8b":
+                with gzip.open(path, "rb") as packed:
+                    return np.frombuffer(bytearray(packed.read()), np.uint8)
+            if not path.stat().st_size:
+                raise DataError(f"{path} is empty")
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy of the file") from None
+
+
+def _refuse(name: str, head: bytes) -> NoReturn:
+    for mark, what in _FOREIGN.items():
+        if head.startswith(mark):
+            raise DataError(f"{name}: {what}")
+    raise DataError(f"{name}: not a file of word vectors: its lines are not a word and numbers, and it is no known binary form")
+
+
+# ---- text
+
+def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
+    from seqloom.kernels.numbers import parse_vectors
+    from seqloom.kernels.parallel import parallel_map
+
+    width = found.dimensions or 0
+    size = _without_end(data)
+    pieces = _pieces(data, found.begins, size)
+    lines = list(parallel_map(lambda piece: int(np.count_nonzero(data[piece[0]:piece[1]] == 10)), pieces))
+    lines[-1] += 1  # the last line has no newline any more
+    rows = np.concatenate([[0], np.cumsum(lines)])
+    total = int(rows[-1])
+    if found.words is not None and total != found.words:
+        what = "the file is cut off" if total < found.words else "there is something behind the vectors"
+        raise DataError(f"{name}: the first line says {found.words:,} words, but {total:,} lines follow; {what}")
+    matrix = np.empty((total, width), np.float32)
+    starts, stops = np.empty(total, np.int64), np.empty(total, np.int64)
+
+    def parse(i: int) -> tuple[int, int]:
+        part = slice(int(rows[i]), int(rows[i + 1]))
+        done, at = parse_vectors(data, pieces[i][0], pieces[i][1], matrix[part], starts[part], stops[part])
+        return done, at
+
+    with progress.task("reading vectors", total, "words") as bar:
+        for i, (done, at) in enumerate(parallel_map(parse, range(len(pieces)))):
+            bar.advance(done)
+            if done < lines[i]:
+                number = int(rows[i]) + done + 1 + (found.words is not None)
+                shown = data[at:at + 200].tobytes().partition(b"\n")[0].decode("utf-8", "backslashreplace")
+                raise DataError(f"{name}, line {number:,}: expected a word and {width} numbers; found {shown[:60]!r}")
+    return _finish(data, starts, stops, matrix, name)
+
+
+def _without_end(data: np.ndarray) -> int:
+    """The size without blanks and newlines at the end."""
+    size = len(data)
+    while size and data[size - 1] in (9, 10, 13, 32):
+        size -= 1
+    return size
+
+
+def _pieces(data: np.ndarray, start: int, size: int) -> list[tuple[int, int]]:
+    """Stretches of about PIECE bytes that end with a line."""
+    pieces = []
+    while start < size:
+        stop = min(start + PIECE, size)
+        while stop < size and data[stop - 1] != 10:
+            ahead = np.flatnonzero(data[stop:min(stop + HEAD, size)] == 10)
+            stop = stop + int(ahead[0]) + 1 if len(ahead) else min(stop + HEAD, size)
+        pieces.append((start, stop))
+        start = stop
+    return pieces
+
+
+# ---- binary
+
+def _read_binary(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
+    from seqloom.kernels.numbers import parse_binary_vectors
+
+    total, width = found.words or 0, found.dimensions or 0
+    least = total * (4 * width + 2)
+    if len(data) - found.begins < least - 1:
+        raise DataError(f"{name}: the file is cut off: {total:,} words of {width} dimensions take at least "
+                        f"{found.begins + least:,} bytes, it has {len(data):,}")
+    matrix = np.empty((total, width), "<f4")
+    starts, stops = np.empty(total, np.int64), np.empty(total, np.int64)
+    done, at = parse_binary_vectors(data, found.begins, len(data), matrix.view(np.uint8), starts, stops)
+    if done < total:
+        raise DataError(f"{name}: the file is cut off: the first line says {total:,} words, it holds {done:,}")
+    if _without_end(data[at:]):
+        raise DataError(f"{name}: {len(data) - at:,} bytes follow the {total:,} words that the first line names; "
+                        "the file is damaged or not what it says")
+    return _finish(data, starts, stops, matrix.astype(np.float32, copy=False), name)
+
+
+def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, name: str) -> WordVectors:
+    """Words and matrix together; later vectors of a word that was there already are left out."""
+    from seqloom.kernels.numbers import gather_words
+    from seqloom.kernels.tokens import PAD
+
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(stops - starts, out=offsets[1:])
+    arena = np.zeros(int(offsets[-1]) + PAD, np.uint8)
+    gather_words(data, starts, stops, offsets, arena)
+    words = Words.from_bytes(arena, offsets)
+    again = words.repeated()
+    if len(again):
+        progress.say(f"{name}: {len(again):,} words stand there twice, such as {words[int(again[0])]!r}; "
+                     "the first vector of each was kept")
+        kept = np.setdiff1d(np.arange(len(words)), again)
+        words, matrix = words.take(kept), matrix[kept]
+    try:
+        return WordVectors.of(words, matrix, source=Path(name).name)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+# ---- writing
+
+def write_vectors(vectors: WordVectors, path: str | Path, form: WriteForm = "word2vec") -> None:
+    """Write all words: word2vec's text (the default) or binary form, GloVe's, or fastText's .vec.
+
+    Numbers in text are the shortest that read back to the same float32.
+    """
+    if form not in ("word2vec", "word2vec-binary", "glove", "fasttext"):
+        raise ConfigError(f"form must be one of word2vec, word2vec-binary, glove, fasttext; got {form!r}")
+    vectors.check_fitted()
+    _check_words(vectors.words, form)
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with open(partial, "wb") as file, progress.task("writing vectors", len(vectors), "words") as bar:
+            if form != "glove":
+                file.write(f"{len(vectors)} {vectors.dimensions}\n".encode())
+            for start in range(0, len(vectors), ROWS):
+                stop = min(start + ROWS, len(vectors))
+                file.writelines(_binary_lines(vectors, start, stop) if form == "word2vec-binary" else
+                                _text_lines(vectors, start, stop, b" \n" if form == "fasttext" else b"\n"))
+                bar.advance(stop - start)
+        partial.replace(target)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error}); nothing was changed there") from error
+    finally:
+        if target.parent.is_dir():
+            partial.unlink(missing_ok=True)
+
+
+def _check_words(words: Words, form: WriteForm) -> None:
+    """A word that the form cannot hold would come back as another one."""
+    from seqloom.kernels.tokens import PAD
+
+    arena = words.arena[:len(words.arena) - PAD]
+    ends = {10: "a newline", 32: "a blank", 9: "a tab"} if form != "glove" else {10: "a newline"}
+    for byte, what in ends.items():
+        places = np.flatnonzero(arena == byte)
+        if len(places):
+            word = words[int(np.searchsorted(words.offsets, places[0], side="right")) - 1]
+            hint = "; glove's form can hold it" if byte != 10 else ""
+            raise DataError(f"the word {word!r} has {what} in it, which ends a word in the form {form}{hint}")
+    if len(empty := np.flatnonzero(np.diff(words.offsets) == 0)):
+        raise DataError(f"word {empty[0]} is empty, which no file of vectors can hold; leave it out (subset)")
+
+
+def _binary_lines(vectors: WordVectors, start: int, stop: int) -> Iterator[bytes]:
+    raw = vectors.matrix[start:stop].astype("<f4", copy=False)
+    return (b"%b %b\n" % (vectors.words.spelling(i), row.tobytes()) for i, row in enumerate(raw, start))
+
+
+def _text_lines(vectors: WordVectors, start: int, stop: int, end: bytes) -> Iterator[bytes]:
+    import polars
+
+    numbers = polars.from_numpy(vectors.matrix[start:stop]).write_csv(None, include_header=False, separator=" ")
+    return (b"%b %b%b" % (vectors.words.spelling(i), line, end)
+            for i, line in enumerate(numbers.encode().splitlines(), start))

@@ -1,0 +1,147 @@
+"""The nearest of many vectors by cosine, exactly, without reading all of them.
+
+Every row is kept once more in eight bits, scaled by its length: `row / |row| = scale * small + rest`. By Cauchy-Schwarz
+the small row tells the cosine up to |rest|, so only rows that might still be among the best are looked at in full: a
+search reads a quarter of the memory and gives the same answer. For many queries at once the scores come from matrix
+products of one block of rows, and are sifted here while the block is still in the cache.
+
+The best so far are a heap with its worst at the front: by score, ties by row (the earlier row is the better one).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+LANES = 32  # the small rows are padded to a multiple of this
+_CHUNK = 1024  # small rows that are multiplied together
+_SLACK = np.float32(1e-5)  # for sums that were rounded
+
+
+@njit(nogil=True, cache=True)
+def measure_rows(matrix, inverse):
+    """inverse[i] = 1 / |matrix[i]|, 0 for a row of zeros; returns the first row that is not finite, or -1."""
+    bad = -1
+    for i in range(len(matrix)):
+        total = 0.0
+        for j in range(matrix.shape[1]):
+            total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
+        if not total < np.inf and bad < 0:
+            bad = i
+        inverse[i] = 1.0 / np.sqrt(total) if total > 1e-75 else 0.0  # what is smaller has no direction in float32
+    return bad
+
+
+@njit(nogil=True, cache=True)
+def shrink_rows(matrix, inverse, small, scales, rests):
+    """The rows in eight bits: int8 (V, padded D), a scale and the length of what was rounded away for each."""
+    width = matrix.shape[1]
+    for i in range(len(matrix)):
+        largest = np.float32(0)
+        for j in range(width):
+            largest = max(largest, abs(matrix[i, j] * inverse[i]))
+        scale = largest / np.float32(127) if largest > 0 else np.float32(1)
+        rest = 0.0
+        for j in range(width):
+            value = matrix[i, j] * inverse[i]
+            near = np.rint(value / scale)
+            small[i, j] = np.int8(near)
+            rest += np.float64(value - near * scale) ** 2
+        scales[i] = scale
+        rests[i] = np.float32(np.sqrt(rest)) + _SLACK
+
+
+@njit(nogil=True, cache=True)
+def _sink(scores, rows, size):
+    """Put the front of the heap where it belongs."""
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        right = child + 1
+        if right < size and (scores[right] < scores[child] or (scores[right] == scores[child] and rows[right] > rows[child])):
+            child = right
+        if scores[at] < scores[child] or (scores[at] == scores[child] and rows[at] > rows[child]):
+            return
+        scores[at], scores[child] = scores[child], scores[at]
+        rows[at], rows[child] = rows[child], rows[at]
+        at = child
+
+
+@njit(nogil=True, cache=True)
+def _multiply(small, unit, totals):
+    """A loop that does nothing else: only so LLVM makes it of vector instructions that add in pairs."""
+    for r in range(len(small)):
+        total = np.int32(0)
+        for j in range(small.shape[1]):
+            total += np.int32(small[r, j]) * np.int32(unit[j])
+        totals[r] = total
+
+
+@njit(nogil=True, cache=True)
+def search_one(matrix, inverse, small, scales, rests, first, last, query, best, rows):
+    """The rows of first..last with the largest cosine to `query` (of length one) into `best` and `rows`, as a heap."""
+    width, k = matrix.shape[1], len(best)
+    padded = small.shape[1]
+    unit = np.zeros(padded, np.int16)  # the query in sixteen bits; what that rounds away is in `query_rest`
+    largest = np.float32(0)
+    for j in range(width):
+        largest = max(largest, abs(query[j]))
+    step = largest / np.float32(2047) if largest > 0 else np.float32(1)
+    query_rest = 0.0
+    for j in range(width):
+        near = np.rint(query[j] / step)
+        unit[j] = np.int16(near)
+        query_rest += np.float64(query[j] - near * step) ** 2
+    spare = np.float32(2 * np.sqrt(query_rest)) + _SLACK  # |scale * small| < 2
+    looked = 0
+    totals = np.empty(_CHUNK, np.int32)
+    for low in range(first, last, _CHUNK):
+        part = small[low:min(low + _CHUNK, last)]
+        _multiply(part, unit, totals)
+        for r in range(len(part)):
+            i = low + r
+            if np.float32(totals[r]) * (scales[i] * step) + (rests[i] + spare) < best[0]:
+                continue
+            looked += 1
+            exact = np.float32(0)
+            for j in range(width):
+                exact += matrix[i, j] * query[j]
+            exact *= inverse[i]
+            if exact > best[0]:  # a later row never beats an earlier one of the same score
+                best[0], rows[0] = exact, i
+                _sink(best, rows, k)
+    return looked
+
+
+@njit(nogil=True, cache=True)
+def _above(scores, inverse, threshold):
+    """How many exceed the threshold; a loop that does nothing else, as above."""
+    n = np.int32(0)
+    for r in range(len(scores)):
+        n += np.int32(scores[r] * inverse[r] > threshold)
+    return n
+
+
+@njit(nogil=True, cache=True)
+def sift_block(scores, inverse, start, best, rows):
+    """Move what is good enough into the heaps best, rows (Q, k).
+
+    scores (B, G, Q / G, R): B stretches of R rows from `start` on, queries in G groups.
+    """
+    stretches, groups, group, size = scores.shape
+    k = best.shape[1]
+    for g in range(groups):
+        for i in range(group):
+            q = g * group + i
+            for b in range(stretches):
+                line, first = scores[b, g, i], start + b * size
+                lengths = inverse[first:first + size]
+                if _above(line, lengths, best[q, 0]) == 0:
+                    continue
+                for r in range(size):
+                    score = line[r] * lengths[r]
+                    if score > best[q, 0]:
+                        best[q, 0], rows[q, 0] = score, first + r
+                        _sink(best[q], rows[q], k)

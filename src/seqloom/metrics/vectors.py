@@ -1,0 +1,139 @@
+"""Tests of word vectors: analogies (Mikolov et al. 2013) and similarities that people have judged.
+
+An analogy file has four words a line, sections begin with `: name` (Google's set); a line of five with a tag in the fourth
+place is MSR's form. A similarity file has two words and a number a line (WordSim-353, SimLex-999, Rare Words): the first
+column after the words that is a number, separated by tabs, commas or blanks. Words are taken as they are, else lower-cased;
+what has no vector is left out and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from seqloom.errors import DataError
+from seqloom.metrics.result import Value
+
+Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Questions:
+    kind: Literal["analogies", "similarity"]
+    name: str
+    fingerprint: str
+    sections: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
+    pairs: list[tuple[str, str, float]] = field(default_factory=list)
+
+
+def as_questions(data: Any) -> Questions:
+    """Questions as they are, or from a file."""
+    if isinstance(data, Questions):
+        return data
+    if not isinstance(data, (str, Path)):
+        raise DataError(f"word vectors are tested on a file of analogies or similarities; got {type(data).__name__}")
+    try:
+        raw = Path(data).read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {data}: {error.strerror}") from None
+    return read_questions(raw, str(data))
+
+
+def read_questions(raw: bytes, name: str) -> Questions:
+    sections: dict[str, list[tuple[str, str, str, str]]] = {}
+    pairs: list[tuple[str, str, float]] = []
+    section = "all"
+    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "//")):
+            continue
+        if text.startswith(":"):
+            section = text[1:].strip() or "all"
+            continue
+        fields = _fields(text)
+        score = next((value for value in map(_number, fields[2:]) if value is not None), None)
+        if score is not None:
+            pairs.append((fields[0], fields[1], score))
+        elif len(fields) in (4, 5) and not pairs:
+            a, b, c, d = fields if len(fields) == 4 else (*fields[:3], fields[4])
+            sections.setdefault(section if len(fields) == 4 else fields[3], []).append((a, b, c, d))
+        elif number > 1:
+            raise DataError(f"{name}, line {number}: neither four words nor two words and a number: {text[:60]!r}")
+    if pairs:
+        sections = {}  # a heading of four words, as SimLex-999 has, looked like an analogy
+    if not pairs and not sections:
+        raise DataError(f"{name}: no analogies (four words a line) and no similarities (two words and a number) in it")
+    digest = hashlib.sha256(raw).hexdigest()
+    return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
+
+
+def judge_analogies(questions: Questions, knows: Callable[[str], bool],
+                    answer: Callable[[list[str], list[str], list[str]], list[str]]) -> Judged:
+    """Share of right answers in each section and in all."""
+    table, right, asked, missing = [], 0, 0, 0
+    forms: dict[str, str | None] = {}
+    for section, lines in questions.sections.items():
+        known = [found for line in lines if None not in (found := tuple(_form(word, knows, forms) for word in line))]
+        answers = answer(*(list(column) for column in list(zip(*known))[:3])) if known else []
+        good = sum(given == line[3] for given, line in zip(answers, known))
+        table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),
+                      "missing": len(lines) - len(known)})
+        right, asked, missing = right + good, asked + len(known), missing + len(lines) - len(known)
+    notes = (f"{missing:,} questions have a word without a vector and were left out",) if missing else ()
+    return ({"accuracy": right / asked if asked else None, "asked": asked, "missing": missing}, {"sections": table}, notes)
+
+
+def judge_pairs(questions: Questions, knows: Callable[[str], bool],
+                similarity: Callable[[list[str], list[str]], np.ndarray]) -> Judged:
+    """Rank correlation of the cosines with people's scores."""
+    forms: dict[str, str | None] = {}
+    known = [(a, b, score) for first, second, score in questions.pairs
+             if (a := _form(first, knows, forms)) is not None and (b := _form(second, knows, forms)) is not None]
+    missing = len(questions.pairs) - len(known)
+    cosines = similarity([a for a, _, _ in known], [b for _, b, _ in known]) if known else np.zeros(0)
+    rho = spearman(cosines, np.array([score for _, _, score in known])) if len(known) > 1 else None
+    notes = (f"{missing:,} pairs have a word without a vector and were left out",) if missing else ()
+    return {"spearman": rho, "pairs": len(known), "missing": missing}, {}, notes
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Correlation of the ranks, ties by their mean rank.
+
+    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
+    0.5
+    """
+    x, y = _ranks(a), _ranks(b)
+    x, y = x - x.mean(), y - y.mean()
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    return round(float(x @ y) / size, 12) if size > 0 else 0.0
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+
+def _form(word: str, knows: Callable[[str], bool], forms: dict[str, str | None]) -> str | None:
+    """The word, else in lower case, else nothing; remembered, since the same words come again and again."""
+    if word not in forms:
+        forms[word] = next((form for form in (word, word.lower()) if knows(form)), None)
+    return forms[word]
+
+
+def _fields(text: str) -> list[str]:
+    for separator in ("\t", ",", ";"):
+        if text.count(separator) >= 2:
+            return [part.strip() for part in text.split(separator)]
+    return text.split()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text) if any(map(str.isdigit, text)) else None  # nan and inf may be words
+    except ValueError:
+        return None

@@ -1,0 +1,111 @@
+"""Which vectors are nearest to a query by cosine: exact, one by one or in batches.
+
+One query goes through rows of eight bits first (`kernels/vector_search.py`), many go through matrix products of blocks
+that stay in the cache. Beside the matrix this keeps a byte for each of its numbers, made when first needed; the matrix
+itself is not copied, so it may be memory-mapped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqloom.errors import DataError
+
+SHARE = 1 << 17  # rows that one thread looks through
+BATCH = 256  # queries that go through the rows together
+GROUP = 64  # queries of one matrix product
+STEP = 1024  # rows, about, whose scores are made and sifted at once
+ALONE = 1 << 18  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
+FEW = 4  # fewer queries than this are faster one by one
+
+
+class Index:
+    """Exact nearest rows of a matrix (V, D)."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        from seqloom.kernels.vector_search import measure_rows
+
+        self.matrix = matrix
+        self.inverse = np.empty(len(matrix), np.float32)  # (V,) one over the length, 0 for a row of zeros
+        if (bad := measure_rows(matrix, self.inverse)) >= 0:
+            raise DataError(f"row {bad} has a value that is not a finite number")
+        self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
+        limit = len(self.matrix) if among is None else min(among, len(self.matrix))
+        queries = unit_rows(queries)
+        k = min(k, limit)
+        rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for part in _batches(len(queries)) if k else ():
+            rows[part], scores[part] = self._search(queries[part], k, limit)
+        return rows, scores
+
+    def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best of each share of the rows, and of these the best."""
+        from seqloom.kernels.parallel import chunk_bounds, parallel_map
+
+        look = self._one_by_one if len(queries) < FEW else self._together
+        if len(queries) < FEW:
+            self._shrunk()  # before threads begin
+
+        def share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            best = np.full((len(queries), k), -np.inf, np.float32)
+            rows = np.full(best.shape, len(self.matrix), np.int64)  # behind every row, should there be fewer than k
+            look(queries, *bounds, best, rows)
+            return rows, best
+
+        rows, best = (np.concatenate(column, axis=1) for column in zip(*parallel_map(share, chunk_bounds(limit, SHARE))))
+        order = np.lexsort((rows, -best), axis=1)[:, :k]
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(best, order, axis=1)
+
+    def _one_by_one(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+        from seqloom.kernels.vector_search import search_one
+
+        small, scales, rests = self._shrunk()
+        for query, scores, places in zip(queries, best, rows):
+            search_one(self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places)
+
+    def _together(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+        from seqloom.kernels.vector_search import sift_block
+
+        group, width = min(GROUP, len(queries)), self.matrix.shape[1]
+        grouped = queries.reshape(1, -1, group, width)
+        size = max(1, min(ALONE // (group * width), STEP))  # rows of one matrix product
+        step = max(STEP // size, 1) * size
+        room = np.empty((step // size, *grouped.shape[1:3], size), np.float32)
+        for start in range(low, high, step):
+            stop = min(start + step, high)
+            whole = start + (stop - start) // size * size
+            for begin, end, each in ((start, whole, size), (whole, stop, stop - whole)):
+                if begin < end:
+                    block = self.matrix[begin:end].reshape(-1, 1, each, width).transpose(0, 1, 3, 2)
+                    out = room[:len(block)] if each == size else None
+                    sift_block(np.matmul(grouped, block, out=out), self.inverse, begin, best, rows)  # (B, G, Q, R)
+
+    def _shrunk(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        from seqloom.kernels.vector_search import LANES, shrink_rows
+
+        if self._small is None:
+            size, width = self.matrix.shape
+            small = np.zeros((size, -(-width // LANES) * LANES), np.int8)
+            scales, rests = np.empty(size, np.float32), np.empty(size, np.float32)
+            shrink_rows(self.matrix, self.inverse, small, scales, rests)
+            self._small = small, scales, rests
+        return self._small
+
+    def cosines(self, queries: np.ndarray, limit: int) -> np.ndarray:
+        """All cosines (n, limit) of a few queries, where a search needs more than the best."""
+        return (unit_rows(queries) @ self.matrix[:limit].T) * self.inverse[:limit]
+
+
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """Each row by its length; a row of zeros stays. float32, in memory of its own."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    return (vectors / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32)
+
+
+def _batches(n: int) -> list[slice]:
+    """Queries that are searched for together: whole groups, and then what is left."""
+    whole = n // GROUP * GROUP
+    return [slice(low, min(low + BATCH, whole)) for low in range(0, whole, BATCH)] + ([slice(whole, n)] if whole < n else [])

@@ -1,0 +1,204 @@
+"""Words and their vectors, finished: what every static embedder gives, and what files of vectors are read into.
+
+    WordVectors.of(words, matrix)          from Python
+    seqloom.load(directory)                our own format, memory-mapped: open at once, whatever its size
+    interop.vectors.read_vectors(path)     word2vec, GloVe and fastText files
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
+from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError
+from seqloom.models.vectors.configs import WordVectorsConfig
+from seqloom.models.vectors.search import Index, unit_rows
+from seqloom.models.vectors.words import Words
+
+EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors have it
+
+
+class WordVectors(Embedder):
+    name = "vectors"
+    config_class = WordVectorsConfig
+    words: Words
+    matrix: np.ndarray  # float32 (V, D)
+    counts: np.ndarray | None  # how often each word was seen, where that is known
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._index: Index | None = None
+        self._mean: np.ndarray | None = None
+
+    # ---- making
+
+    @classmethod
+    def of(cls, words: Iterable[str], matrix: Any, counts: Any = None, *, source: str = "memory") -> WordVectors:
+        """Distinct words and their vectors (V, D)."""
+        rows = np.asarray(matrix)
+        if rows.ndim != 2:
+            raise DataError(f"vectors are a matrix of one row a word; got {rows.ndim} dimensions, shape {rows.shape}")
+        if not np.issubdtype(rows.dtype, np.number) or np.iscomplexobj(rows):
+            raise DataError(f"vectors are real numbers; got {rows.dtype}")
+        table = words if isinstance(words, Words) else Words.of(words)
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            rows = np.ascontiguousarray(rows, np.float32)
+        made = cls()._take(table, rows, None if counts is None else np.asarray(counts, np.int64))
+        made.index()  # refuses what is not finite
+        made.fit_info = {"data": source, "data_hash": made._digest(), "words": len(table), "dimensions": rows.shape[1]}
+        return made
+
+    def _take(self, words: Words, matrix: np.ndarray, counts: np.ndarray | None) -> Self:
+        if len(words) != len(matrix):
+            raise DataError(f"{len(words):,} words and {len(matrix):,} vectors: there must be one vector for each word")
+        if not matrix.size:
+            raise DataError(f"there are no vectors: {len(words):,} words of {matrix.shape[1]} dimensions")
+        if counts is not None and counts.shape != (len(words),):
+            raise DataError(f"{len(words):,} words and {counts.size:,} counts: there must be one count for each word")
+        self.words, self.matrix, self.counts = words, matrix, counts
+        self._index, self._mean = None, None
+        return self
+
+    def _digest(self) -> str:
+        """What names these vectors in a signature."""
+        digest = hashlib.sha256()
+        for array in (self.words.arena, self.words.offsets, self.matrix):
+            digest.update(array.data)
+        return digest.hexdigest()[:16]
+
+    def fit(self, data: Any, **how: Any) -> Self:
+        """Take finished vectors: a pair (words, matrix)."""
+        self.check_fitting(Fitting(**how))
+        if not isinstance(data, tuple) or len(data) != 2:
+            raise ConfigError("finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
+                              "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors")
+        made = WordVectors.of(*data)
+        self.fit_info = made.fit_info
+        return self._take(made.words, made.matrix, made.counts)
+
+    # ---- what it is
+
+    @property
+    def vectors(self) -> WordVectors:
+        return self
+
+    @property
+    def dimensions(self) -> int:
+        return self.matrix.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __getitem__(self, word: str | Sequence[str]) -> np.ndarray:
+        """The vector (D,) of a word, (n, D) of a list."""
+        return self.rows([word])[0] if isinstance(word, str) else self.rows(word)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean of all vectors (D,): a guess for words that have none."""
+        if self._mean is None:
+            self._mean = self.matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return self._mean
+
+    def index(self) -> Index:
+        """What a search needs beside the matrix; made when it is first needed."""
+        if self._index is None:
+            try:
+                self._index = Index(self.matrix)
+            except DataError:
+                bad = int(np.flatnonzero(~np.isfinite(self.matrix).all(axis=1))[0])
+                raise DataError(f"the vector of {self.words[bad]!r} (row {bad}) has a value that is not a finite number; "
+                                "leave the word out or train again") from None
+        return self._index
+
+    # ---- searching; the verbs are those of every embedder
+
+    def search(self, queries: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None = None) -> list[Neighbours]:
+        """The k words nearest to each vector (n, D) that are not among those asked about."""
+        self._check_query(queries, k, among)
+        excluded = [set(self.words.find(words).tolist()) for words in asked]
+        spare = max((len(rows) for rows in excluded), default=0)
+        found, scores = self.index().nearest(queries, k + spare, among)
+        return [self._named(rows, cosines, left_out, k) for rows, cosines, left_out in zip(found, scores, excluded)]
+
+    def search_products(self, three: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None) -> list[Neighbours]:
+        """3CosMul for (a, b, c) as (3, n, D): cosines moved to 0..1, the product of two over the third."""
+        self._check_query(three.reshape(-1, three.shape[-1]), k, among)
+        limit = len(self) if among is None else min(among, len(self))
+        answers = []
+        for a, b, c, words in zip(*three, asked):
+            cosines = (self.index().cosines(np.stack([a, b, c]), limit) + 1) / 2  # (3, limit)
+            scores = cosines[1] * cosines[2] / (cosines[0] + EPSILON)
+            left_out = set(self.words.find(words).tolist())
+            top = min(k + len(left_out), limit)
+            rows = np.argpartition(-scores, top - 1)[:top]
+            rows = rows[np.lexsort((rows, -scores[rows]))]
+            answers.append(self._named(rows, scores[rows], left_out, k))
+        return answers
+
+    def _named(self, rows: np.ndarray, scores: np.ndarray, left_out: set[int], k: int) -> Neighbours:
+        kept = [(i, score) for i, score in zip(rows.tolist(), scores.tolist()) if i not in left_out]
+        return [(self.words[i], score) for i, score in kept[:k]]
+
+    def _check_query(self, queries: np.ndarray, k: int, among: int | None) -> None:
+        self.check_fitted()
+        if queries.ndim != 2 or queries.shape[1] != self.dimensions:
+            raise DataError(f"a query has {queries.shape[-1]} dimensions, these vectors have {self.dimensions}")
+        if k < 1 or (among is not None and among < 1):
+            raise ConfigError(f"{'k' if k < 1 else 'among'} must be at least 1; got {k if k < 1 else among}")
+        if not np.isfinite(queries).all():
+            raise DataError("a query has a value that is not a finite number")
+
+    # ---- other things to do with them
+
+    def subset(self, words: Iterable[str] | int, *, missing: Literal["refuse", "skip"] = "refuse") -> WordVectors:
+        """The first so many words, or these words in this order; in memory of its own."""
+        self.check_fitted()
+        if isinstance(words, int):
+            places = np.arange(min(words, len(self)))
+        else:
+            chosen = list(dict.fromkeys(words))
+            places = self.words.find(chosen)
+            if missing == "refuse" and (places < 0).any():
+                raise unknown_word(chosen[int(np.argmin(places))], self)
+            places = places[places >= 0]
+        counts = None if self.counts is None else self.counts[places]
+        return WordVectors.of(self.words.take(places), self.matrix[places], counts, source=f"part of {self.fit_info['data']}")
+
+    def clusters(self, n: int, words: Sequence[str] | int | None = None, *, seed: int = 0) -> list[list[str]]:
+        """Words in n groups by k-means of directions, the largest group first, the word nearest to its centre first.
+
+        `words`: which, or how many of the first; all takes a while for 400,000.
+        """
+        try:
+            from sklearn.cluster import KMeans
+        except ImportError:
+            raise MissingExtra("clusters need scikit-learn; install it: pip install scikit-learn") from None
+        part = self if words is None else self.subset(words)
+        if not 1 <= n <= len(part):
+            raise ConfigError(f"n must be between 1 and the number of words, {len(part):,}; got {n}")
+        units = unit_rows(part.matrix)
+        found = KMeans(n, n_init=3, random_state=seed).fit(units)
+        distances = np.linalg.norm(units - found.cluster_centers_[found.labels_], axis=1)
+        order = np.lexsort((distances, found.labels_))
+        groups = [g for g in np.split(order, np.cumsum(np.bincount(found.labels_, minlength=n))[:-1]) if len(g)]
+        return [[part.words[i] for i in group.tolist()] for group in sorted(groups, key=lambda group: (-len(group), group[0]))]
+
+    # ---- on disk
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {**self.words.arrays(), "matrix": self.matrix, **({} if self.counts is None else {"counts": self.counts})}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        matrix = arrays["matrix"]
+        if matrix.dtype != np.float32 or matrix.ndim != 2:
+            raise ModelError(f"its matrix is {matrix.dtype} of {matrix.ndim} dimensions; float32 of 2 is needed")
+        self._take(Words.restore(arrays), matrix, arrays.get("counts"))

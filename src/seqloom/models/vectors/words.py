@@ -1,0 +1,149 @@
+"""A long list of distinct words in three arrays that can be memory-mapped, and the way from a word to its place.
+
+Bytes, offsets and hash slots, as in `text/vocabulary.py`, but without special tokens and in any order: opening 400,000
+words takes no longer than opening one. Bytes that are not UTF-8 are kept (as lone surrogates in Python's strings), since
+published files have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import overload
+
+import numpy as np
+
+from seqloom.errors import DataError, ModelError
+from seqloom.text.vocabulary import padded
+
+_LONGEST_ASKED, _SPARE = 64, 8  # bytes: LONGEST of kernels/spelling.py, PAD of kernels/tokens.py, which load numba
+
+
+class Words(Sequence[str]):
+    def __init__(self, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> None:
+        self.arena, self.offsets, self.slots = arena, offsets, slots
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Words:
+        """These words; one that stands twice is refused."""
+        spelled = [to_bytes(word) for word in words]
+        offsets = np.zeros(len(spelled) + 1, np.int64)
+        np.cumsum([len(s) for s in spelled], out=offsets[1:])
+        made = cls.from_bytes(padded(b"".join(spelled)), offsets)
+        if len(again := made.repeated()):
+            raise DataError(f"the word {made[int(again[0])]!r} stands twice, in places {made.find([made[int(again[0])]])[0]} "
+                            f"and {again[0]}; every word has one vector")
+        return made
+
+    @classmethod
+    def from_bytes(cls, arena: np.ndarray, offsets: np.ndarray) -> Words:
+        """Spellings that lie behind one another in `arena` (with the spare bytes of `padded`)."""
+        from seqloom.kernels.tokens import fill_slots
+
+        slots = np.full(1 << (2 * len(offsets)).bit_length(), -1, np.int32)
+        fill_slots(arena, offsets, 0, len(offsets) - 1, slots)
+        return cls(arena, offsets, slots)
+
+    # ---- from a place to its word
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def spelling(self, place: int) -> bytes:
+        return self.arena[self.offsets[place]:self.offsets[place + 1]].tobytes()
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"there are {len(self):,} words; there is no place {place}")
+        return from_bytes(self.spelling(place % len(self)))
+
+    def __iter__(self) -> Iterator[str]:
+        blob, ends = self.arena.tobytes(), self.offsets.tolist()
+        return (from_bytes(blob[low:high]) for low, high in pairwise(ends))
+
+    # ---- from a word to its place
+
+    def find(self, words: Sequence[str]) -> np.ndarray:
+        """The place of each word, -1 where there is no such word; int64."""
+        from seqloom.kernels.tokens import find_tokens
+
+        spelled = [to_bytes(word) for word in words]
+        borders = np.zeros(len(spelled) + 1, np.int64)
+        np.cumsum([len(s) for s in spelled], out=borders[1:])
+        found = np.empty(len(spelled), np.int64)
+        find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, found)
+        return np.maximum(found, -1)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and bool(self.find([word])[0] >= 0)
+
+    def repeated(self) -> np.ndarray:
+        """Places whose word has an earlier place too, before anybody relies on there being none."""
+        from seqloom.kernels.tokens import find_tokens
+
+        found = np.empty(len(self), np.int64)
+        find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, found)
+        return np.flatnonzero(found != np.arange(len(self)))
+
+    def near(self, word: str, most: int = 3) -> list[str]:
+        """Words that are spelled almost like this one, the nearest first, ties as they are ordered here."""
+        from seqloom.kernels.spelling import edit_distances
+
+        other_case = [w for w in (word.lower(), word.capitalize(), word.upper()) if w != word and w in self]
+        if not 0 < len(to_bytes(word)) <= _LONGEST_ASKED:
+            return other_case[:most]
+        limit = 1 + len(to_bytes(word)) // 5
+        distances = np.full(len(self), limit + 1, np.int64)
+        for spelled in {to_bytes(word), to_bytes(word.lower())[:_LONGEST_ASKED]}:
+            found = np.empty(len(self), np.int64)
+            edit_distances(padded(spelled)[:len(spelled)], self.arena, self.offsets, limit, found)
+            np.minimum(distances, found, out=distances)
+        close = np.flatnonzero(distances <= limit)
+        close = close[np.argsort(distances[close], kind="stable")][:most]
+        return list(dict.fromkeys([*other_case, *(self[i] for i in close.tolist())]))[:most]
+
+    # ---- part of it, and on disk
+
+    def take(self, places: np.ndarray) -> Words:
+        """The words of these places, in this order."""
+        from seqloom.kernels.numbers import gather_words
+        from seqloom.kernels.tokens import PAD
+
+        starts, stops = self.offsets[places], self.offsets[places + 1]
+        offsets = np.zeros(len(places) + 1, np.int64)
+        np.cumsum(stops - starts, out=offsets[1:])
+        arena = np.zeros(int(offsets[-1]) + PAD, np.uint8)
+        gather_words(self.arena, starts, stops, offsets, arena)
+        return Words.from_bytes(arena, offsets)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"bytes": self.arena, "offsets": self.offsets, "slots": self.slots}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, np.ndarray]) -> Words:
+        """The kernels trust their tables, so a stranger's are checked first."""
+        arena, offsets, slots = (arrays[name] for name in ("bytes", "offsets", "slots"))
+        good = (arena.dtype, offsets.dtype, slots.dtype) == (np.uint8, np.int64, np.int32)
+        good = good and arena.ndim == offsets.ndim == slots.ndim == 1 and len(offsets) >= 1 and len(slots) >= 2
+        good = good and offsets[0] == 0 and bool(np.all(offsets[1:] >= offsets[:-1])) and offsets[-1] + _SPARE <= len(arena)
+        good = good and len(slots) & (len(slots) - 1) == 0 and int(slots.max()) < len(offsets) - 1 and int(slots.min()) == -1
+        if not good:
+            raise ModelError("the tables of its words contradict each other; save the vectors again")
+        return cls(arena, offsets, slots)
+
+
+def to_bytes(word: str) -> bytes:
+    try:
+        return word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return word.encode("utf-8", "surrogatepass")
+
+
+def from_bytes(spelling: bytes) -> str:
+    return spelling.decode("utf-8", "surrogateescape")

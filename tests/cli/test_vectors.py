@@ -1,0 +1,63 @@
+"""The commands for word vectors: convert, nearest, analogy, embed, evaluate."""
+
+import numpy as np
+import pytest
+
+from seqloom import load
+
+ROWS = {"king": "1 1 0 0", "queen": "1 0 1 0", "man": "0 1 0 0.1", "woman": "0 0 1 0.1", "bread": "0 0 0 1", "cake": "0 0.1 0 1"}
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    (tmp_path / "v.txt").write_text("".join(f"{word} {numbers}\n" for word, numbers in ROWS.items()))
+    return tmp_path / "v.txt"
+
+
+def test_a_file_becomes_a_model_and_a_file_again(seqloom, vectors, tmp_path):
+    assert "6 words, 4 dimensions" in seqloom("convert", "v.txt", "saved").out
+    assert load(tmp_path / "saved")["king"].tolist() == [1, 1, 0, 0]
+    seqloom("convert", "saved", "w.bin", "--form", "word2vec-binary")
+    assert seqloom("convert", "w.bin", "again", "--json").json()[0]["words"] == 6
+    assert (load(tmp_path / "again").matrix == load(tmp_path / "saved").matrix).all()
+
+
+@pytest.mark.parametrize("place", ["v.txt", "saved"])
+def test_questions(seqloom, vectors, place):
+    seqloom("convert", "v.txt", "saved")
+    near = seqloom("nearest", place, "bread", "-n", "1", "--json").json()[0]
+    assert near["nearest"][0]["word"] == "cake"
+    assert near["nearest"][0]["cosine"] == pytest.approx(1 / 1.01**0.5, abs=1e-5)
+    assert seqloom("analogy", place, "man", "king", "woman", "-n", "1").out.split()[1] == "queen"
+    assert seqloom("nearest", place, "-", stdin="king\nman\n").out.splitlines()[0] == "king"
+
+
+def test_embed(seqloom, vectors, tmp_path):
+    words = seqloom("embed", "v.txt", "king", "king queen").out.splitlines()
+    assert words == ["king\t1\t1\t0\t0", "king queen\t1\t0.5\t0.5\t0"]
+    assert seqloom("embed", "v.txt", "-o", "a.npy", stdin="king\nnowhere\n").code == 1
+    seqloom("embed", "v.txt", "-o", "a.npy", "--unknown", "skip", stdin="king\nnowhere\n")
+    assert np.load(tmp_path / "a.npy").tolist() == [[1, 1, 0, 0], [0, 0, 0, 0]]
+
+
+def test_evaluate_on_a_file(seqloom, vectors, tmp_path):
+    (tmp_path / "analogies.txt").write_text(": family\nman king woman queen\nman king woman bread\n")
+    seqloom("convert", "v.txt", "saved")
+    found = seqloom("evaluate", "saved", "--on", "analogies.txt", "--json").json()[0]
+    assert found["metrics"]["accuracy"] == pytest.approx(0.5)
+    assert "--on FILE" in seqloom("evaluate", "saved", "analogies.txt").one_line()
+
+
+@pytest.mark.parametrize("args, said", [
+    (["nearest", "v.txt", "kinq"], "did you mean 'king'"),
+    (["nearest", "missing", "king"], "no such directory"),
+    (["convert", "v.txt", "out", "--form", "glove"], "tells its form"),
+    (["embed", "v.txt", "king", "-o", "a.txt"], ".npy"),
+    (["score", "saved", "v.txt"], "score is for a language model"),
+    (["fit", "vectors", "v.txt", "-o", "m"], "unknown model"),
+])
+def test_faults(seqloom, vectors, args, said):
+    seqloom("convert", "v.txt", "saved")
+    done = seqloom(*args)
+    assert done.code != 0
+    assert said in done.one_line()

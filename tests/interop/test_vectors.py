@@ -1,0 +1,296 @@
+"""Files of word vectors: round trips through gensim and fastText, every form by its content, and what is refused."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+import seqloom.interop.vectors as module
+from seqloom.data.vector_files import sniff_vectors, vectors_instead_of_text
+from seqloom.errors import ConfigError, DataError
+from seqloom.interop.fasttext_bin import read_fasttext
+from seqloom.interop.vectors import read_vectors, write_vectors
+from seqloom.models.vectors.word_vectors import WordVectors
+
+WORDS = ["the", "naïve", "日本", "1998", "</s>", "it's", "nan", "0.5", "-", "\u00a0"]
+FORMS = ["word2vec", "word2vec-binary", "glove", "fasttext"]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(2)
+    words = WORDS + [f"word{i}" for i in range(300)]
+    matrix = (rng.normal(size=(len(words), 7)) * 10.0 ** rng.integers(-12, 12, (len(words), 1))).astype(np.float32)
+    return WordVectors.of(words, matrix)
+
+
+def same(found, wanted):
+    return list(found.words) == list(wanted.words) and found.matrix.tobytes() == wanted.matrix.tobytes()
+
+
+# ---- word2vec, GloVe, .vec
+
+@pytest.mark.parametrize("form", FORMS)
+def test_written_and_read_to_the_bit(vectors, tmp_path, form):
+    path = tmp_path / "name.says.nothing"
+    write_vectors(vectors, path, form)
+    assert same(read_vectors(path), vectors)
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert same(read_vectors(packed), vectors)
+    assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".partial")] == []
+
+
+@pytest.mark.parametrize("form", ["word2vec", "word2vec-binary", "glove", "fasttext"])
+def test_gensim_reads_what_we_write(vectors, tmp_path, form):
+    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+    part = vectors.subset([word for word in vectors.words if word != "\u00a0"])  # gensim takes it for white space
+    write_vectors(part, tmp_path / "v", form)
+    peer = KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form == "word2vec-binary", no_header=form == "glove")
+    assert peer.index_to_key == list(part.words)
+    assert peer.vectors.tobytes() == part.matrix.tobytes()
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_we_read_what_gensim_writes(vectors, tmp_path, binary):
+    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+    peer = KeyedVectors(7)
+    peer.add_vectors(list(vectors.words), vectors.matrix)
+    peer.save_word2vec_format(str(tmp_path / "v"), binary=binary)
+    assert same(read_vectors(tmp_path / "v"), vectors)
+
+
+def test_binary_with_and_without_newlines(vectors, tmp_path):
+    """The tool of 2013 wrote a newline after each vector; Google's own large file has none."""
+    write_vectors(vectors, tmp_path / "v", "word2vec-binary")
+    raw = f"{len(vectors)} 7\n".encode() + b"".join(
+        word.encode() + b" " + row.tobytes() for word, row in zip(vectors.words, vectors.matrix))
+    assert len(raw) == (tmp_path / "v").stat().st_size - len(vectors)
+    (tmp_path / "google").write_bytes(raw)
+    assert same(read_vectors(tmp_path / "google"), vectors)
+
+
+def test_pieces_of_a_file_are_parsed_alike(vectors, tmp_path, monkeypatch):
+    for form in ("glove", "word2vec"):
+        write_vectors(vectors, tmp_path / form, form)
+        for size in (1, 50, 1000):
+            monkeypatch.setattr(module, "PIECE", size)
+            assert same(read_vectors(tmp_path / form), vectors)
+
+
+def test_glove_words_with_blanks(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("the 1 2 3\n. . . 4 5 6\nof 7 8 9\nat name@domain.com 1 1 1\nto 2 2 2\n")
+    found = read_vectors(path)
+    assert list(found.words) == ["the", ". . .", "of", "at name@domain.com", "to"]
+    assert found[". . ."].tolist() == [4, 5, 6]
+    write_vectors(found, path, "glove")
+    assert same(read_vectors(path), found)
+    for form in ("word2vec", "word2vec-binary", "fasttext"):
+        with pytest.raises(DataError, match=r"the word '\. \. \.' has a blank in it"):
+            write_vectors(found, path, form)
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n \n", "\r\n"])
+def test_ends_of_files(tmp_path, ending):
+    (tmp_path / "v").write_bytes(f"a 1 2\nb 3 4{ending}".encode())
+    assert read_vectors(tmp_path / "v").matrix.tolist() == [[1, 2], [3, 4]]
+
+
+def test_bytes_that_are_not_utf8_survive(tmp_path):
+    (tmp_path / "v").write_bytes(b"2 2\nab\xff 1 2\ncd 3 4\n")
+    found = read_vectors(tmp_path / "v")
+    write_vectors(found, tmp_path / "w")
+    assert (tmp_path / "w").read_bytes().startswith(b"2 2\nab\xff 1")
+    assert found[found.words[0]].tolist() == [1, 2]
+
+
+def test_a_word_that_stands_twice_keeps_its_first_vector(tmp_path):
+    from seqloom import progress
+
+    said = []
+    reporter = type("Reporter", (), {"begin": lambda *a: progress._Silent(), "end": lambda *a: None,
+                                     "say": lambda self, message: said.append(message)})()
+    (tmp_path / "v").write_text("a 1 2\nb 3 4\na 5 6\nc 7 8\n")
+    with progress.reporting(reporter):
+        found = read_vectors(tmp_path / "v")
+    assert list(found.words) == ["a", "b", "c"]
+    assert found.matrix.tolist() == [[1, 2], [3, 4], [7, 8]]
+    assert said
+    assert "1 words stand there twice, such as 'a'" in said[0]
+
+
+def test_our_own_directory_is_read_too(vectors, tmp_path):
+    vectors.save(tmp_path / "v")
+    assert same(read_vectors(tmp_path / "v"), vectors)
+
+
+# ---- what a file is
+
+def test_a_vector_file_is_told_from_a_text(vectors, tmp_path):
+    wide = WordVectors.of(["a", "b", "c"], np.random.default_rng(0).normal(size=(3, 50)))
+    for form in FORMS:
+        write_vectors(wide, tmp_path / "v", form)
+        assert vectors_instead_of_text((tmp_path / "v").read_bytes())
+    for text in (b"", b"to be or not to be\n", b"12 34\nan invoice of 1998\n", b"1 2 3\n4 5 6\n", b"3 4\n1 2\n",
+                 b"3 1\n1 2\n4 5\n", b"chapter 1\nchapter 2\n", b"the 1 2 3\nand so on\n"):
+        assert vectors_instead_of_text(text) is None
+    assert sniff_vectors(b"the 1 2 3\nand so on\n") is None
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", "is empty"),
+    (b"It was the best of times, it was the worst of times\n", "not a file of word vectors"),
+    (b"\x80\x04\x95abc", "pickle, as gensim's save.*save_word2vec_format"),
+    (b"PK\x03\x04", "zip archive"),
+    (b"\x93NUMPY\x01", "NumPy array without words"),
+    (b"\x1f\x8b\x08broken", "cannot be read or damaged"),
+    (b"3 2\na 1 2\nb 3 4\n", "first line says 3 words, but 2 lines follow; the file is cut off"),
+    (b"1 2\na 1 2\nb 3 4\n", "first line says 1 words, but 2 lines follow; there is something behind"),
+    (b"3 2\na 1 2\nb 3\nc 5 6\n", "v, line 3: expected a word and 2 numbers; found 'b 3'"),
+    (b"a 1 2\nb 3 nan\n", r"vector of 'b' \(row 1\) has a value that is not a finite number"),
+    (b"a 1 2\nb 3 1e39\n", "vector of 'b'"),
+    (b"5 4\na \x00\x00\x80\x3f", "cut off: 5 words of 4 dimensions take at least 94 bytes"),
+    (b"2 1\nlongword \x00\x00\x80\x3fanotherlongword \x00", "cut off: the first line says 2 words, it holds 1"),
+    (b"1 1\na \x00\x00\x80\x3f\nabcdef", "7 bytes follow the 1 words"),
+])
+def test_bad_files(tmp_path, content, message):
+    (tmp_path / "v").write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        read_vectors(tmp_path / "v")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_refusals(vectors, tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_vectors(tmp_path / "nothing")
+    with pytest.raises(ConfigError, match="form must be one of"):
+        write_vectors(vectors, tmp_path / "v", "csv")
+    with pytest.raises(DataError, match="cannot be written"):
+        write_vectors(vectors, tmp_path / "no" / "v")
+    with pytest.raises(DataError, match="has a newline in it"):
+        write_vectors(WordVectors.of(["a\nb"], [[1.0]]), tmp_path / "v", "glove")
+    (tmp_path / "packed").write_bytes(gzip.compress((793712314).to_bytes(4, "little") + bytes(100)))
+    with pytest.raises(DataError, match="unpack it first"):
+        read_vectors(tmp_path / "packed")
+    late = tmp_path / "late"
+    late.write_text("".join(f"w{i} 1 2\n" for i in range(20_000)) + "w 1\n")
+    with pytest.raises(DataError, match=r"line 20,001: expected a word and 2 numbers; found 'w 1'"):
+        read_vectors(late)
+
+
+# ---- fastText's model files
+
+TEXT = ("the cat sat on the mat while the naïve dog barked at the 日本 moon\n" * 30
+        + "running runner runs ran and the cats and the dogs sat\n" * 30)
+LABELLED = "".join(f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} was shown\n"
+                   for i in range(600))
+UNSUPERVISED = {"skipgram": {"model": "skipgram"}, "cbow": {"model": "cbow", "minn": 2, "maxn": 4},
+                "no n-grams": {"model": "skipgram", "maxn": 0}, "single letters": {"model": "cbow", "minn": 1, "maxn": 3}}
+SUPERVISED = {"plain": {}, "n-grams": {"minn": 2, "maxn": 3, "wordNgrams": 2}, "hierarchical": {"loss": "hs"}}
+QUANTISED = {"plain": {}, "lengths apart": {"qnorm": True}, "output too": {"qout": True, "qnorm": True},
+             "pruned": {"cutoff": 300, "qnorm": True}, "other stretches": {"dsub": 3}}
+
+
+def train(tmp_path, text, *, supervised=False, **options):
+    fasttext = pytest.importorskip("fasttext")
+    (tmp_path / "text").write_text(text)
+    threads = 12  # with fewer than ten it leaves most of its input matrix uninitialised
+    given = {"dim": 8, "epoch": 1, "minCount": 1, "bucket": 500, "thread": threads, "verbose": 0} | options
+    return (fasttext.train_supervised if supervised else fasttext.train_unsupervised)(str(tmp_path / "text"), **given)
+
+
+def agrees(model, path, words=("moonlight", "catsat", "日本日", "é", "zzz")):
+    """Every word's vector, also of words that were not in the text, and both matrices."""
+    file = read_fasttext(path)
+    found = read_vectors(path)
+    assert [word for word in found.words] == model.get_words()
+    for word in found.words:
+        assert found[word] == pytest.approx(model.get_word_vector(word), rel=1e-5, abs=1e-7), word
+    assert file.unseen(words) == pytest.approx(np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7)
+    return file
+
+
+@pytest.mark.parametrize("options", UNSUPERVISED.values(), ids=list(UNSUPERVISED))
+def test_unsupervised_models(tmp_path, options):
+    model = train(tmp_path, TEXT, **options)
+    model.save_model(str(tmp_path / "m.bin"))
+    file = agrees(model, tmp_path / "m.bin")
+    assert file.labels == []
+    assert file.options["model"] == options["model"]
+    words, counts = model.get_words(include_freq=True)
+    assert read_vectors(tmp_path / "m.bin").counts.tolist() == counts.tolist()
+    assert file.output.rows(np.arange(len(words))) == pytest.approx(model.get_output_matrix())
+
+
+@pytest.mark.parametrize("options", SUPERVISED.values(), ids=list(SUPERVISED))
+def test_supervised_models(tmp_path, options):
+    model = train(tmp_path, LABELLED, supervised=True, **options)
+    model.save_model(str(tmp_path / "m.bin"))
+    file = agrees(model, tmp_path / "m.bin")
+    assert [label.decode() for label in file.labels] == model.get_labels()
+    assert file.options["loss"] == options.get("loss", "softmax")
+
+
+@pytest.mark.parametrize("options", QUANTISED.values(), ids=list(QUANTISED))
+def test_quantised_models(tmp_path, options):
+    # a code book of 256 values needs as many words, and as many labels
+    text = LABELLED + "".join(f"__label__{i} x{i} y{i * 7}\n" for i in range(400))
+    model = train(tmp_path, text, supervised=True, minn=2, maxn=3, loss="hs")
+    model.quantize(str(tmp_path / "text"), retrain=False, thread=12, verbose=0, **options)
+    model.save_model(str(tmp_path / "m.ftz"))
+    file = agrees(model, tmp_path / "m.ftz")
+    assert (file.pruned is not None) == ("cutoff" in options)
+    assert type(file.input).__name__ == "Quantised"
+
+
+def test_a_cut_model_file_is_refused_wherever_it_is_cut(tmp_path):
+    model = train(tmp_path, LABELLED, supervised=True, minn=2, maxn=3)
+    model.save_model(str(tmp_path / "m.bin"))
+    raw = (tmp_path / "m.bin").read_bytes()
+    for size in (*range(4, 200, 7), 250, len(raw) // 2, len(raw) - 200, len(raw) - 1):
+        (tmp_path / "cut").write_bytes(raw[:size])
+        with pytest.raises(DataError, match=r"cut: .*(the file is cut off|damaged)"):
+            read_vectors(tmp_path / "cut")
+
+
+@pytest.mark.parametrize(("at", "form", "value", "message"), [
+    (4, "<i", 99, "version 99"), (8, "<i", -5, "options make no sense"), (8, "<i", 9, "input matrix is .* ask for"),
+    (40, "<i", 100_000, "input matrix is"), (64, "<i", 3, "do not make 3 entries")])
+def test_damaged_model_files(tmp_path, at, form, value, message):
+    model = train(tmp_path, TEXT)
+    model.save_model(str(tmp_path / "m.bin"))
+    raw = bytearray((tmp_path / "m.bin").read_bytes())
+    struct.pack_into(form, raw, at, value)
+    (tmp_path / "m.bin").write_bytes(raw)
+    with pytest.raises(DataError, match=message):
+        read_fasttext(tmp_path / "m.bin")
+
+
+def fnv(data):
+    h = 2166136261
+    for byte in data:
+        h = ((h ^ (byte | 0xFFFFFF00 if byte >= 128 else byte)) * 16777619) & 0xFFFFFFFF
+    return h
+
+
+def test_character_ngrams_without_fasttext():
+    """The slow way over Python strings; the counts of running, runner and runs are the documents', less the word itself."""
+    from seqloom.kernels.char_ngrams import hash_ngrams
+    from seqloom.text.vocabulary import padded
+
+    words = ["running", "runner", "runs", "日本é", "", "a"]
+    for low, high in ((3, 6), (1, 3), (2, 2)):
+        wanted = []
+        for word in words:
+            framed = f"<{word}>"
+            wanted.append([fnv(framed[i:i + n].encode()) % 1000 for i in range(len(framed)) for n in range(low, high + 1)
+                           if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))])
+        spelled = [word.encode() for word in words]
+        offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
+        out, ends = np.empty(500, np.int64), np.empty(len(words), np.int64)
+        total = hash_ngrams(padded(b"".join(spelled)), offsets, low, high, 1000, out, ends)
+        assert [part.tolist() for part in np.split(out[:total], ends[:-1])] == wanted
+        if (low, high) == (3, 6):
+            assert [len(part) for part in wanted[:3]] == [22, 18, 10]
