@@ -5,7 +5,8 @@ import pytest
 
 from seqloom import load
 
-ROWS = {"king": "1 1 0 0", "queen": "1 0 1 0", "man": "0 1 0 0.1", "woman": "0 0 1 0.1", "bread": "0 0 0 1", "cake": "0 0.1 0 1"}
+ROWS = {"king": "1 1 0 0", "queen": "1 0 1 0", "man": "0 1 0 0.1", "woman": "0 0 1 0.1", "bread": "0 0 0 1",
+        "cake": "0 0.1 0 1"}
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_evaluate_on_a_file(seqloom, vectors, tmp_path):
     assert "--on FILE" in seqloom("evaluate", "saved", "analogies.txt").one_line()
 
 
-@pytest.mark.parametrize("args, said", [
+@pytest.mark.parametrize(("args", "said"), [
     (["nearest", "v.txt", "kinq"], "did you mean 'king'"),
     (["nearest", "missing", "king"], "no such directory"),
     (["convert", "v.txt", "out", "--form", "glove"], "tells its form"),

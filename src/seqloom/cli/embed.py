@@ -38,7 +38,7 @@ def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | No
         from seqloom.charts.files import write
 
         buffer = BytesIO()
-        np.save(buffer, made, allow_pickle=False)
+        np.save(buffer, made)
         write(output, buffer.getvalue())
         click.echo(f"{output}: {made.shape[0]:,} x {made.shape[1]}")
         return
