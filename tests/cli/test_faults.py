@@ -1,18 +1,17 @@
 """Bad input, broken models, full disks and sudden ends: one clear line, a code that is not 0, nothing half-written."""
 
 import json
-import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from seqloom import NGram, load
 from seqloom.contracts import LanguageModel
 from seqloom.errors import DataError
+
+from .ends import end
 
 INNOCENT = {"cache"}  # the fixture's own directory
 
@@ -254,16 +253,7 @@ run()
 
 def end_in(label, how, place, *args):
     """Start the command, wait until it is in that piece of work, end it; gives code and stderr."""
-    child = subprocess.Popen([sys.executable, "-c", SLOW.format(label=label), *map(str, args)], cwd=place,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
-    try:
-        assert child.stdout.readline().startswith(b"now " + label.encode())
-        child.send_signal(how)
-        _, err = child.communicate(timeout=60)
-    finally:
-        child.kill()
-        child.wait()
-    return child.returncode, err.decode()
+    return end(SLOW.format(label=label), args, how, place, begins=b"now " + label.encode())
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])

@@ -3,14 +3,13 @@
 import gzip
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
 from seqloom.models.hidden.em import BaumWelch
 
+from .ends import end, ended_with_checkpoint
 from .test_faults import left
 
 ROWS = [("a lovely warm film", "very good"), ("what a lovely story", "very good"), ("warm and funny", "very good"),
@@ -319,19 +318,7 @@ run()
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
 def test_em_goes_on_to_the_bit_after_any_end(seqloom, place, tmp_path, monkeypatch, how):
     args = ["fit", "hmm", place / "toy.txt", "--states", 3, "--iterations", 8, "--restarts", 3, "--tolerance", 0, "-q", "-o"]
-    child = subprocess.Popen([sys.executable, "-c", SLOW, *map(str, args), "m"], cwd=tmp_path, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-    try:
-        for _ in range(11):  # in the second restart
-            assert child.stdout.readline() == b"now\n"
-        child.send_signal(how)
-        _, err = child.communicate(timeout=60)
-    finally:
-        child.kill()
-        child.wait()
-    assert child.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
-    if how == signal.SIGINT:
-        assert err.decode().strip() == "interrupted; m.run holds what was done, the same command goes on from there"
+    ended_with_checkpoint(end(SLOW, [*args, "m"], how, tmp_path, lines=11), how)  # in the second restart
     assert left(tmp_path) == ["m.run"]
     other = seqloom(*[4 if arg == 3 else arg for arg in args], "m")
     assert "m.run holds an unfinished run with other settings" in other.one_line()

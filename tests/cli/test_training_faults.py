@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 from seqloom import load  # noqa: E402
 from seqloom.training import checkpoint, loop  # noqa: E402
+
+from .ends import end, ended_with_checkpoint  # noqa: E402
 
 NPLM = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--order", 3, "--d-embed", 8, "--d-hidden", 8, "-q")
 GPT = ("fit", "gpt", "text", "-o", "m", "--tokenizer", "byte", "--d-model", 8, "--n-layers", 1, "--n-heads", 2,
@@ -204,18 +204,7 @@ run()
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_the_end_while_training(seqloom, tmp_path, how):
     args = (*NPLM, "--steps", 30, "--batch-size", 4, "--truncation", 8, "--evaluate-every", 7, "--valid", "text")
-    child = subprocess.Popen([sys.executable, "-c", CHILD, *map(str, args)], cwd=tmp_path, env=os.environ,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert child.stdout.readline() == b"now\n"
-        child.send_signal(how)
-        _, err = child.communicate(timeout=60)
-    finally:
-        child.kill()
-        child.wait()
-    assert child.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
-    if how == signal.SIGINT:
-        assert err.decode().strip() == "interrupted; m.run holds what was done, the same command goes on from there"
+    ended_with_checkpoint(end(CHILD, args, how, tmp_path), how)
     assert left(tmp_path) == ["m.run"]
     assert 9 <= checkpoint.Run(tmp_path / "m.run").load()[1]["step"] < 30
     assert seqloom(*args).code == 0

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom import progress
 from seqloom.data import documents, label_tables
 from seqloom.data.labelled import Labelled, as_labelled, read_labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError
@@ -49,30 +48,6 @@ def as_fasttext(rows=ROWS) -> str:
 
 
 FILES = {"a.csv": as_csv, "a.tsv": as_tsv, "a.jsonl": as_jsonl, "a.train": as_lines, "a.txt": as_fasttext}
-
-
-class Listener:
-    def __init__(self):
-        self.said = []
-
-    def begin(self, label, total, unit):
-        return self
-
-    def advance(self, amount=1):
-        pass
-
-    def end(self, task):
-        pass
-
-    def say(self, message):
-        self.said.append(message)
-
-
-@pytest.fixture
-def said():
-    listener = Listener()
-    with progress.reporting(listener):
-        yield listener.said
 
 
 # ---- forms

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from seqloom import progress
 from seqloom.data import contents, documents
 from seqloom.data.corpus import Corpus, overlap, read
 from seqloom.data.encode import encode_corpus
@@ -45,30 +44,6 @@ def write(path: Path, data: bytes | str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return path
-
-
-class Listener:
-    def __init__(self):
-        self.said: list[str] = []
-
-    def begin(self, label, total, unit):
-        return self
-
-    def advance(self, amount=1):
-        pass
-
-    def end(self, task):
-        pass
-
-    def say(self, message):
-        self.said.append(message)
-
-
-@pytest.fixture
-def said():
-    listener = Listener()
-    with progress.reporting(listener):
-        yield listener.said
 
 
 FORMATS = {"a.jsonl": jsonl, "a.ndjson": jsonl, "a.csv": csv, "a.parquet": parquet}

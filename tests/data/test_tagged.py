@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom import progress
 from seqloom.data import documents
 from seqloom.data.tagged import Tagged, as_tagged, read_tagged
 from seqloom.errors import ConfigError, DataError
@@ -45,30 +44,6 @@ CONLLU = """# newdoc id = x
 def write(path: Path, data: bytes | str) -> Path:
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return path
-
-
-class Listener:
-    def __init__(self):
-        self.said = []
-
-    def begin(self, label, total, unit):
-        return self
-
-    def advance(self, amount=1):
-        pass
-
-    def end(self, task):
-        pass
-
-    def say(self, message):
-        self.said.append(message)
-
-
-@pytest.fixture
-def said():
-    listener = Listener()
-    with progress.reporting(listener):
-        yield listener.said
 
 
 # ---- forms

@@ -4,13 +4,14 @@ import doctest
 import importlib
 import itertools
 import math
+import signal
 import warnings
 
 import numpy as np
 import pytest
 from tests.twins import hmm as twin
 
-from seqloom import progress
+from seqloom import HMM, progress
 from seqloom.errors import ConfigError, DataError, TrainingError
 from seqloom.models.hidden.chain import Chain
 from seqloom.models.hidden.em import BaumWelch, baum_welch
@@ -462,3 +463,21 @@ def test_examples(name):
     outcome = doctest.testmod(importlib.import_module(f"seqloom.models.hidden.{name}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+def test_ctrl_c_in_python_keeps_the_best_so_far(monkeypatch):
+    """Without a run directory there is nothing to go on from, so the fit ends early with what it has."""
+    text = "the cat sat on the mat\nthe dog sat on the log\n" * 5
+    rounds, iterate = [], BaumWelch.iterate
+
+    def interrupted(self):
+        rounds.append(self.restart)
+        if len(rounds) == 4:
+            signal.raise_signal(signal.SIGINT)
+        iterate(self)
+
+    monkeypatch.setattr(BaumWelch, "iterate", interrupted)
+    model = HMM(states=3, iterations=50, restarts=2, tolerance=0.0).fit(text)
+    assert len(rounds) == 4
+    monkeypatch.setattr(BaumWelch, "iterate", iterate)
+    assert model.perplexity(text) < HMM(states=3, iterations=1).fit(text).perplexity(text)

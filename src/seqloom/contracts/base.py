@@ -7,6 +7,8 @@ learnt is a set of named arrays, so nothing is pickled and loading a stranger's 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from seqloom import storage
-from seqloom.config import Config, choices, field_types, make
+from seqloom.config import Config, choices, field_types, make, parse_size
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, NotFitted, suggest
 from seqloom.text.normalize import NormalizerConfig
@@ -82,13 +84,25 @@ class Model(ABC):
             raise NotFitted(f"this {self.name} model has not been fitted; "
                             "call fit(data) or seqloom.load(directory) first")
 
-    def check_fitting(self, how: Fitting) -> None:
-        """Refuse what this kind of model has no use for."""
+    def told(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
+             valid: Any = None) -> Fitting:
+        """What `fit` was told besides the data; what this kind of model has no use for is refused."""
+        how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
         idle = [name for name, given, used in (("train", how.train, self.trained), ("device", how.device, self.trained),
                                                ("run", how.run, self.trained or self.resumable)) if given and not used]
         if idle:
             raise ConfigError(f"a {self.name} model is not trained by steps; {' and '.join(idle)} "
                               f"{'does' if len(idle) == 1 else 'do'} not apply")
+        return how
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """While open the model learns; what is broken off is not a fitted model."""
+        try:
+            yield
+        except BaseException:
+            self.fit_info, self.tokenizer = {}, None
+            raise
 
     def tokens(self) -> Tokenizer:
         """The tokenizer of a fitted model."""

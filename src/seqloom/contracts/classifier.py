@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import parse_size
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.metrics import classification
@@ -50,19 +49,14 @@ class Classifier(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Labelled, a Path, a list of (text, label), or the pair (texts, labels)."""
-        how = Fitting(memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None,
-                      valid=None if valid is None else as_labelled(valid))
-        self.check_fitting(how)
+        how = self.told(memory, train, device, run, None if valid is None else as_labelled(valid))
         labelled = as_labelled(data)
         if len(labelled.classes) == 1:
             progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
-        try:
+        with self.learning():
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
                              "classes": labelled.classes}
             self.fit_texts(labelled, how)
-        except BaseException:
-            self.fit_info, self.tokenizer = {}, None  # what was begun is not a fitted model
-            raise
         return self
 
     # ---- the verbs

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
-from seqloom.config import parse_size
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
@@ -54,15 +53,11 @@ class Embedder(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units."""
-        how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        self.check_fitting(how)
+        how = self.told(memory, train, device, run, valid)
         corpus = as_corpus(data)
-        try:
+        with self.learning():
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
             self.fit_corpus(corpus, how)
-        except BaseException:
-            self.fit_info, self.tokenizer = {}, None  # what was begun is not a fitted model
-            raise
         return self
 
     @property

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import TextConfig, Unit, parse_size
+from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
@@ -96,20 +96,16 @@ class LanguageModel(Model):
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
         `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on.
         """
-        how = Fitting(memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        self.check_fitting(how)
+        how = self.told(memory, train, device, run)
         corpus = as_corpus(data)
-        try:
+        with self.learning():
             self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
-            if valid is not None:
+            if valid is not None and self.trained:  # others have no use for it
                 how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
                              "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             self.fit_ids(ids, how)
-        except BaseException:
-            self.tokenizer, self.fit_info = None, {}  # what was begun is not a fitted model
-            raise
         return self
 
     def make_tokenizer(self, data: Any) -> Tokenizer:

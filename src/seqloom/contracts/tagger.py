@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import parse_size
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.spans import Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
@@ -63,23 +62,18 @@ class Tagger(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Tagged, a Path, or a list of (words, tags)."""
-        how = Fitting(memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None,
-                      valid=None if valid is None else as_tagged(valid))
-        self.check_fitting(how)
+        how = self.told(memory, train, device, run, None if valid is None else as_tagged(valid))
         given = as_tagged(data)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1:
             progress.say(f"{given.name} has one tag only, {given.tagset[0]!r}: it will be the answer for every word")
         work = given.converted(self.works_in) if given.scheme and self.works_in else given
-        try:
+        with self.learning():
             self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
                              "words": given.n_words, "tags": given.tagset, "scheme": given.scheme,
                              "working_tags": work.tagset, "working_scheme": work.scheme}
             self.fit_sentences(work, how)
-        except BaseException:
-            self.fit_info = {}  # what was begun is not a fitted model
-            raise
         return self
 
     # ---- the verbs

@@ -76,9 +76,9 @@ class Document:
         """Name and text."""
         yield self.name, b"".join(self.chunks()).decode("utf-8")
 
-    def looks_binary(self) -> bool:
+    def looks_binary(self, head: bytes | None = None) -> bool:
         """Whether the head holds NUL bytes and is neither UTF-8 nor marked as UTF-16."""
-        head = self.head()
+        head = self.head() if head is None else head
         if head[:2] in _UTF16_MARKS:
             return False
         return b"\0" in head and not _is_utf8(head[:cut_between_characters(head, len(head) < _HEAD)])
@@ -87,15 +87,16 @@ class Document:
         """Refuse what is clearly not UTF-8 text before any work is done on it."""
         if self.encoding != "utf-8":
             return
-        if self.head(2) in _UTF16_MARKS:
+        head = self.head()
+        if head[:2] in _UTF16_MARKS:
             raise DataError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
-        vectors = vectors_instead_of_text(self.head())
-        if vectors and self.looks_binary():
-            raise DataError(f"{self.name} holds {vectors}, not text; `seqloom convert` makes a model of it")
+        vectors = vectors_instead_of_text(head)
+        if self.looks_binary(head):
+            if vectors:
+                raise DataError(f"{self.name} holds {vectors}, not text; `seqloom convert` makes a model of it")
+            raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
         if vectors:
             progress.say(f"{self.name} looks like {vectors}; if it is, `seqloom convert` makes a model of it")
-        if self.looks_binary():
-            raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
 
     def head(self, size: int = _HEAD) -> bytes:
         """The first bytes as they are, decompressed."""

@@ -122,12 +122,13 @@ class BaumWelch(Generic[M]):
 
 def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndarray | None = None, *,
                iterations: int = 100, tolerance: float = 1e-5, restarts: int = 1, k: float = 0.0,
-               on_iteration: Callable[[State], None] | None = None, resume_from: State | None = None) -> Fit[M]:
+               on_iteration: Callable[[State], bool | None] | None = None, resume_from: State | None = None) -> Fit[M]:
     """Fit by EM and return the best restart.
 
     start: a model, or the model to begin restart r from. k: pseudo-counts for transitions and emissions.
-    on_iteration gets `BaumWelch.state()` after every iteration; such a state can be given back as resume_from. To keep
-    what was reached when Ctrl-C comes, hold a `BaumWelch` and call `iterate` until it is `done`, or take the states.
+    on_iteration gets `BaumWelch.state()` after every iteration, and ends the fit with the best so far where it answers
+    True; such a state can be given back as resume_from. To keep what was reached when Ctrl-C comes, hold a `BaumWelch` and
+    call `iterate` until it is `done`, or take the states.
     """
     em = BaumWelch(start, data, lengths, iterations=iterations, tolerance=tolerance, restarts=restarts, k=k)
     if resume_from is not None:
@@ -142,6 +143,6 @@ def baum_welch(start: M | Callable[[int], M], data: np.ndarray, lengths: np.ndar
             before = now
             reached = (em.history or em.best.history)[-1]
             bar.note(f"log-likelihood {reached:,.2f}" + (f", restart {em.restart + 1} of {restarts}" if restarts > 1 else ""))
-            if on_iteration is not None:
-                on_iteration(em.state())
+            if on_iteration is not None and on_iteration(em.state()):
+                break
     return em.best

@@ -4,12 +4,14 @@ the same bits as never having stopped."""
 from __future__ import annotations
 
 import math
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.models.hidden.chain import Chain
 from seqloom.models.hidden.em import State, baum_welch
 from seqloom.training.checkpoint import Run
@@ -32,21 +34,25 @@ def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: in
     saved, steps = time.monotonic(), 0 if resumed is None else int(resumed["steps"])
 
     with Interrupts() as interrupts:
-        def after(state: State) -> None:
+        def after(state: State) -> bool:
             nonlocal saved, steps
             steps += 1
-            if keeper is not None:
-                if len(state["history"]):
-                    keeper.log({"step": steps, "loss": -float(state["history"][-1]) / max(len(ids), 1),
-                                "restart": int(state["restart"])})
-                if interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    keeper.save({**state, "steps": np.array(steps)}, {"step": steps})
-                    saved = time.monotonic()
+            if keeper is None and interrupts.asked == signal.SIGINT:
+                return True  # there is nothing to go on from later, so what was reached is the result
+            if keeper is not None and len(state["history"]):
+                keeper.log({"step": steps, "loss": -float(state["history"][-1]) / max(len(ids), 1),
+                            "restart": int(state["restart"])})
+            if keeper is not None and (interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS):
+                keeper.save({**state, "steps": np.array(steps)}, {"step": steps})
+                saved = time.monotonic()
             interrupts.give_way()
+            return False
 
         fit = baum_welch(lambda r: Chain.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
                          iterations=iterations, tolerance=tolerance, restarts=restarts, k=k, on_iteration=after,
                          resume_from=resumed)
+    if interrupts.asked:
+        progress.say(f"interrupted after {len(fit.history)} rounds; the best parameters so far are kept")
     likelihood, free = fit.history[-1], fit.model.n_free
     report = {"iterations": len(fit.history) - 1, "converged": fit.converged, "restart": fit.restart,
               "log_likelihood": likelihood, "aic": 2 * free - 2 * likelihood,

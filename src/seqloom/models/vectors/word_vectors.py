@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from seqloom.contracts.base import Fitting
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError
 from seqloom.models.vectors.configs import WordVectorsConfig
 from seqloom.models.vectors.search import Index, unit_rows
 from seqloom.models.vectors.words import Words
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
 
 EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors have it
 
@@ -71,9 +74,10 @@ class WordVectors(Embedder):
             digest.update(array.data)
         return digest.hexdigest()[:16]
 
-    def fit(self, data: Any, **how: Any) -> Self:
+    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
+            device: str | None = None, run: str | Path | None = None) -> Self:
         """Take finished vectors: a pair (words, matrix)."""
-        self.check_fitting(Fitting(**how))
+        self.told(memory, train, device, run, valid)
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError("finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
                               "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors")

@@ -1,0 +1,29 @@
+"""A command that is ended in the middle of its work."""
+
+import os
+import signal
+import subprocess
+import sys
+
+
+def end(code, args, how, place, *, lines=1, begins=b"now"):
+    """Run the command inside `code`, wait for so many lines that say where it is, send the signal; gives code and stderr."""
+    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        for _ in range(lines):
+            assert child.stdout.readline().startswith(begins)
+        child.send_signal(how)
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    return child.returncode, err.decode()
+
+
+def ended_with_checkpoint(found, how):
+    """It ended as the signal says, and where it could say something it says how to go on."""
+    code, err = found
+    assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    if how == signal.SIGINT:
+        assert err.strip() == "interrupted; m.run holds what was done, the same command goes on from there"
