@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seqloom.data.tagged import read_tagged as read_tagged
     from seqloom.interop.arpa import read_arpa as read_arpa
     from seqloom.interop.arpa import write_arpa as write_arpa
+    from seqloom.metrics.bias import weat as weat
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
     from seqloom.models.hidden.chain import Chain as Chain
     from seqloom.models.hidden.em import baum_welch as baum_welch
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
+    from seqloom.models.vectors.debias import bias_direction as bias_direction
+    from seqloom.models.vectors.debias import debias as debias
     from seqloom.storage import load as load
+    from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
 
@@ -62,6 +66,7 @@ _PUBLIC = {
     "NPLM": "seqloom.models.language.nplm",
     "NaiveBayes": "seqloom.models.classify.naive_bayes",
     "NeuralCache": "seqloom.models.language.neural_cache",
+    "Phrases": "seqloom.text.phrases",
     "RNN": "seqloom.models.language.recurrent",
     "Tagged": "seqloom.data.tagged",
     "Tagger": "seqloom.contracts",
@@ -69,13 +74,16 @@ _PUBLIC = {
     "TrainConfig": "seqloom.training.config",
     "Uniform": "seqloom.models.language.uniform",
     "baum_welch": "seqloom.models.hidden.em",
+    "bias_direction": "seqloom.models.vectors.debias",
     "bundled": "seqloom.data.corpus",
     "compare": "seqloom.comparison.run",
+    "debias": "seqloom.models.vectors.debias",
     "load": "seqloom.storage",
     "read": "seqloom.data.corpus",
     "read_arpa": "seqloom.interop.arpa",
     "read_labelled": "seqloom.data.labelled",
     "read_tagged": "seqloom.data.tagged",
+    "weat": "seqloom.metrics.bias",
     "write_arpa": "seqloom.interop.arpa",
 }
 

@@ -17,7 +17,8 @@ class Entry:
     summary: str
     trained: bool = False  # by steps: it takes the options of training
     resumable: bool = False  # its fitting keeps checkpoints
-    counts: bool = False  # n-grams, on disk where they do not fit `memory`
+    counts: bool = False  # or encodes, on disk where it does not fit `memory`
+    fitted: bool = True  # by `seqloom fit`; finished vectors are read from files
 
 
 def _language(target: str, summary: str, configs: str = "configs") -> Entry:
@@ -51,7 +52,19 @@ MODELS: dict[str, Entry] = {
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
     "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
                           "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
-    "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file"),
+    "fasttext-classifier": replace(_other("classify.fasttext_classifier:FastTextClassifier", "classifier",
+                                          "the mean of the vectors of words and word n-grams, and a linear layer"),
+                                   resumable=True),
+    "vectors": replace(_other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file"),
+                       fitted=False),
+    "word2vec": replace(_other("vectors.word2vec:Word2Vec", "word vectors", "vectors that predict a word from its neighbours: "
+                               "skip-gram or CBOW"), resumable=True, counts=True),
+    "fasttext": replace(_other("vectors.fasttext:FastText", "word vectors", "word2vec with character n-grams: also "
+                               "for words never seen"), resumable=True, counts=True),
+    "charngram": replace(_other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character "
+                                "n-grams"), resumable=True, counts=True),
+    "glove": replace(_other("vectors.glove:Glove", "word vectors", "vectors that tell how often words stand near each other"),
+                     resumable=True, counts=True),
     "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger", "tags follow tags and words follow tags; guesses unknown words "
                          "by ending and shape"),
 }
@@ -65,6 +78,11 @@ def model_class(name: str) -> Any:
 def config_class(name: str) -> Any:
     """The class of its options, without loading the model."""
     return _resolve(_entry(name).config)
+
+
+def open_vectors(path: str) -> Any:
+    """An embedder from a directory or a foreign file. By name, like the models: what reads files stands above them."""
+    return _resolve("seqloom.interop.opening:open_vectors")(path)
 
 
 def _entry(name: str) -> Entry:

@@ -65,7 +65,7 @@ def test_file_is_written_and_used_again(words: Tokenizer, shakespeare: str, tmp_
     about = json.loads((tmp_path / "ids.json").read_text())
     assert about == {"format_version": 1, "dtype": "<u2", "tokenizer": words.fingerprint, "corpus": corpus.fingerprint,
                      "unit": "line", "count": len(expected)}
-    monkeypatch.setattr(encoding, "_encoded", None)  # would fail if it encoded again
+    monkeypatch.setattr(encoding, "encoded_blocks", None)  # would fail if it encoded again
     assert np.array_equal(encode_corpus(words, corpus, unit="line", path=path), expected)
 
 

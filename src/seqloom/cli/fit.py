@@ -10,11 +10,11 @@ import click
 from seqloom import progress
 from seqloom.cli.fitting import fit_and_save, fitting_options, prepare
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.cli.sources import SOURCES, Source
+from seqloom.cli.sources import SOURCES
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, config_class, model_class
 
-FITTED = {name: entry for name, entry in MODELS.items() if entry.task in SOURCES}
+FITTED = {name: entry for name, entry in MODELS.items() if entry.fitted}
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
              "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
@@ -30,8 +30,17 @@ EXAMPLES = {
            "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
     "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"
                    "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
+    "fasttext-classifier": "  seqloom fit fasttext-classifier reviews.tsv -o model --ngrams 2 --quantise\n"
+                           "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
     "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"
                   "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
+    "word2vec": "  seqloom fit word2vec corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
+                "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid questions-words.txt\n"
+                "  seqloom fit word2vec more.txt -o vectors2 --start vectors",
+    "glove": "  seqloom fit glove corpus.txt -o vectors --dimensions 50\n"
+             "  seqloom fit glove corpus.txt -o vectors --window 10 --memory 2G",
+    "fasttext": "  seqloom fit fasttext corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
+                "  seqloom fit fasttext corpus.txt -o vectors --min-ngram 2 --max-ngram 5",
     "uniform": "  seqloom fit uniform corpus.txt -o uniform\n"
                "  seqloom fit uniform corpus.txt -o uniform --tokenizer word --unit line",
 }
@@ -68,14 +77,13 @@ def command() -> None:
 
 def _command_for(name: str) -> click.Command:
     entry, options_class, source = MODELS[name], config_class(name), SOURCES[MODELS[name].task]
-    data = source.metavar.lower()
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
     about = f"Fit: {entry.summary}.\n\n{source.metavar}: {source.about}"
 
     @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
     @click.argument("paths", nargs=-1, metavar=f"[{source.metavar}]...")
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
-    @click.option("--valid", metavar="FILE", help=f"Held-out {data}: the model is judged on it after fitting.")
+    @click.option("--valid", metavar="FILE", help=source.valid)
     @source.options
     @config_options(options_class)
     @fitting_options(entry)
@@ -88,7 +96,7 @@ def _command_for(name: str) -> click.Command:
         check_target(output)
         how = prepare(name, output, options)
         learnt = source.read(paths, how_read)
-        held_out = None if valid is None else _held_out(source, valid, how_read)
+        held_out = None if valid is None else source.held_out(valid, how_read)
         start = time.perf_counter()
         fit_and_save(model, learnt, held_out, output, how)
         _show(model, output, time.perf_counter() - start, held_out, as_json)
@@ -109,11 +117,3 @@ def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -
     if result:
         click.echo(str(result))
 
-
-def _held_out(source: Source, valid: str, how_read: dict[str, Any]) -> Any:
-    """The data of --valid; the column is meant for it too where it is a table."""
-    from seqloom.data.tables import table_kind
-
-    if "column" in how_read and not table_kind(valid):
-        how_read = {**how_read, "column": None}
-    return source.read((valid,), how_read)

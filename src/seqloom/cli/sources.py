@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -46,6 +47,20 @@ class Source:
     options: Decorator
     names: tuple[str, ...]  # of the options
     read: Callable[[tuple[str, ...], dict[str, Any]], Any]
+    valid: str  # what `fit --valid` is
+    questions: bool = False  # the model is judged by a file of its own kind, not by held-out data
+
+    def held_out(self, valid: str, how_read: dict[str, Any]) -> Any:
+        """The data of --valid; the column is meant for it too where it is a table."""
+        from seqloom.data.tables import table_kind
+
+        if self.questions:
+            from seqloom.metrics.vectors import as_questions
+
+            return as_questions(Path(valid))
+        if "column" in how_read and not table_kind(valid):
+            how_read = {**how_read, "column": None}
+        return self.read((valid,), how_read)
 
 
 def _text(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
@@ -68,14 +83,19 @@ def _tagged(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 SOURCES = {
     "language model": Source("TEXT", "files, directories or patterns; none, or -, is standard input.", reading,
-                             ("encoding", "column"), _text),
+                             ("encoding", "column"), _text, "Held-out text: the model is judged on it after fitting."),
+    "word vectors": Source("TEXT", "files, directories or patterns; none, or -, is standard input.", reading,
+                           ("encoding", "column"), _text, "Analogies or pairs of words with similarities: the vectors are "
+                           "judged on it after fitting.", questions=True),
     "classifier": Source("DATA", "texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's "
                          "`__label__x text`, or a directory with one folder a class; none, or -, is standard input.",
                          _together(_form(LABEL_FORMS), TEXT_COLUMN, LABEL_COLUMN, ENCODING),
-                         ("form", "text_column", "label_column", "encoding"), _labelled),
+                         ("form", "text_column", "label_column", "encoding"), _labelled,
+                         "Held-out data: the model is judged on it after fitting."),
     "tagger": Source("DATA", "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input.",
                      _together(_form(TAG_FORMS), TAG_COLUMN, SCHEME, ENCODING),
-                     ("form", "tag_column", "scheme", "encoding"), _tagged),
+                     ("form", "tag_column", "scheme", "encoding"), _tagged,
+                     "Held-out data: the model is judged on it after fitting."),
 }
 ALL_OPTIONS = _together(_form(tuple(dict.fromkeys(LABEL_FORMS + TAG_FORMS))), TEXT_COLUMN, LABEL_COLUMN, TAG_COLUMN, SCHEME,
                         reading)

@@ -40,7 +40,7 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    parts = [ids.astype(dtype) for ids in _encoded(tokenizer, corpus, unit, 0)]
+    parts = [ids.astype(dtype) for ids in encoded_blocks(tokenizer, corpus, unit)]
     return np.concatenate([*parts, _last(tokenizer, unit, dtype)])
 
 
@@ -49,7 +49,7 @@ def _last(tokenizer: Tokenizer, unit: Unit, dtype: np.dtype) -> np.ndarray:
     return np.array([tokenizer.eos_id] if unit == "stream" else [], dtype)
 
 
-def _encoded(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int) -> Iterator[np.ndarray]:
+def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int = 0) -> Iterator[np.ndarray]:
     """uint32 ids block by block, without the first `skip` blocks."""
     eos = np.array([tokenizer.eos_id], np.uint32)
 
@@ -126,7 +126,7 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
     with _writing(path), open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
-        for ids in _encoded(tokenizer, corpus, unit, blocks):
+        for ids in encoded_blocks(tokenizer, corpus, unit, blocks):
             file.write(ids.astype(dtype).tobytes())
             blocks, count = blocks + 1, count + len(ids)
             if blocks % _JOURNAL_EVERY == 0:

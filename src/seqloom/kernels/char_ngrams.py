@@ -13,6 +13,18 @@ _BASIS, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 
 
 @njit(nogil=True, cache=True)
+def weighted_rows(table, ends, rows, shares, out):
+    """out[w] = the sum of shares[k] table[rows[k]] for k from ends[w - 1] to ends[w]."""
+    low = 0
+    for w in range(len(ends)):
+        out[w] = 0
+        for k in range(low, ends[w]):
+            for d in range(out.shape[1]):
+                out[w, d] += shares[k] * table[rows[k], d]
+        low = ends[w]
+
+
+@njit(nogil=True, cache=True)
 def hash_ngrams(arena, offsets, shortest, longest, buckets, out, ends):
     """The bucket of every n-gram of every word, word after word in `out`; ends[k]: how many there are up to word k.
 

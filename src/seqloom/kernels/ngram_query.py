@@ -15,35 +15,14 @@ never a walk up from the unigram.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
+
+from seqloom.kernels.intrinsics import prefetch
 
 LANES = 16  # segments that one thread scores side by side
 SEGMENT = 512  # tokens
 FIRST, BACKOFF, LINK, LOG_PROB = 0, 1, 2, 3  # columns of contexts
 LEAF_LOG_PROB, LEAF_LINK = 0, 1  # columns of leaves
-
-
-@intrinsic
-def prefetch(context, table, row):
-    """Ask for the cache line of table[row] (or table[row, 0]) without waiting for it: LLVM's prefetch, for reading."""
-    signature = types.void(table, row)
-
-    def code(context, builder, signature, arguments):
-        kind = signature.args[0]
-        place = [context.cast(builder, arguments[1], signature.args[1], types.intp)]
-        place += [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
-        array = context.make_array(kind)(context, builder, arguments[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, place), byte)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
-        return context.get_dummy_value()
-
-    return signature, code
 
 
 @njit(nogil=True, cache=True)
@@ -133,15 +112,15 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
         for j in range(active):
             left[j] = contexts[state[j], FIRST]
             right[j] = contexts[state[j] + 1, FIRST]
-            prefetch(words, min(left[j], last))
+            prefetch(words, min(left[j], last), 0)
         for j in range(active):
             w = np.int64(ids[at[j]])
             node = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1
             found[j] = node
             if node >= n_inner:
-                prefetch(leaves, node - n_inner)
+                prefetch(leaves, node - n_inner, 0)
             else:
-                prefetch(contexts, node if node >= 0 else np.int64(contexts[state[j], LINK]))
+                prefetch(contexts, node if node >= 0 else np.int64(contexts[state[j], LINK]), 0)
         for j in range(active - 1, -1, -1):
             node = found[j]
             if node < 0:
@@ -167,7 +146,7 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
             cost[j] = 0.0
             paying[j] = True
             state[j] = bos_state if ids[i] == eos else following
-            prefetch(contexts, state[j])
+            prefetch(contexts, state[j], 0)
             at[j] = i + 1
             if i + 1 == end[j]:
                 active -= 1

@@ -114,6 +114,16 @@ class Tokenizer:
         tokenizer._fitted = Vocabulary.build("whitespace", [to_bytes(token) for token in tokens])
         return tokenizer
 
+    def extended(self, spellings: list[bytes]) -> Tokenizer:
+        """The same with these words of a closed vocabulary in front of its own, each once."""
+        coder = self._coder
+        if not isinstance(coder, Vocabulary):
+            raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have words that can be added to; this is {self.kind!r}")
+        own = [coder.spelling(token) for token in range(coder.size) if coder.spelling(token)]
+        made = Tokenizer(self.config)
+        made._fitted = Vocabulary.build(coder.kind, list(dict.fromkeys([*spellings, *own])))
+        return made
+
     def _fit_subwords(self, data: Any) -> Coder:
         from seqloom.text.subword import PIECE
         from seqloom.text.subword_training import train

@@ -27,7 +27,7 @@ from seqloom.training.devices import autocast, memory_advice, scaler_for
 from seqloom.training.interrupts import Interrupts
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, make_optimizer, optimizer_arrays, restore_optimizer
-from seqloom.training.schedules import Schedule
+from seqloom.training.schedules import Late, Schedule
 from seqloom.training.states import detached, leaves, rebuilt, shape_of
 
 REPORTS = 200  # lines of the log, about
@@ -66,7 +66,7 @@ class Report:
 
 
 def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, bytes_per_token: float | None = None) -> Report:
+          facts: dict[str, Any] | None = None, bytes_per_token: float | None = None, late: Late | None = None) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights."""
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus), memory_advice(config):
@@ -76,19 +76,20 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
             fixed = {"steps": steps, "evaluate_every": every}
             if run is not None:
                 run.fix(**fixed)
-        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], bytes_per_token).run_all()
+        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], bytes_per_token, late).run_all()
 
 
 class _Loop:
     def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 evaluate_every: int, bytes_per_token: float | None) -> None:
+                 evaluate_every: int, bytes_per_token: float | None, late: Late | None) -> None:
         self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
         self.evaluate_every = evaluate_every
         self.bits = (1 / math.log(2) / bytes_per_token) if bytes_per_token else None
         self.log = Log(run, config, self.bits)
         torch.manual_seed(config.seed)
         self.network = task.build().to(device)
-        self.optimizer = make_optimizer(config, self.network)
+        self.late = late or Late((), 0.0)
+        self.optimizer = make_optimizer(config, self.network, self.late.names)
         self.schedule, self.clipper = Schedule(config, steps), Clipper(config)
         self.average = Average(config, self.network, steps)
         self.scaler = scaler_for(config, device)
@@ -131,6 +132,9 @@ class _Loop:
     def _update(self, rate: float) -> tuple[float, float, int]:
         """One update: its mean loss, the norm of its gradient, and how many tokens it read."""
         c, total, count, tokens = self.config, 0.0, self.config.accumulate, 0
+        awake = self.late.share(self.step, self.steps)
+        for name in self.late.names:
+            self.network.get_parameter(name).requires_grad_(awake > 0)
         for _ in range(count):
             batch = self.task.batches.batch(self.cursor)
             inputs, targets = (torch.from_numpy(a).to(self.device) for a in (batch.inputs, batch.targets))
@@ -151,7 +155,7 @@ class _Loop:
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             self._diverged(f"the gradient is {norm}")
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * awake if group["late"] else rate
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

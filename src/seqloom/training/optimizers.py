@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ _EXPONENTIAL = 0.999
 _TAIL = 0.75  # `tail` averages what comes after this share of the steps
 
 
-def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Weight decay holds for matrices only; biases and gains of norms are left alone."""
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
+def make_optimizer(config: TrainConfig, network: nn.Module, late: Collection[str] = ()) -> torch.optim.Optimizer:
+    """Weight decay holds for matrices only; biases and gains of norms are left alone.
+
+    Parameters with these `late` names are in groups of their own, which say so.
+    """
+    groups: list[dict[str, Any]] = []
+    for waits in (False, True):
+        parameters = [p for name, p in network.named_parameters() if p.requires_grad and (name in late) == waits]
+        groups += [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay, "late": waits},
+                   {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0, "late": waits}]
     groups = [group for group in groups if group["params"]]
     lr = config.rate
     if config.optimizer == "adamw":

@@ -8,6 +8,7 @@ seen is kept in its `state`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from seqloom.training.config import TrainConfig
@@ -52,6 +53,23 @@ class Schedule:
     def restore(self, state: dict[str, Any]) -> None:
         self.factor, self.waited = state["factor"], state["waited"]
         self.best = math.inf if state["best"] is None else state["best"]
+
+
+@dataclass(frozen=True)
+class Late:
+    """Weights that begin to learn after the rest, by their names.
+
+    For `frozen_for` (a share of the steps, or a number of them if above 1) they do not change by a bit and have no
+    gradient; then their learning rate rises over as many steps to that of the rest.
+    """
+
+    names: tuple[str, ...]
+    frozen_for: float
+
+    def share(self, step: int, steps: int) -> float:
+        """Of the learning rate, for update number `step` of `steps`, counted from 0."""
+        wait = _count(self.frozen_for, steps)
+        return min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0
 
 
 def _count(share: float, steps: int) -> int:

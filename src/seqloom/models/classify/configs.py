@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seqloom.config import Config, option
+from seqloom.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +29,40 @@ class NaiveBayesConfig(Config):
         "data", "how likely a class is before anything is read: as in the data, or all alike")
     calibrate: Literal["none", "temperature"] = option(
         "none", "temperature: make the probabilities honest, on the valid data; the order of classes stays")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastTextClassifierConfig(Config):
+    tokenizer: str = option("word", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
+                            metavar="KIND|PATH")
+    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
+    min_count: int = option(1, "leave out words seen less often than this", minimum=1)
+    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
+    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
+                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
+    ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
+    min_ngram: int = option(3, "shortest character n-grams of a word, where max_ngram is given", minimum=1, maximum=100)
+    max_ngram: int = option(0, "longest character n-grams of a word; 0: words have none", minimum=0, maximum=100)
+    buckets: int = option(2_000_000, "n-grams are told apart by this many hash values", minimum=1, maximum=2**31 - 1)
+    dimensions: int = option(100, "numbers of a vector", minimum=1, maximum=65_000)
+    loss: Literal["softmax", "hs"] = option("softmax", "softmax over all classes, or hierarchical softmax (a tree), for very "
+                                            "many of them")
+    epochs: int | None = option(None, "passes over the texts  [default: 5, more for few texts]", minimum=1)
+    learning_rate: float = option(0.5, "at the beginning; it falls to zero in a line", minimum=1e-8)
+    pretrained: str | None = option(None, "saved word vectors, or a file of them, that the words begin with",
+                                    metavar="DIR|FILE")
+    seed: int = option(0, "of the first vectors and of the order of the texts", minimum=0)
+    deterministic: bool = option(False, "one thread only, so that every run gives the same bits; few texts are always "
+                                 "learnt in one")
+    quantise: bool = option(False, "save the vectors in codes of 8 bits for two dimensions, about an eighth of the size")
+    cutoff: int | None = option(None, "with quantise: keep this many features, the longest vectors", minimum=1)
+    tune: bool = option(False, "try other settings and keep those that are best on the valid data; options that are given a "
+                        "value other than their default stay as they are")
+    minutes: float = option(5.0, "how long tune may take", minimum=0.001)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.max_ngram < self.min_ngram:
+            raise ConfigError(f"min_ngram {self.min_ngram} is more than max_ngram {self.max_ngram}")
+        if self.cutoff is not None and not self.quantise:
+            raise ConfigError("cutoff is how many features a quantised model keeps; give quantise too")

@@ -16,6 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.errors import MissingExtra, ModelError
+from seqloom.models.language.first_layer import check_early, open_first_layer
 from seqloom.models.language.neural_configs import NetworkConfig
 from seqloom.models.language.sizes import Size, choose_size
 from seqloom.training.config import TrainConfig
@@ -23,7 +24,9 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
+    from seqloom.data.corpus import Corpus
     from seqloom.models.language.dynamic import DynamicEvaluation
+    from seqloom.text.tokenizer import Tokenizer
 
 HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
 _FEWEST = 2000  # tokens, below which nothing is held out
@@ -67,27 +70,42 @@ class NeuralLanguageModel(LanguageModel):
 
     # ---- fitting
 
+    def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        check_early(self.config, self.config.tokenizer)
+        return super()._make_tokenizer(corpus)
+
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         require_torch(self.name)
         from seqloom.models.language.task_net import LanguageTask
         from seqloom.training.checkpoint import Run
         from seqloom.training.devices import check_precision, find_device
         from seqloom.training.loop import train
+        from seqloom.training.schedules import Late
 
         config, device = how.train or TrainConfig(), find_device(how.device)
         check_precision(config, device)
         ids, valid = (ids, how.valid) if how.valid is not None else _held_out(ids)
-        size = choose_size(self.config, config, len(ids), self.tokens().vocab_size)
+        first = open_first_layer(self.config, self.tokens(), np.bincount(ids, minlength=self.tokens().vocab_size), config.seed)
+        size = choose_size(self.config, config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
         if size.chosen:
             progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
                          f"--{size.option.replace('_', '-')} {size.width} keeps it, another number sets another")
         self.fit_info["width"] = size.width
-        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config)
+        if first:
+            self.fit_info |= {"d_embed": first.dimensions, "pretrained": first.facts}
+        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config,
+                            first.matrix if first else None)
         facts = {"model": self.name, "config": self.config.to_dict(), "train": _facts(config),
                  "data": self.fit_info["data_hash"], "tokenizer": self.tokens().label()}
+        late = None
+        if first:
+            facts["vectors"] = first.facts["vectors"]
+        if self.config.pretrained_training == "gradual":
+            late = Late(("embedding.weight",), self.config.pretrained_frozen_for)
         bytes_per_token = self.fit_info["bytes"] / max(self.fit_info["tokens"], 1) if self.tokens().lossless else None
         report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts,
-                       bytes_per_token=bytes_per_token)
+                       bytes_per_token=bytes_per_token, late=late)
+        report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
         self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
         self._network = report.network
         self.fit_info |= {"train": _facts(config) | {"steps": report.facts["steps"]}, **report.facts,
@@ -101,7 +119,7 @@ class NeuralLanguageModel(LanguageModel):
             require_torch(self.name)
             import torch
 
-            network = self.build(Size(self.fit_info["width"]))
+            network = self.build(Size(self.fit_info["width"], d_embed=self.fit_info.get("d_embed")))
             try:
                 network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
             except RuntimeError as error:

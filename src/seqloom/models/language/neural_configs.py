@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from seqloom.config import TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
+
+NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +26,28 @@ class NetworkConfig(TextConfig):
                                   "against drawn ones, scored over all")
     samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1)
     label_smoothing: float = option(0.0, "share of the target that is spread over all tokens", minimum=0.0, maximum=0.99)
+    pretrained: str | None = option(None, "word vectors to begin with: saved ones, or a file of word2vec, GloVe or fastText; "
+                                    "needs tokenizer whitespace or word", metavar="DIR|FILE")
+    pretrained_unknown: Literal["random", "subword", "mean"] = option(
+        "random", "what a token without a vector gets: a random one, one built from its spelling, the mean of the others")
+    pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
+        "tuned", "whether these vectors learn like other weights, never, or only after a while")
+    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
+                                          "their learning rate rises over as many again", minimum=0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [f.name for f in fields(self) if f.name.startswith("pretrained_") and getattr(self, f.name) != f.default]
+        if given and self.pretrained is None:
+            raise ConfigError(f"without pretrained vectors there is no use for {' and '.join(given)}; give pretrained as well")
+        if "pretrained_frozen_for" in given and self.pretrained_training != "gradual":
+            raise ConfigError(f"pretrained_frozen_for is for pretrained_training gradual; it is {self.pretrained_training}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NetworkConfig):
     d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1)
-    d_embed: int | None = option(None, "width of the token vectors [default: that of the state]", minimum=1)
+    d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]", minimum=1)
     n_layers: int = option(1, "recurrent layers, one on the other", minimum=1)
     tied: bool = option(True, "the output layer uses the token vectors")
     dropout: float = option(0.2, "share of what leaves each layer that is set to zero", minimum=0.0, maximum=0.95)
@@ -63,7 +81,7 @@ class GRUConfig(RecurrentConfig):
 @dataclass(frozen=True, kw_only=True)
 class NPLMConfig(NetworkConfig):
     order: int = option(5, "predicts a token from the order - 1 before it", minimum=2, maximum=64)
-    d_embed: int = option(64, "width of the token vectors", minimum=1)
+    d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]", minimum=1)
     d_hidden: int | None = option(None, "width of the hidden layer [default: by the text and the time]", minimum=1)
     direct: bool = option(False, "also connect the vectors with the output directly")
     dropout: float = option(0.1, "share of the hidden layer that is set to zero", minimum=0.0, maximum=0.95)
@@ -72,7 +90,7 @@ class NPLMConfig(NetworkConfig):
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NetworkConfig):
     context: int = option(256, "tokens that it sees at once", minimum=2)
-    d_model: int | None = option(None, "width [default: by the text and the time]", minimum=2)
+    d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]", minimum=2)
     n_layers: int = option(4, "blocks", minimum=1)
     n_heads: int = option(4, "heads of attention; they divide the width", minimum=1)
     positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "how it knows the order of tokens")

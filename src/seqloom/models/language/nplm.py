@@ -39,7 +39,7 @@ class NPLM(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.nplm_net import NPLMNet
 
-        return NPLMNet(self.config, self.tokens().vocab_size, size.width, counts)
+        return NPLMNet(self.config, self.tokens().vocab_size, size.width, counts, size.d_embed)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
         from seqloom.training.batches import Shuffled

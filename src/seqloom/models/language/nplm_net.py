@@ -10,20 +10,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.models.language.neural_configs import NPLMConfig
+from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
 from seqloom.models.language.output_net import make_output
 
 
 class NPLMNet(nn.Module):
-    def __init__(self, config: NPLMConfig, vocab_size: int, width: int, counts: Tensor | None = None) -> None:
+    def __init__(self, config: NPLMConfig, vocab_size: int, width: int, counts: Tensor | None = None,
+                 d_embed: int | None = None) -> None:
         super().__init__()
         self.before, self.direct = config.order - 1, config.direct
-        d_window = self.before * config.d_embed
-        self.embedding = nn.Embedding(vocab_size, config.d_embed)
+        d_embed = d_embed or config.d_embed or NPLM_EMBED
+        d_window = self.before * d_embed
+        self.embedding = nn.Embedding(vocab_size, d_embed)
         self.hidden = nn.Linear(d_window, width)
         self.drop = nn.Dropout(config.dropout)
         self.output = make_output(config, width + (d_window if config.direct else 0), vocab_size, None, counts)
-        nn.init.normal_(self.embedding.weight, std=config.d_embed ** -0.5)
+        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
         """ids (B, before - 1 + T): for each of the last T, what the output layer reads of the window that it ends."""

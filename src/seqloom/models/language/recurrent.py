@@ -38,7 +38,7 @@ class Recurrent(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.recurrent_net import RecurrentNet
 
-        return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts)
+        return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts, size.d_embed)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Carried:
         from seqloom.training.batches import Carried

@@ -23,10 +23,10 @@ class RecurrentNet(nn.Module):
     output: Output
 
     def __init__(self, config: RecurrentConfig, cell: Cell, vocab_size: int, width: int,
-                 counts: Tensor | None = None) -> None:
+                 counts: Tensor | None = None, d_embed: int | None = None) -> None:
         super().__init__()
         c = config
-        d_embed = c.d_embed or width
+        d_embed = d_embed or c.d_embed or width
         special = {name: getattr(c, name) for name in ("activation", "forget_bias", "reset", "update") if hasattr(c, name)}
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.recurrent = RecurrentStack(d_embed, width, c.n_layers, cell=cell, d_projection=c.d_projection,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from seqloom.models.language.neural_configs import NPLM_EMBED
 from seqloom.training.config import MINUTES, TrainConfig
 
 WIDTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -22,14 +23,15 @@ class Size:
     width: int
     chosen: bool = False
     option: str = ""
+    d_embed: int | None = None  # of vectors that the network begins with
 
 
-def choose_size(config: Any, train: TrainConfig, tokens: int, vocab_size: int) -> Size:
-    """The width that was given, or one that suits."""
+def choose_size(config: Any, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None) -> Size:
+    """The width that was given, or one that suits; `d_embed` of vectors that the network begins with."""
     name = "d_model" if hasattr(config, "d_model") else "d_hidden"
-    given = getattr(config, name)
+    given = d_embed if d_embed and name == "d_model" else getattr(config, name)
     if given is not None:
-        return Size(given)
+        return Size(given, d_embed=d_embed)
     multiple = getattr(config, "multiple", 1)
     widths = [w for w in WIDTHS if w % multiple == 0] or [WIDTHS[0] // multiple * multiple or multiple]
     if train.steps is not None or train.epochs is not None:
@@ -41,7 +43,7 @@ def choose_size(config: Any, train: TrainConfig, tokens: int, vocab_size: int) -
     fitting = [w for w in widths if 3 * _multiplications(config, w, vocab_size) * tokens * epochs <= work]
     largest = max(64, 16 * tokens ** 0.25)  # more weights than a small text can fill only learn it by heart
     fitting = [w for w in fitting if w <= largest] or widths[:1]
-    return Size(fitting[-1], chosen=True, option=name)
+    return Size(fitting[-1], chosen=True, option=name, d_embed=d_embed)
 
 
 def _multiplications(config: Any, width: int, vocab_size: int) -> float:
@@ -50,5 +52,5 @@ def _multiplications(config: Any, width: int, vocab_size: int) -> float:
     if hasattr(config, "d_model"):
         return 12 * config.n_layers * width * width + words * width
     if hasattr(config, "order"):
-        return (config.order - 1) * config.d_embed * width + words * width
+        return (config.order - 1) * (config.d_embed or NPLM_EMBED) * width + words * width
     return 8 * config.n_layers * width * width + words * width

@@ -22,16 +22,22 @@ VALID_ROWS = 32  # in which they are read side by side, as one row would take lo
 
 class LanguageTask:
     def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,
-                 valid: np.ndarray | None, device: torch.device, train: TrainConfig) -> None:
+                 valid: np.ndarray | None, device: torch.device, train: TrainConfig, vectors: np.ndarray | None = None) -> None:
+        """`vectors` (V, D): those of the tokens to begin with."""
         self.model, self.batches, self.size, self.device, self.train = model, batches, size, device, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.counts = np.bincount(ids, minlength=model.tokens().vocab_size)
+        self.vectors = vectors
 
     def build(self) -> nn.Module:
         try:
             network: Any = self.model.build(self.size, torch.from_numpy(self.counts))
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
+        if self.vectors is not None:
+            with torch.no_grad():
+                network.embedding.weight.copy_(torch.from_numpy(self.vectors))
+            network.embedding.weight.requires_grad_(self.model.config.pretrained_training != "frozen")
         if self.train.recompute:
             if not hasattr(network, "checkpoint"):
                 raise ConfigError(f"recompute is for gpt; for {self.model.name} lower truncation to save memory")

@@ -1,0 +1,174 @@
+"""`seqloom bias VECTORS`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seqloom.cli.options import common, emit
+from seqloom.cli.vectors import load_vectors
+from seqloom.errors import ConfigError
+from seqloom.progress import say
+
+if TYPE_CHECKING:
+    from seqloom.metrics.bias_words import Pairs, WordLists
+
+SHOWN = 6  # words at either end
+
+
+@click.command(name="bias", epilog="""\b
+Tests: flowers-insects, instruments-weapons, names-pleasant, career-family, math-arts, science-arts, young-old.
+Lists: occupations, neutral (these and the words of the tests that ought not to lean), and the lists of the tests.
+\b
+Examples:
+  seqloom bias vectors
+  seqloom bias vectors --test career-family --test math,arts,male_terms,female_terms
+  seqloom bias vectors --neutralise neutral -o debiased --on questions-words.txt --chart leaning.png
+  seqloom bias vectors --words own.json --direction rich:poor,wealth:poverty --neutralise jobs.txt
+""")
+@click.argument("vectors")
+@click.option("--test", "tests", multiple=True, metavar="NAME|X,Y,A,B", help="An association test, or the names of the four "
+              "lists of one; may be repeated.  [default: all]")
+@click.option("--words", metavar="FILE.json", help="Own lists, pairs and tests: a JSON object of lists of words by name.")
+@click.option("--direction", metavar="PAIRS", help="The direction of the bias: he,she, or he:she,man:woman, or the name of a "
+              "list of pairs.  [default: gender]")
+@click.option("--neutralise", "--neutralize", multiple=True, metavar="LIST|FILE|W,W,..",
+              help="Take the direction out of these words; may be repeated.")
+@click.option("--equalise", "--equalize", metavar="PAIRS|none", help="Pairs that become alike but for the direction, when "
+              "words are neutralised.  [default: those of --direction; for gender some more]")
+@click.option("--on", multiple=True, metavar="FILE", help="Analogies or similarities: what it cost.")
+@click.option("-o", "--output", metavar="OUT", help="Save the debiased vectors as a model.")
+@click.option("--chart", metavar="FILE", help="Draw how far the words lean: .png, .svg, .html.")
+@click.option("--permutations", type=click.IntRange(1), default=100_000, show_default=True,
+              help="Partitions that are drawn where all are too many.")
+@click.option("-s", "--seed", type=click.IntRange(0), default=0, show_default=True)
+@common
+def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: str | None, neutralise: tuple[str, ...],
+            equalise: str | None, on: tuple[str, ...], output: str | None, chart: str | None, permutations: int, seed: int,
+            as_json: bool) -> None:
+    """Measure the bias of word vectors, and take it out.
+
+    WEAT: whether one list of words lies nearer to a second than another does, as an effect size d (0: no, 2: as far as can
+    be) with a one-sided p-value. Direction: how far occupations, or the words to neutralise, lean along a line such as from
+    he to she. With --neutralise everything is shown before and after. VECTORS: a saved model, or a file of word2vec, GloVe
+    or fastText.
+    """
+    from seqloom.metrics.bias_words import read_word_lists, with_built_in, word_list
+
+    _check(neutralise, equalise, output, chart)
+    own = read_word_lists(words) if words else None
+    known = with_built_in(own)
+    chosen = list(dict.fromkeys(tests)) or list((own and own.tests) or known.tests)
+    asked = {name: known.test(name) for name in chosen}
+    pairs = _pairs(direction or "gender", known)
+    equal = [] if equalise == "none" else _pairs(equalise, known) if equalise else \
+        pairs if direction else known.pairs["gender_equal"]
+    neutral = [word for text in neutralise for word in word_list(text, known)]
+
+    from seqloom.models.vectors.debias import bias_direction, debias, known_pairs, report
+
+    model = load_vectors("bias", vectors).vectors  # words that are in the list: others have no row to change
+    there = known_pairs(model, pairs)
+    needed = direction is not None or neutralise or chart is not None
+    line = bias_direction(model, pairs) if there or needed else None
+    after = debias(model, neutral, known_pairs(model, equal), line) if neutralise else None
+    found = report(model, after, tests=asked if tests else _possible(model, asked), direction=line, on=on,
+                   neutral=neutral or known.words("occupations"), permutations=permutations, seed=seed)
+    if there and len(there) < len(pairs):
+        say(f"{len(pairs) - len(there)} of {len(pairs)} pairs have a word without a vector and were left out")
+    if chart is not None and line is not None:
+        _draw(found, line.pairs[0], chart)
+    if output is not None and after is not None:
+        after.save(output)
+    if as_json:
+        emit(found | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
+        return
+    click.echo(_table(found, after is not None))
+    for written in filter(None, (output, chart)):
+        click.echo(f"written to {written}")
+
+
+def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
+    """Of tests that nobody asked for by name, those that have some words of each list."""
+    from seqloom.metrics.bias import known_words
+
+    found = {name: four for name, four in tests.items() if all(known_words(model, words)[0] for words in four)}
+    if lost := [name for name in tests if name not in found]:
+        say(f"left out, since a list of theirs has no word with a vector: {', '.join(lost)}")
+    return found
+
+
+def _check(neutralise: tuple[str, ...], equalise: str | None, output: str | None, chart: str | None) -> None:
+    if not neutralise and (output is not None or equalise is not None):
+        raise ConfigError(f"{'--output' if output is not None else '--equalise'} needs words to take the bias out of; "
+                          "give --neutralise, for example: --neutralise neutral")
+    if output is not None:
+        from seqloom.storage import check_target
+
+        check_target(output)
+    if chart is not None:
+        from seqloom.charts import files
+
+        files.check_target(chart)
+
+
+def _pairs(text: str, known: WordLists) -> Pairs:
+    from seqloom.metrics.bias_words import as_pairs
+
+    return known.pairs[text] if text in known.pairs else as_pairs(text)
+
+
+def _draw(found: dict[str, Any], ends: tuple[str, str], target: str) -> None:
+    from seqloom.charts import files
+    from seqloom.charts.leaning import leaning
+
+    if not found["neutral"]["leans"]:
+        raise ConfigError("none of the words has a vector; there is nothing to draw")
+    files.save(leaning(found["neutral"]["leans"], ends), target, title=f"Leaning towards {ends[0]} and {ends[1]}")
+
+
+def _table(found: dict[str, Any], both: bool) -> str:
+    """Tests, direction, and what it cost; each number before and, where something was done, after."""
+    from seqloom.metrics.tables import aligned
+
+    head = ["test", "d", "p", *(["d after", "p after"] if both else [])]
+    tests = [[name, *(cell for d, p in zip(test["effect_size"], test["p_value"]) for cell in (f"{d:.3f}", f"{p:.2g}"))]
+             for name, test in found["tests"].items()]
+    lines = aligned([head, *tests]) if tests else ["no test could be made: too few of the words have vectors"]
+    if "direction" not in found:
+        return "\n".join([*lines, *_costs(found), *_notes(found)])
+    neutral, ends = found["neutral"], found["direction"]["pairs"][0]
+    more = len(found["direction"]["pairs"]) - 1
+    rows = [["direct bias, mean |cos|", *(f"{v:.4f}" for v in neutral["direct_bias"])],
+            ["mean |projection|", *(f"{v:.4f}" for v in neutral["mean_projection"])],
+            ["side told by neighbours", *(f"{v:.1%}" for v in neutral["told_by_neighbours"])]]
+    lines += ["", f"direction {ends[0]} - {ends[1]}" + (f" and {more} more pairs" if more else "")
+              + f", {found['direction']['explained']:.0%} of their variance; {neutral['words']:,} words"]
+    if neutral["words"]:
+        lines += aligned([["", *(["before", "after"] if both else ["now"])], *rows])
+        order = sorted(neutral["leans"], key=lambda word: -neutral["leans"][word][0])
+        for end, words in zip(ends, (order[:SHOWN], order[::-1][:SHOWN])):
+            lines.append(f"towards {end}: " + ", ".join(f"{word} {neutral['leans'][word][0]:+.2f}" for word in words))
+    return "\n".join([*lines, *_costs(found), *_notes(found)])
+
+
+def _costs(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for file, results in found["cost"].items():
+        name = next(iter(results[0]))
+        lines.append(f"{name} on {file}: " + " -> ".join("-" if r[name] is None else f"{r[name]:.4f}" for r in results))
+    return lines
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    notes = []
+    for name, test in found["tests"].items():
+        if test["missing"]:
+            notes.append(f"note  {name}: without a vector and left out: {', '.join(test['missing'])}")
+    if drawn := [name for name, test in found["tests"].items() if not test["exact"]]:
+        count = found["tests"][drawn[0]]["partitions"] - 1
+        notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {found['seed']}; others from all")
+    if missing := found.get("neutral", {}).get("missing"):
+        notes.append(f"note  words without a vector: {', '.join(missing[:10])}{' ..' if len(missing) > 10 else ''}")
+    return notes

@@ -1,0 +1,93 @@
+"""`seqloom phrases TEXT -o FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
+from seqloom.errors import ConfigError, DataError
+from seqloom.text.phrases import PhrasesConfig
+
+if TYPE_CHECKING:
+    from seqloom.data.corpus import Corpus
+    from seqloom.text.phrases import Phrases
+
+
+@click.command(name="phrases", epilog="""\b
+Examples:
+  seqloom phrases corpus.txt -o joined.txt --passes 2
+  seqloom phrases corpus.txt --list 20 --min-count 10 --connectors english
+  seqloom phrases corpus.txt --save phrases.json
+  seqloom phrases test.txt --use phrases.json -o test-joined.txt
+""")
+@click.argument("text", nargs=-1)
+@click.option("-o", "--output", metavar="FILE", help="Write the text with joined phrases, which every model can read.")
+@click.option("--list", "shown", type=click.IntRange(0), metavar="N", help="Print the N best.  [default: 20 without -o]")
+@click.option("--save", metavar="FILE.json", help="Keep the phrases, to join other texts with --use.")
+@click.option("--use", metavar="FILE.json", help="Take these phrases instead of learning them from TEXT.")
+@reading
+@config_options(PhrasesConfig)
+@common
+def command(text: tuple[str, ...], output: str | None, shown: int | None, save: str | None, use: str | None, encoding: str,
+            column: str | None, as_json: bool, **options: Any) -> None:
+    """Find words that belong together in TEXT, and join them: new york becomes new_york.
+
+    Words are what white space separates; split off punctuation first where it matters (seqloom tokenize --kind word).
+    Without TEXT, or with -, standard input is read.
+    """
+    from seqloom.data.encode import check_file
+    from seqloom.text.phrases import Phrases
+
+    chosen = given(PhrasesConfig, options)
+    if use and (chosen or save):
+        raise ConfigError("--use takes finished phrases; leave out --" + (next(iter(chosen), "save")).replace("_", "-"))
+    for target in filter(None, (output, save)):
+        check_file(Path(target))
+    config = PhrasesConfig(**chosen)
+    phrases = Phrases.load(use) if use else None
+    corpus = read_corpus(text, encoding, column)
+    if output and any(Path(str(name)).exists() and Path(str(name)).samefile(output) for name in text if Path(output).exists()):
+        raise ConfigError(f"{output} is the text itself; choose another name")
+    found = phrases or Phrases.learn(corpus, config)
+    if save:
+        found.save(save)
+    joined = _write(found, corpus, output) if output else None
+    _tell(found, joined, output, save, shown if shown is not None else 0 if output else 20, as_json)
+
+
+def _write(phrases: Phrases, corpus: Corpus, output: str) -> int:
+    """The joined text, whole or not at all; how many phrases it has."""
+    target = Path(output)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            for block in phrases.join_blocks(corpus):
+                file.write(block)
+        partial.replace(target)
+    except OSError as error:
+        raise DataError(f"{output}: cannot be written ({error.strerror or error})") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return phrases.joined
+
+
+def _tell(phrases: Phrases, joined: int | None, output: str | None, save: str | None, shown: int, as_json: bool) -> None:
+    best = sorted(phrases, key=lambda phrase: -phrase.score)[:shown]
+    name = phrases.config.joiner.join
+    if as_json:
+        emit({"phrases": len(phrases), **phrases.info, **({} if joined is None else {"joined": joined, "output": output}),
+              **({"saved": save} if save else {}), "config": phrases.config.to_dict(),
+              "best": [{"phrase": name(p.words), "count": p.count, "score": p.score} for p in best]})
+        return
+    if best:
+        from seqloom.metrics.tables import aligned
+
+        click.echo("\n".join(aligned([["phrase", "count", "score"],
+                                      *([name(p.words), f"{p.count:,}", f"{p.score:,.4g}"] for p in best)])))
+    click.echo(f"{len(phrases):,} phrases of {phrases.info['tokens']:,} words"
+               + ("" if joined is None else f"; joined {joined:,} times"))
+    for written in filter(None, (output, save)):
+        click.echo(f"written to {written}")

@@ -1,0 +1,174 @@
+"""GloVe (Pennington, Socher and Manning 2014): one block of cells after another, by AdaGrad.
+
+A row of a table holds what belongs to one word: its vector, its bias and a one (for contexts a one and the bias), padded
+with zeros to `width` numbers, so that a single product of two rows is w.c + b_w + b_c (equation 8 without log x); behind
+it the sums of squared gradients of these numbers. `starts` is what such a sum begins with, one over the square of the
+first step; for the ones it is infinite, so they stay what they are.
+
+Cells lie in blocks of (words, contexts) small enough for the cache. Each is three numbers of 32 bits: both places inside
+the block, 16 bits each; log x; f(x).
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+AHEAD, FAR_AHEAD = 4, 12  # cells: whose rows, and whose places, are asked of the memory
+
+
+@intrinsic
+def prefetch(context, table, place):
+    """Ask for the cache line of table[place] without waiting for it: LLVM's prefetch."""
+    signature = types.void(table, place)
+
+    def code(context, builder, signature, arguments):
+        kind = signature.args[0]
+        at = [context.cast(builder, arguments[1], signature.args[1], types.intp)]
+        array = context.make_array(kind)(context, builder, arguments[0])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, at), byte)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
+        return context.get_dummy_value()
+
+    return signature, code
+
+
+@njit(nogil=True, cache=True)
+def scramble(state):
+    """The next number of SplitMix64."""
+    z = np.uint64(state) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(nogil=True, cache=True)
+def block_sizes(offsets, columns, low, high, parts, symmetric, sizes):
+    """sizes[a, b]: cells of words w = a and contexts c = b (mod parts), rows low..high."""
+    for row in range(low, high):
+        a = row % parts
+        for k in range(offsets[row], offsets[row + 1]):
+            column = np.int64(columns[k])
+            b = column % parts
+            if symmetric and a > b:
+                sizes[b, a] += 1
+            else:
+                sizes[a, b] += 1
+                if symmetric and a == b and row != column:
+                    sizes[a, b] += 1
+
+
+@njit(nogil=True, cache=True)
+def fill_blocks(offsets, columns, values, low, high, parts, symmetric, x_max, alpha, starts, pairs, facts):
+    """Write the cells of rows low..high where `starts` says, which moves on.
+
+    Of two mirrored cells one is written, in the block (a, b) with a < b; where a = b, both.
+    """
+    for row in range(low, high):
+        for k in range(offsets[row], offsets[row + 1]):
+            column = np.int64(columns[k])
+            x = np.float64(values[k])
+            log_x = np.float32(np.log(x))
+            weight = np.float32(1.0) if x >= x_max else np.float32((x / x_max) ** alpha)
+            first, second = np.int64(row), column
+            if symmetric and first % parts > second % parts:
+                first, second = second, first
+            a, b = first % parts, second % parts
+            at = starts[a, b]
+            pairs[3 * at] = (first // parts) << 16 | (second // parts)
+            facts[3 * at + 1] = log_x
+            facts[3 * at + 2] = weight
+            at += 1
+            if symmetric and a == b and first != second:
+                pairs[3 * at] = (second // parts) << 16 | (first // parts)
+                facts[3 * at + 1] = log_x
+                facts[3 * at + 2] = weight
+                at += 1
+            starts[a, b] = at
+
+
+@njit(nogil=True, cache=True)
+def shuffle_block(pairs, begin, end, seed):
+    """Fisher and Yates, of whole cells."""
+    state = np.uint64(seed)
+    for i in range(end - begin - 1, 0, -1):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        j = np.int64(scramble(state) % np.uint64(i + 1))
+        for k in range(3):
+            here, there = 3 * (begin + i) + k, 3 * (begin + j) + k
+            pairs[here], pairs[there] = pairs[there], pairs[here]
+
+
+@njit(nogil=True, cache=True)
+def stride_of(n, seed):
+    """A step without a common divisor with n: stepping round by it visits each of n places once."""
+    state = np.uint64(seed)
+    while True:
+        state += np.uint64(1)
+        stride = np.int64(scramble(state) % np.uint64(n)) if n > 1 else np.int64(1)
+        a, b = n, stride
+        while b:
+            a, b = b, a % b
+        if a == 1:
+            return stride
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def train_block(words, contexts, width, first_word, first_context, pairs, facts, begin, end, low, high, swapped, word_starts,
+                context_starts, seed):
+    """Visit the cells low..high of a block, counted in the order of a stride of its own; returns the sum of f(x) e^2 / 2.
+
+    e = w.c + b_w + b_c - log x before the cell changes anything.
+    """
+    n = end - begin
+    if low >= high:
+        return 0.0
+    stride = stride_of(n, seed)
+    at = np.int64((scramble(np.uint64(seed)) % np.uint64(n) + np.uint64(low) * np.uint64(stride)) % np.uint64(n))
+    near = (at + AHEAD * stride) % n
+    far = (at + FAR_AHEAD * stride) % n
+    length = 2 * width
+    base_word, base_context = first_word * length, first_context * length
+    loss = 0.0
+    for _ in range(low, high):
+        prefetch(pairs, 3 * (begin + far))
+        pair = np.int64(pairs[3 * (begin + near)])
+        left, right = pair >> 16, pair & 0xFFFF
+        if swapped:
+            left, right = right, left
+        for k in range(0, length, 16):
+            prefetch(words, base_word + left * length + k)
+            prefetch(contexts, base_context + right * length + k)
+        cell = 3 * (begin + at)
+        pair = np.int64(pairs[cell])
+        log_x, weight = facts[cell + 1], facts[cell + 2]
+        left, right = pair >> 16, pair & 0xFFFF
+        if swapped:
+            left, right = right, left
+        row = base_word + left * length
+        w, w_squares = words[row:row + width], words[row + width:row + length]
+        row = base_context + right * length
+        c, c_squares = contexts[row:row + width], contexts[row + width:row + length]
+        error = np.float32(0.0)
+        for k in range(width):
+            error += w[k] * c[k]
+        error -= log_x
+        slope = weight * error
+        loss += np.float64(slope) * np.float64(error)
+        for k in range(width):
+            for_w, for_c = slope * c[k], slope * w[k]
+            w[k] -= for_w / np.sqrt(word_starts[k] + w_squares[k])
+            c[k] -= for_c / np.sqrt(context_starts[k] + c_squares[k])
+            w_squares[k] += for_w * for_w
+            c_squares[k] += for_c * for_c
+        at += stride
+        at -= n if at >= n else 0
+        near += stride
+        near -= n if near >= n else 0
+        far += stride
+        far -= n if far >= n else 0
+    return 0.5 * loss

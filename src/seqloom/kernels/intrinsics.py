@@ -1,0 +1,28 @@
+"""What numba has no name for, as instructions of LLVM. They become part of the kernel that uses them."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def prefetch(context, table, row, column):
+    """Ask for the cache line of table[row, column] (table[row] where it has one dimension) without waiting for it."""
+    signature = types.void(table, row, column)
+
+    def code(context, builder, signature, arguments):
+        kind = signature.args[0]
+        place = [context.cast(builder, value, of, types.intp) for value, of in zip(arguments[1:], signature.args[1:])]
+        place = place[:kind.ndim]
+        array = context.make_array(kind)(context, builder, arguments[0])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, place), byte)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
+        return context.get_dummy_value()
+
+    return signature, code

@@ -1,0 +1,80 @@
+"""Tables for drawing words: Walker's alias method and the Huffman tree."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def fill_alias(share, alias):
+    """`share`: probabilities times their number. Afterwards place k is itself with probability share[k], else alias[k]."""
+    size = len(share)
+    small, large = np.empty(size, np.int64), np.empty(size, np.int64)
+    n_small = n_large = 0
+    for k in range(size - 1, -1, -1):
+        if share[k] < 1.0:
+            small[n_small] = k
+            n_small += 1
+        else:
+            large[n_large] = k
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        low, high = small[n_small], large[n_large - 1]
+        alias[low] = high
+        rest = share[high] - (1.0 - share[low])
+        if rest < 1.0:
+            n_large -= 1
+            small[n_small] = high
+            n_small += 1
+        share[high] = rest
+    for i in range(n_small):  # what rounding left over
+        share[small[i]] = 1.0
+    for i in range(n_large):
+        share[large[i]] = 1.0
+
+
+@njit(nogil=True, cache=True)
+def build_tree(counts, parents, turns):
+    """Huffman's tree over descending counts: leaves 0..V-1, inner nodes behind them in the order they are made."""
+    size = len(counts)
+    sums = np.empty(max(size - 1, 1), np.int64)
+    leaf, inner = size - 1, 0
+    for made in range(size - 1):
+        total = np.int64(0)
+        for turn in range(2):
+            if leaf >= 0 and (inner >= made or counts[leaf] <= sums[inner]):
+                node = leaf
+                total += counts[leaf]
+                leaf -= 1
+            else:
+                node = size + inner
+                total += sums[inner]
+                inner += 1
+            parents[node] = size + made
+            turns[node] = turn
+        sums[made] = total
+
+
+@njit(nogil=True, cache=True)
+def fill_paths(parents, turns, place, ends, nodes, ways):
+    """The inner nodes from the root to each word; node 0 is the root. With empty `nodes` it only counts."""
+    size = len(place)
+    root = 2 * size - 2
+    n = 0
+    for w in range(size):
+        length = 0
+        at = place[w]
+        while at != root:
+            at = parents[at]
+            length += 1
+        if len(nodes):
+            at = place[w]
+            for j in range(length - 1, -1, -1):
+                ways[n + j] = turns[at]
+                at = parents[at]
+                nodes[n + j] = root - at
+        n += length
+        ends[w] = n
+    return n

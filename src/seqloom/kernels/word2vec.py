@@ -1,0 +1,344 @@
+"""One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
+
+A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its character n-grams
+(fastText: their mean), or those of its n-grams alone (charngram). The words near the current one live in a ring: a vector
+is composed when its word comes into reach, changed there, and what has changed is given to the rows of the bag when it
+leaves. With skip-gram each of them predicts the word in the middle, with CBOW their mean does. All of them are set against
+the same few outputs (the word itself with its shared negatives, or the nodes on its way through the tree), so that what
+would be single dot products is a small matrix product, and a row is fetched once for a window, not once for a pair (Ji et
+al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). Rows are as wide as a multiple of LANES, the rest of
+them zeros.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from seqloom.kernels.intrinsics import prefetch
+
+LANES = 16  # float32 of a cache line
+NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
+MEAN, SUM, WEIGHTED, ATTENTION = 0, 1, 2, 3  # how the rows of a word become one vector
+_END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
+BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
+_TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
+_FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_row(table, row):
+    for column in range(0, table.shape[1], LANES):
+        prefetch(table, row, column)
+
+
+@njit(nogil=True, cache=True)
+def _random(state):
+    """xorshift64* (Vigna 2016)."""
+    x = state[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state[0] = x
+    return x * np.uint64(0x2545F4914F6CDD1D)
+
+
+@njit(nogil=True, cache=True)
+def _keep_words(ids, keep, state, kept):
+    """The words of a stretch without most of the very frequent ones, -1 where a unit ends; returns how many."""
+    n = 0
+    for t in range(len(ids)):
+        w = ids[t]
+        if w == _END:
+            kept[n] = -1
+            n += 1
+        elif w != _GONE and np.uint32(_random(state) >> np.uint64(32)) <= keep[w]:
+            kept[n] = w
+            n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
+def _choose_outputs(word, outputs, state, chosen, labels):
+    """Which rows say yes (1) and no (0) to this word; -1 where the noise is the word itself. Returns how many."""
+    if outputs.kind == TREE:
+        low = outputs.ends[word - 1] if word > 0 else 0
+        for j in range(low, outputs.ends[word]):
+            chosen[j - low], labels[j - low] = outputs.nodes[j], outputs.turns[j]
+        return outputs.ends[word] - low
+    chosen[0], labels[0] = word, 1
+    size = np.uint64(len(outputs.cut))
+    for j in range(1, outputs.negatives + 1):
+        r = _random(state)
+        k = np.int64(((r & np.uint64(0xFFFFFFFF)) * size) >> np.uint64(32))
+        if np.uint32(r >> np.uint64(32)) > outputs.cut[k]:
+            k = np.int64(outputs.alias[k])
+        chosen[j], labels[j] = k, -1 if k == word else 0
+    return outputs.negatives + 1
+
+
+@njit(nogil=True, cache=True)
+def _judge(score, label, sigmoid, softplus):
+    """How far a score should move, and its loss."""
+    if label < 0:
+        return np.float32(0), np.float32(0)
+    if abs(score) < np.float32(BOUND):
+        at = (score + np.float32(BOUND)) * np.float32(CELLS / (2 * BOUND))
+        k = np.int64(at)
+        rest = at - np.float32(k)
+        p = sigmoid[k] + rest * (sigmoid[k + 1] - sigmoid[k])
+        loss = softplus[k] + rest * (softplus[k + 1] - softplus[k])
+    else:
+        p = np.float32(1) if score > 0 else np.float32(0)
+        loss = score if not score < 0 else np.float32(0)  # not a number stays that
+    return np.float32(label) - p, loss - score if label else loss
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _learn_many(hidden, slots, n, Y, chosen, labels, m, rate, ys, moves, scores, sigmoid, softplus):
+    """Every hidden vector against every chosen output; both sides move. Returns the sum of losses."""
+    width = hidden.shape[1]
+    whole = (m + _TOGETHER - 1) // _TOGETHER * _TOGETHER
+    loss = 0.0
+    for j in range(m):
+        row = chosen[j]
+        for d in range(width):
+            ys[j, d] = Y[row, d]
+            moves[j, d] = np.float32(0)
+    for j in range(m, whole):
+        scores[j] = np.float32(0)
+    for i in range(n):
+        x = slots[i]
+        for j in range(0, whole, _TOGETHER):
+            s0, s1, s2 = np.float32(0), np.float32(0), np.float32(0)
+            for d in range(width):
+                v = hidden[x, d]
+                s0 += v * ys[j, d]
+                s1 += v * ys[j + 1, d]
+                s2 += v * ys[j + 2, d]
+            scores[j], scores[j + 1], scores[j + 2] = s0, s1, s2
+        for j in range(m):
+            move, lost = _judge(scores[j], labels[j], sigmoid, softplus)
+            scores[j] = move * rate
+            loss += lost
+        for j in range(m, whole):
+            scores[j] = np.float32(0)
+        for j in range(0, whole, _TOGETHER):
+            g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
+            for d in range(width):
+                v = hidden[x, d]
+                moves[j, d] += g0 * v
+                moves[j + 1, d] += g1 * v
+                moves[j + 2, d] += g2 * v
+        for j in range(0, whole, _TOGETHER):
+            g0, g1, g2 = scores[j], scores[j + 1], scores[j + 2]
+            for d in range(width):
+                hidden[x, d] += g0 * ys[j, d] + g1 * ys[j + 1, d] + g2 * ys[j + 2, d]
+    for j in range(m):
+        row = chosen[j]
+        for d in range(width):
+            Y[row, d] += moves[j, d]
+    return loss
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _learn_one(hidden, Y, chosen, labels, m, rate, scores, sigmoid, softplus):
+    """The same for the single vector hidden[0], which needs no copies; hidden[1] is what it moves by."""
+    width = hidden.shape[1]
+    loss = 0.0
+    for j in range(m):
+        row = chosen[j]
+        s = np.float32(0)
+        for d in range(width):
+            s += hidden[0, d] * Y[row, d]
+        move, lost = _judge(s, labels[j], sigmoid, softplus)
+        scores[j] = move * rate
+        loss += lost
+    for d in range(width):
+        hidden[1, d] = np.float32(0)
+    for j in range(m):
+        row, g = chosen[j], scores[j]
+        for d in range(width):
+            y = Y[row, d]
+            hidden[1, d] += g * y
+            Y[row, d] = y + g * hidden[0, d]
+    return loss
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _learn_all(hidden, Y, word, rate, scores):
+    """Softmax over all words, for small vocabularies; hidden as above. Returns the loss."""
+    width = hidden.shape[1]
+    top = np.float32(-np.inf)
+    for j in range(len(Y)):
+        s = np.float32(0)
+        for d in range(width):
+            s += hidden[0, d] * Y[j, d]
+        scores[j] = s
+        top = max(top, s)
+    total = np.float32(0)
+    for j in range(len(Y)):
+        total += np.exp(scores[j] - top)
+    for d in range(width):
+        hidden[1, d] = np.float32(0)
+    for j in range(len(Y)):
+        g = rate * (np.float32(j == word) - np.exp(scores[j] - top) / total)
+        for d in range(width):
+            y = Y[j, d]
+            hidden[1, d] += g * y
+            Y[j, d] = y + g * hidden[0, d]
+    return top + np.log(total) - scores[word]
+
+
+@njit(nogil=True, cache=True)
+def _share_out(bags, low, high, shares):
+    """How much each row counts in its bag: evenly, or by the softmax of what stands beside the rows."""
+    n = high - low
+    if bags.kind == MEAN or bags.kind == SUM:
+        shares[:n] = np.float32(1) / np.float32(n) if bags.kind == MEAN else np.float32(1)
+        return
+    top = np.float32(-np.inf)
+    for k in range(n):
+        shares[k] = bags.weights[bags.rows[low + k]]
+        top = max(top, shares[k])
+    total = np.float32(0)
+    for k in range(n):
+        shares[k] = np.exp(shares[k] - top)
+        total += shares[k]
+    shares[:n] /= total
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _compose(word, X, bags, shares, ring, before, slot):
+    """A word's rows as one vector, into its place of the ring."""
+    low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
+    width = X.shape[1]
+    _share_out(bags, low, high, shares)
+    for d in range(width):
+        ring[slot, d] = np.float32(0)
+    for k in range(low, high):
+        row, share = bags.rows[k], shares[k - low]
+        for d in range(width):
+            ring[slot, d] += share * X[row, d]
+    for d in range(width):
+        before[slot, d] = ring[slot, d]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _give_back(word, X, bags, shares, ring, before, slot):
+    """The rows of the bag move so that a mean of them moves as far as it did in the ring."""
+    low, high = bags.ends[word - 1] if word > 0 else 0, bags.ends[word]
+    width = X.shape[1]
+    for d in range(width):
+        before[slot, d] = ring[slot, d] - before[slot, d]
+    _share_out(bags, low, high, shares)
+    if bags.kind == ATTENTION:
+        whole = np.float32(0)
+        for d in range(width):
+            whole += before[slot, d] * (ring[slot, d] - before[slot, d])
+        for k in range(low, high):
+            row, along = bags.rows[k], np.float32(0)
+            for d in range(width):
+                along += before[slot, d] * X[row, d]
+            bags.weights[row] += shares[k - low] * (along - whole)
+    n = np.float32(high - low)
+    for k in range(low, high):
+        row, share = bags.rows[k], shares[k - low] * n if bags.kind != SUM else np.float32(1) / n
+        for d in range(width):
+            X[row, d] += share * before[slot, d]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _mean_of_slots(ring, slots, low, high, hidden):
+    share = np.float32(1) / np.float32(high - low)
+    width = ring.shape[1]
+    for d in range(width):
+        hidden[0, d] = np.float32(0)
+    for i in range(low, high):
+        x = slots[i]
+        for d in range(width):
+            hidden[0, d] += ring[x, d]
+    for d in range(width):
+        hidden[0, d] *= share
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _move_slots(ring, slots, low, high, hidden):
+    """Each of the words moves as far as their mean should, as word2vec does it."""
+    for i in range(low, high):
+        x = slots[i]
+        for d in range(ring.shape[1]):
+            ring[x, d] += hidden[1, d]
+
+
+@njit(nogil=True, cache=True)
+def _near(kept, n, c, reach, places, slots):
+    """The places in the ring of the words that stand around c in the same unit; returns how many."""
+    m = 0
+    for p in range(c - 1, max(c - reach, 0) - 1, -1):
+        if kept[p] < 0:
+            break
+        slots[m] = p % places
+        m += 1
+    for p in range(c + 1, min(c + reach, n - 1) + 1):
+        if kept[p] < 0:
+            break
+        slots[m] = p % places
+        m += 1
+    return m
+
+
+@njit(nogil=True, cache=True)
+def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigmoid, softplus):
+    """Learn from a stretch of ids; X and Y change in place. Returns the sum of losses and the number of predictions."""
+    state = np.array([seed], np.uint64)
+    for _ in range(8):
+        _random(state)
+    kept = np.empty(len(ids) + 2, np.int64)
+    n = _keep_words(ids, keep, state, kept)
+    kept[n:] = -1
+    width, places = X.shape[1], 2 * window + 1
+    ring, before = np.zeros((places, width), np.float32), np.zeros((places, width), np.float32)
+    hidden = np.zeros((2, width), np.float32)
+    most = outputs.longest + _TOGETHER
+    ys, moves = np.zeros((most, width), np.float32), np.zeros((most, width), np.float32)
+    scores = np.zeros(len(Y) if outputs.kind == ALL else most, np.float32)
+    chosen, labels = np.zeros((2, most), np.int64), np.zeros((2, most), np.int8)  # for this word and for the next one
+    sizes = np.zeros(2, np.int64)
+    slots, shares = np.zeros(places, np.int64), np.zeros(bags.longest, np.float32)
+    loss, examples = 0.0, 0
+    for t in range(n + 2 * window):
+        if t < n and kept[t] >= 0:
+            _compose(kept[t], X, bags, shares, ring, before, t % places)
+        if t + 1 < n and kept[t + 1] >= 0:
+            w = kept[t + 1]
+            for k in range(bags.ends[w - 1] if w > 0 else 0, bags.ends[w]):
+                _prefetch_row(X, bags.rows[k])
+        c = t - window
+        side = c & 1
+        if outputs.kind != ALL and -1 <= c < n and kept[c + 1] >= 0:
+            other = (c + 1) & 1
+            sizes[other] = _choose_outputs(kept[c + 1], outputs, state, chosen[other], labels[other])
+            for j in range(sizes[other]):
+                _prefetch_row(Y, chosen[other, j])
+        if 0 <= c < n and kept[c] >= 0:
+            reach = 1 + np.int64((_random(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
+            m = _near(kept, n, c, reach, places, slots)
+            if cbow or outputs.kind == ALL:
+                for i in range(1 if cbow and m > 0 else m):
+                    low, high = (0, m) if cbow else (i, i + 1)
+                    _mean_of_slots(ring, slots, low, high, hidden)
+                    if outputs.kind == ALL:
+                        loss += _learn_all(hidden, Y, kept[c], rate, scores)
+                    else:
+                        loss += _learn_one(hidden, Y, chosen[side], labels[side], sizes[side], rate, scores, sigmoid, softplus)
+                    _move_slots(ring, slots, low, high, hidden)
+                    examples += 1
+            elif m > 0:
+                loss += _learn_many(ring, slots, m, Y, chosen[side], labels[side], sizes[side], rate, ys, moves, scores,
+                                    sigmoid, softplus)
+                examples += m
+        p = t - 2 * window
+        if 0 <= p < n and kept[p] >= 0:
+            _give_back(kept[p], X, bags, shares, ring, before, p % places)
+    return loss, examples

@@ -1,0 +1,172 @@
+"""How far words lean: the word-embedding association test, and leanings along a direction.
+
+WEAT (Caliskan, Bryson and Narayanan 2017) asks whether the targets X lie nearer to the attributes A, and Y nearer to B. With
+s(w) = mean cos(w, a) - mean cos(w, b), equation by equation:
+
+    statistic    sum of s over X - sum of s over Y
+    effect size  d = (mean of s over X - mean of s over Y) / standard deviation of s over both   (n - 1, as May et al. 2019)
+    p-value      the share of the partitions of both into sizes |X| and |Y| whose statistic is at least as large (one-sided)
+
+The observed partition is one of them, so p is never zero. Up to `EXACT` words all partitions count: sums of subsets of one
+half of the words meet those of the other half, which needs 2^18 sums and not 9 thousand million. Beyond, partitions are drawn.
+
+Direct bias (Bolukbasi et al. 2016, section 5.2) is the mean |cos| of words that ought to be neutral with a direction. It
+says little about what neighbours still give away (Gonen and Goldberg 2019), so `told_by_neighbours` measures that too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from seqloom.errors import ConfigError, DataError
+from seqloom.metrics.bootstrap import CELLS
+
+EXACT = 36  # words of both targets up to which every partition counts
+NEIGHBOURS = 5  # whose lean is asked for that of a word
+
+
+class Vectors(Protocol):
+    """What is needed of an embedder."""
+
+    def knows(self, word: str) -> bool: ...
+    def rows(self, words: Sequence[str]) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Weat:
+    """The outcome of one test; `missing` are words without a vector, which were left out."""
+
+    effect_size: float
+    p_value: float
+    statistic: float
+    partitions: int  # that were compared: all, or those drawn and the observed one
+    exact: bool
+    associations: tuple[dict[str, float], dict[str, float]]  # s of each word of X and of Y
+    missing: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str], b: Sequence[str], *,
+         permutations: int = 100_000, seed: int = 0) -> Weat:
+    """Whether x leans to a and y to b; `permutations` are drawn only where all partitions are too many.
+
+    >>> class Toy:
+    ...     def knows(self, word): return True
+    ...     def rows(self, words): return np.array([{"he": (1, 0), "she": (0, 1), "ship": (3, 1), "war": (2, 1),
+    ...                                              "tea": (1, 3), "art": (1, 2)}[word] for word in words])
+    >>> found = weat(Toy(), ["ship", "war"], ["tea", "art"], ["he"], ["she"])
+    >>> round(found.effect_size, 4), round(found.p_value, 4), found.partitions
+    (1.7071, 0.1667, 6)
+    """
+    if permutations < 1:
+        raise ConfigError(f"permutations must be at least 1; got {permutations}")
+    lists, missing = zip(*(known_words(vectors, words) for words in (x, y, a, b)))
+    for name, words, given in zip(("X", "Y", "A", "B"), lists, (x, y, a, b)):
+        if not words:
+            raise DataError(f"no word of list {name} has a vector: {', '.join(list(given)[:5]) or 'it is empty'}")
+    if twice := set(lists[0]) & set(lists[1]):
+        raise ConfigError(f"{min(twice)!r} stands in X and in Y; a target belongs to one of them")
+    near, far = unit_rows(vectors.rows(lists[2])), unit_rows(vectors.rows(lists[3]))
+    s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (near.mean(axis=0) - far.mean(axis=0))  # (|X| + |Y|,)
+    n = len(lists[0])
+    spread = float(s.std(ddof=1))
+    effect = float(s[:n].mean() - s[n:].mean()) / spread if spread > 1e-12 else 0.0
+    p_value, partitions = p_of_partition(s, n, permutations, seed)
+    named = dict(zip([*lists[0], *lists[1]], s.tolist()))
+    return Weat(effect, p_value, float(s[:n].sum() - s[n:].sum()), partitions, len(s) <= EXACT,
+                ({w: named[w] for w in lists[0]}, {w: named[w] for w in lists[1]}),
+                tuple(word for words in missing for word in words))
+
+
+def p_of_partition(values: np.ndarray, n: int, permutations: int, seed: int) -> tuple[float, int]:
+    """The share of the choices of n values whose sum is at least that of the first n, and how many choices were compared.
+
+    The sum of all is fixed, so the statistic is as large as the sum of the first part is.
+    """
+    values = np.asarray(values, np.float64)
+    least = float(values[:n].sum()) - 1e-10 * float(np.abs(values).sum())  # equal sums in another order are equal
+    if len(values) <= EXACT:
+        half = len(values) // 2
+        count, total = _as_large(values[:half], values[half:], n, least), math.comb(len(values), n)
+        return count / total, total
+    rng = np.random.default_rng(seed)
+    count, size = 1, max(1, CELLS // len(values))
+    for done in range(0, permutations, size):
+        keys = rng.random((min(size, permutations - done), len(values)), np.float32)
+        chosen = np.argpartition(keys, n, axis=1)[:, :n]
+        count += int(np.count_nonzero(values[chosen].sum(axis=1) >= least))
+    return count / (permutations + 1), permutations + 1
+
+
+def _as_large(left: np.ndarray, right: np.ndarray, n: int, least: float) -> int:
+    """How many choices of n from both halves reach the sum `least`."""
+    (sums, sizes), (others, other_sizes) = _subsets(left), _subsets(right)
+    count = 0
+    for k in range(max(n - len(right), 0), min(n, len(left)) + 1):
+        rest = np.sort(others[other_sizes == n - k])
+        some = sums[sizes == k]
+        count += some.size * rest.size - int(np.searchsorted(rest, least - some).sum())
+    return count
+
+
+def _subsets(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and size of every subset."""
+    sums, sizes = np.zeros(1), np.zeros(1, np.int8)
+    for value in values.tolist():
+        sums, sizes = np.concatenate([sums, sums + value]), np.concatenate([sizes, sizes + np.int8(1)])
+    return sums, sizes
+
+
+# ---- along a direction
+
+def direct_bias(cosines: np.ndarray, strictness: float = 1.0) -> float:
+    """The mean of |cos|^strictness of words that ought to be neutral.
+
+    >>> direct_bias(np.array([0.5, -0.1, 0.0]))
+    0.2
+    """
+    return round(float((np.abs(cosines) ** strictness).mean()), 12) if len(cosines) else math.nan
+
+
+def told_by_neighbours(vectors: np.ndarray, leans: np.ndarray, k: int = NEIGHBOURS) -> float:
+    """How often most of a word's nearest k, among these words (n, D), lean the way it leans; about 0.5: they do not tell.
+
+    The sides are the halves above and below the median, so that guessing is right half of the time.
+    """
+    if len(leans) <= k:
+        return math.nan
+    side = leans > np.median(leans)
+    units = unit_rows(vectors)
+    cosines = units @ units.T  # (n, n)
+    np.fill_diagonal(cosines, -np.inf)
+    nearest = np.argpartition(-cosines, k, axis=1)[:, :k]
+    return float(((side[nearest].sum(axis=1) * 2 > k) == side).mean())
+
+
+# ---- words and vectors
+
+def known_words(vectors: Vectors, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words as they are, else in lower case, that have a vector, each once; and those that have none."""
+    found: dict[str, None] = {}
+    missing = []
+    for word in words:
+        form = next((form for form in (word, word.lower()) if vectors.knows(form)), None)
+        if form is None:
+            missing.append(word)
+        else:
+            found[form] = None
+    return list(found), missing
+
+
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """Each row by its length, float64; a row of zeros stays."""
+    rows = np.asarray(vectors, np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)

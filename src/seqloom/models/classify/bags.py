@@ -1,0 +1,167 @@
+"""From texts to bags of rows: words, hashed n-grams of words and, if wanted, the character n-grams of words.
+
+`BagReader` finds the features of texts; `FeatureRows` says which of them have a row. Only features that were seen in training
+have one: an n-gram that was never learnt says nothing, instead of something random, and buckets that nothing fell into
+take no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.errors import ConfigError, ModelError
+from seqloom.models.classify.configs import FastTextClassifierConfig
+from seqloom.models.classify.features import check_texts, join, word_ids
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.vocabulary import SPLITTERS, Vocabulary, classes_for, padded
+
+
+@dataclass(frozen=True)
+class Bags:
+    """The rows of many texts: rows[borders[i]:borders[i + 1]]."""
+
+    rows: np.ndarray  # int32
+    borders: np.ndarray  # int64 (n + 1,)
+
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+
+class FeatureRows:
+    """Which features have a row: `numbers` (R,), ascending, uint32 (see kernels/bag_features.py)."""
+
+    def __init__(self, numbers: np.ndarray, most: int) -> None:
+        """`most`: how many numbers there could be."""
+        from seqloom.kernels.bag_features import mark, rank
+
+        self.numbers = numbers
+        self.bits, self.ranks = np.zeros(most // 64 + 1, np.uint64), np.zeros(most // 64 + 1, np.int32)
+        mark(numbers, self.bits)
+        rank(self.bits, self.ranks)
+
+    @classmethod
+    def seen(cls, features: Sequence[np.ndarray], most: int) -> FeatureRows:
+        """Those that occur."""
+        from seqloom.kernels.bag_features import mark, marked, rank
+
+        bits = np.zeros(most // 64 + 1, np.uint64)
+        for part in features:
+            mark(part, bits)
+        numbers = np.empty(rank(bits, np.empty(len(bits), np.int32)), np.uint32)
+        marked(bits, numbers)
+        return cls(numbers, most)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def find(self, features: np.ndarray, borders: np.ndarray) -> np.ndarray:
+        """int32 rows; what has none is left out, and the borders move in place."""
+        from seqloom.kernels.bag_features import find_rows
+
+        rows = np.empty(len(features), np.int32)
+        return rows[:find_rows(features, borders, self.bits, self.ranks, rows)]
+
+
+class BagReader:
+    """The features of texts, by the options of a model."""
+
+    def __init__(self, config: FastTextClassifierConfig, tokenizer: Tokenizer) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.ids = word_ids(tokenizer)
+        uses_buckets = config.ngrams > 1 or config.max_ngram > 0
+        self.most = tokenizer.vocab_size + (config.buckets if uses_buckets else 0)
+        if self.most >= 1 << 32:
+            raise ConfigError(f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give fewer buckets")
+        if config.max_ngram and not self._splits():
+            raise ConfigError(f"character n-grams are of words; tokenizer {tokenizer.kind!r} has none: use "
+                              f"{', '.join(SPLITTERS[:2])}, or max_ngram 0")
+
+    def _splits(self) -> bool:
+        return isinstance(self.tokenizer._fitted, Vocabulary) and self.tokenizer.kind in SPLITTERS[:2]
+
+    def features(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """uint32 numbers of all features of the texts, and their borders (n + 1,)."""
+        from seqloom.kernels.bag_features import list_features
+
+        c = self.config
+        spelled, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if c.max_ngram:
+            ids, spelled, ends = self._spell(texts)
+        else:
+            ids = self.ids[self.tokenizer.encode_block(join(texts), True)]
+        out, borders = np.empty(len(ids) * c.ngrams + len(spelled), np.uint32), np.zeros(len(texts) + 1, np.int64)
+        n = list_features(ids, self.tokenizer.eos_id, c.ngrams, self.tokenizer.vocab_size, c.buckets, spelled, ends, out,
+                          borders)
+        return out[:n], borders
+
+    def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ids, the buckets of the character n-grams of every word, also of unknown ones, and where each word's end."""
+        from seqloom.kernels.char_ngrams import hash_ngrams
+        from seqloom.kernels.features import END, UNKNOWN, gather
+        from seqloom.kernels.tokens import find_tokens, split_tokens
+
+        c, vocabulary, kind = self.config, self.tokenizer._fitted, self.tokenizer.kind
+        assert isinstance(vocabulary, Vocabulary)
+        blob = join(texts)
+        blob = blob if self.tokenizer.normalizer is None else self.tokenizer.normalizer.of_bytes(blob)
+        data, starts, stops = padded(blob), np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
+        n, _ = split_tokens(data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
+        starts, stops, found = starts[:n], stops[:n], np.empty(n, np.int64)
+        find_tokens(data, starts, stops, vocabulary.arena, vocabulary.offsets, vocabulary.slots, found)
+        ids = np.where(found >= 0, self.ids[np.maximum(found, 0)], UNKNOWN)
+        at_end = starts == stops
+        ids[at_end] = END
+        words = np.flatnonzero(~at_end)
+        arena, offsets = padded(bytes(int((stops - starts).sum()))), np.zeros(len(words) + 1, np.int64)
+        gather(data, starts, stops, words, arena, offsets)
+        sizes, ends = (c.min_ngram, c.max_ngram, c.buckets), np.zeros(len(words), np.int64)
+        buckets = np.empty(hash_ngrams(arena, offsets, *sizes, np.zeros(0, np.int64), ends), np.int64)
+        hash_ngrams(arena, offsets, *sizes, buckets, ends)
+        all_ends = np.concatenate([[0], ends])[np.cumsum(~at_end)]
+        return ids.astype(np.int32), buckets, all_ends
+
+    def learn(self, texts: list[str], also: np.ndarray | None = None) -> tuple[FeatureRows, Bags]:
+        """Rows for the features of these texts (`also`: and for these numbers), and the texts as bags of them."""
+        from seqloom.kernels.parallel import parallel_map, parallel_run, text_batches
+
+        check_texts(texts)
+        parts: list[tuple[np.ndarray, np.ndarray]] = []
+        with progress.task("encoding", len(texts), "texts") as bar:
+            for part in parallel_map(self.features, text_batches(texts, 1 << 20)):
+                parts.append(part)
+                bar.advance(len(part[1]) - 1)
+        rows = FeatureRows.seen([part[0] for part in parts] + ([] if also is None else [also]), self.most)
+        sizes = np.cumsum([0, *(len(part[0]) for part in parts)])
+        every = np.empty(sizes[-1], np.int32)
+
+        def place(k: int) -> None:
+            every[sizes[k]:sizes[k + 1]] = rows.find(*parts[k])  # all are there, so borders stay
+
+        parallel_run(place, range(len(parts)))
+        borders = np.concatenate([[0], *(low + part[1][1:] for low, part in zip(sizes, parts))])
+        return rows, Bags(every, borders)
+
+    def scored(self, texts: Sequence[str], rows: FeatureRows,
+               score: Callable[[Bags], np.ndarray]) -> Iterator[tuple[np.ndarray, int]]:
+        """New texts, batch after batch, in threads: their scores, and how many have no more than their end."""
+        from seqloom.kernels.parallel import parallel_map, text_batches
+
+        check_texts(texts)
+
+        def work(batch: Sequence[str]) -> tuple[np.ndarray, int]:
+            features, borders = self.features(batch)
+            bags = Bags(rows.find(features, borders), borders)
+            return score(bags), int((np.diff(borders) < 2).sum())
+
+        return parallel_map(work, text_batches(texts))
+
+
+def check_numbers(numbers: np.ndarray, most: int) -> None:
+    """A stranger's file must not lead the kernels astray."""
+    good = numbers.dtype == np.uint32 and numbers.ndim == 1 and len(numbers) > 0
+    if not good or int(numbers[-1]) >= most or not bool((numbers[1:] > numbers[:-1]).all()):
+        raise ModelError("the table of features contradicts the options; save the model again")

@@ -1,0 +1,198 @@
+"""fastText's classifier: the mean of the vectors of a text's words and word n-grams, and a linear layer on it (Joulin et al.
+2016, "Bag of Tricks for Efficient Text Classification"). Nearly as good as networks on topics and sentiment, in seconds.
+
+    p(class | text) = softmax(Y h),  h = mean of the rows of its features
+
+n-grams of words (and of the characters of words, with `max_ngram`) are hashed into `buckets`; only buckets that the training
+texts use have a row. The texts are learnt in an order that changes with every epoch, since files are often sorted by class.
+`quantise` makes the saved model about eight times smaller (`quantised.py`), `tune` looks for good settings (`tuning.py`).
+
+    >>> model = FastTextClassifier().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
+    >>> model.predict("a good day")
+    '+'
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from seqloom import progress, registry
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.classifier import Classifier
+from seqloom.data.corpus import Corpus
+from seqloom.data.labelled import Labelled
+from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.classify.bag_training import Learning, Tree, tree_of
+from seqloom.models.classify.bags import BagReader, Bags, FeatureRows, check_numbers
+from seqloom.models.classify.configs import FastTextClassifierConfig
+from seqloom.models.classify.quantised import Codes, quantise
+from seqloom.models.classify.tuning import Tuning
+from seqloom.models.vectors.words import from_bytes
+from seqloom.text.tokenizer import Tokenizer
+
+
+class FastTextClassifier(Classifier):
+    name = "fasttext-classifier"
+    config_class = FastTextClassifierConfig
+    resumable = True
+    features: FeatureRows
+    input: np.ndarray | Codes  # (R, D) of the features
+    output: np.ndarray  # float32 (C, D), or (C - 1, D) of the nodes of a tree
+    counts: np.ndarray  # int64 (C,): texts of each class
+    _reader: BagReader
+    _tree: Tree
+
+    # ---- fitting
+
+    def fit_texts(self, data: Labelled, how: Fitting) -> None:
+        if self.config.tune:
+            if how.valid is None:
+                raise ConfigError("tune needs held-out texts to judge settings by; give valid (--valid FILE)")
+            tuning = Tuning(self, data, how.valid)
+            self._take(tuning.run())
+            self.fit_info["tuning"] = tuning.summary()
+        else:
+            self.learn(data, how.run)
+        if self.config.quantise:
+            self._quantise()
+
+    def learn(self, data: Labelled, run: Path | None = None, deadline: float = math.inf) -> bool:
+        """Learn with the settings as they are; whether it was not broken off (see `Learning.run`)."""
+        c = self.config
+        tokenizer = self._make_tokenizer(Corpus.from_texts(data.texts))
+        vectors = None if c.pretrained is None else self._pretrained(c.pretrained)
+        if vectors is not None:
+            tokenizer = tokenizer.extended([vectors.words.spelling(i) for i in range(len(vectors))])
+        self.tokenizer, self._reader = tokenizer, BagReader(c, tokenizer)
+        known = None if vectors is None else _places(tokenizer, vectors)
+        self.features, bags = self._reader.learn(data.texts, None if known is None else known[0])
+        if not (self._reader.ids >= 0).any():
+            raise DataError(f"no word comes {c.min_count} times or more; lower min_count")
+        place = {name: i for i, name in enumerate(self.classes)}
+        labels = np.fromiter(map(place.__getitem__, data.labels), np.int32, len(data))
+        learning = Learning(c, bags, len(self.features), labels, len(place))
+        if vectors is not None and known is not None:
+            rows = np.searchsorted(self.features.numbers, known[0])
+            learning.X[rows, :c.dimensions] = vectors.matrix[known[1]]
+        facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"]}
+        losses, whole = learning.run(run, facts, deadline)
+        self.input, self.output = learning.matrices()
+        self.counts, self._tree = np.bincount(labels, minlength=len(place)), learning.tree
+        self.fit_info |= {"features": len(self.features), "epochs": learning.epochs, "losses": losses}
+        return whole
+
+    def _pretrained(self, path: str) -> Any:
+        found = registry.open_vectors(path).vectors
+        if found.dimensions != self.config.dimensions:
+            raise ConfigError(f"{path} has vectors of {found.dimensions} dimensions, the model {self.config.dimensions}; "
+                              f"give dimensions {found.dimensions}")
+        return found
+
+    def _take(self, other: Self) -> None:
+        """Become what another model of this kind is."""
+        self.config, self.tokenizer, self.fit_info = other.config, other.tokenizer, other.fit_info
+        self.features, self.input, self.output, self.counts = other.features, other.input, other.output, other.counts
+        self._reader, self._tree = other._reader, other._tree
+
+    # ---- smaller
+
+    def quantised(self, cutoff: int | None = None) -> Self:
+        """The same model in codes of 8 bits; `cutoff`: with this many features at most, those of the longest vectors."""
+        self.check_fitted()
+        made = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
+        config = made.config
+        made._take(self)
+        made.config, made.fit_info = config, dict(self.fit_info)
+        if self.config.quantise:
+            raise ConfigError("this model is quantised already; quantise the one that it was made from")
+        made._quantise()
+        return made
+
+    def _quantise(self) -> None:
+        assert isinstance(self.input, np.ndarray)
+        matrix, cutoff = self.input, self.config.cutoff
+        if cutoff is not None and cutoff < len(matrix):
+            lengths = np.einsum("rd,rd->r", matrix, matrix)
+            lengths[self.features.numbers == self.tokens().eos_id] = np.inf  # what an empty text is judged by
+            kept = np.sort(np.argsort(-lengths, kind="stable")[:cutoff])
+            self.features, matrix = FeatureRows(self.features.numbers[kept], self._reader.most), matrix[kept]
+        self.input = quantise(matrix, self.config.seed)
+        self.fit_info["features"] = len(self.features)
+
+    # ---- answers
+
+    def class_log_probs(self, texts: list[str]) -> np.ndarray:
+        self.check_fitted()
+        parts = list(self._reader.scored(texts, self.features, self._scores))
+        unknown = sum(few for _, few in parts)
+        if unknown:
+            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no word that the model "
+                         "knows; there only their end decides")
+        scores = np.concatenate([part for part, _ in parts])  # (n, C) or (n, C - 1)
+        if self.config.loss == "hs":
+            from seqloom.kernels.bag_classifier import tree_log_probs
+
+            out = np.empty((len(texts), len(self.classes)))
+            tree_log_probs(scores, *self._tree, out)
+            return out
+        above = scores - scores.max(axis=1, keepdims=True)
+        return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+
+    def _scores(self, bags: Bags) -> np.ndarray:
+        """float64 (n, C): Y h; of the nodes where there is a tree."""
+        from seqloom.kernels.bag_classifier import score, score_codes
+
+        out, codes = np.empty((len(bags), len(self.output))), self.input
+        if isinstance(codes, Codes):
+            width = 2 * codes.codes.shape[1]
+            wide = self.output if self.output.shape[1] == width else np.pad(self.output, ((0, 0), (0, 1)))
+            score_codes(bags.rows, bags.borders, codes.codes, codes.centroids, codes.norm_codes, codes.norms, wide, out)
+        else:
+            score(bags.rows, bags.borders, codes, self.output, out)
+        return out
+
+    @property
+    def parameters(self) -> int:
+        return len(self.features) * self.config.dimensions + self.output.size if self.fit_info else 0
+
+    def label(self) -> str:
+        c = self.config
+        parts = ["fasttext-classifier", f"{c.ngrams}grams" if c.ngrams > 1 else "", f"chars{c.max_ngram}" * (c.max_ngram > 0),
+                 "hs" * (c.loss == "hs"), f"d{c.dimensions}", "quantised" * c.quantise]
+        return "-".join(filter(None, parts))
+
+    # ---- persistence
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        rows = self.input.arrays() if isinstance(self.input, Codes) else {"input": self.input}
+        return {"features": self.features.numbers, "output": self.output, "counts": self.counts, **rows}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        c, classes = self.config, len(self.classes)
+        self._reader = BagReader(c, self.tokens())
+        check_numbers(arrays["features"], self._reader.most)
+        self.features = FeatureRows(arrays["features"], self._reader.most)
+        self.output, self.counts = arrays["output"], arrays["counts"]
+        shape = (max(classes - 1, 1) if c.loss == "hs" else classes, c.dimensions)
+        good = self.output.shape == shape and self.output.dtype == np.float32
+        good = good and self.counts.shape == (classes,) and self.counts.dtype == np.int64 and int(self.counts.min()) >= 0
+        if c.quantise:
+            self.input = Codes.restore(arrays, len(self.features), c.dimensions)
+        else:
+            self.input = arrays["input"]
+            good = good and self.input.shape == (len(self.features), c.dimensions) and self.input.dtype == np.float32
+        if not good:
+            raise ModelError("the tables of its vectors contradict each other; save the model again")
+        self._tree = tree_of(c, self.counts)
+
+
+def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which tokens have a vector, and where it stands."""
+    found = vectors.words.find([from_bytes(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
+    tokens = np.flatnonzero(found >= 0)
+    return tokens.astype(np.uint32), found[tokens]

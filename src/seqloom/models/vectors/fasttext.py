@@ -1,0 +1,122 @@
+"""fastText: word2vec in which a word is the mean of itself and of its character n-grams (Bojanowski et al. 2017, "Enriching
+Word Vectors with Subword Information"), so that a word that was never seen has a vector too.
+
+n-grams are told apart by fastText's own hash into `buckets`, but only the buckets that the text uses have a row: an n-gram
+that was never learnt says nothing, instead of something random.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+
+from seqloom.config import Config
+from seqloom.errors import ModelError
+from seqloom.models.vectors.configs import FastTextConfig
+from seqloom.models.vectors.windows import NO_WEIGHTS, Bags
+from seqloom.models.vectors.word2vec import Word2Vec
+from seqloom.models.vectors.words import Words, to_bytes
+from seqloom.text.vocabulary import padded
+
+AGGREGATES = ("mean", "sum", "weighted", "attention")  # MEAN, SUM, WEIGHTED and ATTENTION of kernels/word2vec.py
+
+
+class FastText(Word2Vec):
+    name = "fasttext"
+    config_class: ClassVar[type[Config]] = FastTextConfig
+    buckets: np.ndarray  # int64 (B,), ascending: the n-grams of each have a row of `input`, behind those of words
+    weights: np.ndarray  # float32 (B,) or none: how much n-grams count
+    matrix: np.ndarray  # float32 (V, D): the words made of their rows
+
+    # ---- learning
+
+    def _bags(self, words: Words, counts: np.ndarray) -> tuple[Bags, np.ndarray]:
+        hashed, ends = self._hashed(words.arena, words.offsets)
+        buckets, rows = np.unique(hashed, return_inverse=True)
+        weights = self._first_weights(rows, len(words), len(buckets))
+        if self.own_rows:
+            own = np.arange(len(words))
+            rows = np.insert(len(words) + rows, np.concatenate([[0], ends[:-1]]), own)
+            ends = ends + own + 1
+        longest = int(np.diff(ends, prepend=0).max())
+        return Bags(ends, rows.astype(np.int32), longest, AGGREGATES.index(self._aggregate), weights), buckets
+
+    @property
+    def _aggregate(self) -> str:
+        return "mean"
+
+    def _first_weights(self, rows: np.ndarray, n_words: int, n_buckets: int) -> np.ndarray:
+        return NO_WEIGHTS
+
+    def _hashed(self, arena: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The buckets of all n-grams, word after word, and where each word's end."""
+        from seqloom.kernels.char_ngrams import hash_ngrams
+
+        c, ends = self.config, np.zeros(len(offsets) - 1, np.int64)
+        sizes = (c.min_ngram, c.max_ngram, c.buckets)
+        hashed = np.empty(hash_ngrams(arena, offsets, *sizes, np.zeros(0, np.int64), ends), np.int64)
+        hash_ngrams(arena, offsets, *sizes, hashed, ends)
+        return hashed, ends
+
+    def _finish(self, bags: Bags, buckets: np.ndarray) -> None:
+        self.buckets, self.weights = buckets, bags.weights
+        self.matrix = _composed(self.input, bags.ends, bags.rows, self._aggregate, self.weights)
+
+    def _check_like(self, earlier: Self) -> None:
+        super()._check_like(earlier)
+        self._check_same(earlier, ("min_ngram", "max_ngram", "buckets"))
+
+    def _take_over(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
+                   outputs: np.ndarray) -> None:
+        if self.own_rows:
+            super()._take_over(earlier, places, bags, buckets, inputs, outputs)
+        else:
+            self._take_outputs(earlier, places, outputs)
+        _, here, there = np.intersect1d(buckets, earlier.buckets, assume_unique=True, return_indices=True)
+        first, before = len(inputs) - len(buckets), len(earlier.input) - len(earlier.buckets)
+        inputs[first + here, :self.config.dimensions] = earlier.input[before + there]
+        if self._aggregate == "attention":
+            bags.weights[here] = earlier.weights[there]
+
+    # ---- what it learnt
+
+    def _matrix(self) -> np.ndarray:
+        return self.matrix
+
+    def unseen(self, words: list[str]) -> np.ndarray:
+        """Made of the n-grams that were seen in other words; zeros where there are none of them."""
+        spelled = [to_bytes(word) for word in words]
+        offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
+        hashed, ends = self._hashed(padded(b"".join(spelled)), offsets)
+        places = np.minimum(np.searchsorted(self.buckets, hashed), max(len(self.buckets) - 1, 0))
+        known = self.buckets[places] == hashed if len(self.buckets) else np.zeros(len(hashed), bool)
+        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+        return _composed(self.input[len(self.input) - len(self.buckets):], ends, places[known], self._aggregate, self.weights)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        weights = {"weights": self.weights} if len(self.weights) else {}
+        return {**super().arrays(), "buckets": self.buckets, "matrix": self.matrix, **weights}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        super().restore_arrays(arrays)
+        self.buckets, self.matrix, self.weights = arrays["buckets"], arrays["matrix"], arrays.get("weights", NO_WEIGHTS)
+        good = self.buckets.dtype == np.int64 and self.buckets.ndim == 1 and bool(np.all(np.diff(self.buckets) > 0))
+        good = good and len(self.input) == len(self.words) * self.own_rows + len(self.buckets)
+        good = good and len(self.weights) == (len(self.buckets) if self._aggregate in ("weighted", "attention") else 0)
+        if not (good and self.matrix.dtype == np.float32 and self.matrix.shape == (len(self.words), self.config.dimensions)):
+            raise ModelError("the tables of its n-grams contradict each other; save the model again")
+
+
+def _composed(table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray) -> np.ndarray:
+    """The rows of each word as one vector, (n, D)."""
+    from seqloom.kernels.char_ngrams import weighted_rows
+
+    sizes = np.diff(ends, prepend=0)
+    shares = np.exp(weights[rows] - weights[rows].max(initial=0)) if len(weights) else np.ones(len(rows), np.float32)
+    if aggregate != "sum":
+        totals = np.bincount(np.repeat(np.arange(len(sizes)), sizes), shares, len(sizes))
+        shares = shares / np.repeat(totals, sizes)
+    made = np.empty((len(ends), table.shape[1]), np.float32)
+    weighted_rows(table, ends, rows.astype(np.int32), shares.astype(np.float32), made)
+    return made

@@ -1,0 +1,128 @@
+"""Passes over a text that is cut into chunks: threads, progress, checkpoints, Ctrl-C.
+
+A chunk changes the arrays in place. Lock-free (Recht et al. 2011, "Hogwild!"): several threads run chunks at once and
+may overwrite each other's numbers now and then, which costs nothing that can be measured and gives other bits every time.
+In order: one thread, the same bits always, also after going on from a checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.errors import TrainingError
+from seqloom.kernels.parallel import thread_count
+from seqloom.training.checkpoint import Run
+from seqloom.training.interrupts import Interrupts
+
+CHECKPOINT_SECONDS = 20.0
+SHARE_OF_TIME = 0.03  # that writing checkpoints may take
+REPORTS = 200  # lines of the log
+
+Arrays = dict[str, np.ndarray]
+Work = Callable[[int, int], tuple[float, int]]  # (epoch, chunk) -> (sum of losses, of how many examples)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What is to be done: `epochs` times the chunks, whose sizes are counted in `unit`."""
+
+    label: str
+    sizes: Sequence[int]
+    epochs: int
+    unit: str = "words"
+
+
+def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, run: Path | None = None,
+          facts: dict[str, Any] | None = None) -> list[float]:
+    """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and what chunks change."""
+    keeper = Run(run) if run is not None else None
+    chunks = len(passes.sizes)
+    sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
+    done = 0
+    if keeper is not None:
+        keeper.open(facts or {})
+        if (kept := keeper.load()) is not None:
+            done = int(kept[1]["step"])
+            sums[:] = kept[0].pop("sums")
+            for name, array in arrays.items():
+                array[...] = kept[0][name]
+            keeper.keep_log(done)
+    threads = 1 if deterministic else thread_count()
+    state = _State(passes, keeper, arrays, sums, done)
+    with (Interrupts() as interrupts, progress.task(passes.label, passes.epochs * sum(passes.sizes), passes.unit) as bar,
+          ThreadPoolExecutor(threads) as pool):
+        bar.advance(sum(passes.sizes[i % chunks] for i in range(done)))
+        waiting: deque[tuple[int, Future[tuple[float, int]]]] = deque()
+        ahead = done
+        while state.done < passes.epochs * chunks:
+            pause = interrupts.asked is not None or state.due()
+            while not pause and ahead < passes.epochs * chunks and len(waiting) < threads + 1:
+                waiting.append((ahead, pool.submit(work, *divmod(ahead, chunks))))
+                ahead += 1
+            if waiting:
+                at, future = waiting.popleft()
+                state.add(at, *future.result())
+                bar.advance(passes.sizes[at % chunks])
+                bar.note(f"loss {state.recent():.4f}, epoch {at // chunks + 1} of {passes.epochs}")
+            elif interrupts.asked == signal.SIGINT and keeper is None:
+                progress.say(f"interrupted after {state.share():.0%}; what was learnt so far is kept")
+                break  # there is nothing to go on from later, so what was reached is the result
+            else:  # nothing is under way, so the arrays are those after `done` chunks
+                state.save()
+                interrupts.give_way()
+    losses = sums[sums[:, 1] > 0]
+    return (losses[:, 0] / losses[:, 1]).tolist()
+
+
+class _State:
+    """How far it is, and what is to be remembered of it."""
+
+    def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays, sums: np.ndarray, done: int) -> None:
+        self.passes, self.keeper, self.arrays, self.sums, self.done = passes, keeper, arrays, sums, done
+        self.total = passes.epochs * len(passes.sizes)
+        self.every = max(1, self.total // REPORTS)
+        self.window = np.zeros(2)  # losses and examples since the last report
+        self.shown = math.nan
+        self.saved, self.cost, self.held = time.monotonic(), 0.0, done
+
+    def share(self) -> float:
+        return self.done / self.total
+
+    def recent(self) -> float:
+        return self.window[0] / self.window[1] if self.window[1] else self.shown
+
+    def due(self) -> bool:
+        """Whether a checkpoint is to be written; a large one is written less often."""
+        wait = max(CHECKPOINT_SECONDS, self.cost / SHARE_OF_TIME)
+        return self.keeper is not None and self.done > self.held and time.monotonic() - self.saved > wait
+
+    def add(self, at: int, loss: float, examples: int) -> None:
+        if not math.isfinite(loss):
+            raise TrainingError(f"the loss is not a finite number any more, {self.share():.0%} of the way; "
+                                "lower the learning_rate")
+        self.done = at + 1
+        self.sums[at // len(self.passes.sizes)] += loss, examples
+        self.window += loss, examples
+        if self.done % self.every == 0 or self.done == self.total:
+            self.shown = self.recent()
+            self.window[:] = 0
+            if self.keeper is not None:
+                self.keeper.log({"step": self.done, "loss": self.shown})
+
+    def save(self) -> None:
+        if self.keeper is not None:
+            begun = time.monotonic()
+            self.keeper.save({**self.arrays, "sums": self.sums}, {"step": self.done})
+            self.saved, self.held = time.monotonic(), self.done
+            self.cost = self.saved - begun

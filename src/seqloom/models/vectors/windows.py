@@ -1,0 +1,115 @@
+"""Training by windows: what word2vec and fastText have in common. The arithmetic is in kernels/word2vec.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom.models.vectors.configs import WindowConfig
+from seqloom.models.vectors.learning import Passes, learn
+from seqloom.models.vectors.reading import WordStream
+from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
+
+CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
+LEAST_CHUNK = 256
+LAST_RATE = 1e-4  # of the first, at the end
+
+NO_WEIGHTS = np.zeros(0, np.float32)
+_MASK = (1 << 64) - 1
+
+
+class Bags(NamedTuple):
+    """The rows of each word, rows[ends[w - 1]:ends[w]], and how they become one vector."""
+
+    ends: np.ndarray  # int64 (V,)
+    rows: np.ndarray  # int32
+    longest: int  # rows that one word has at most
+    kind: int  # MEAN, SUM, WEIGHTED or ATTENTION of kernels/word2vec.py
+    weights: np.ndarray  # float32, of every row, where the kind has weights
+
+
+class Outputs(NamedTuple):
+    """What a word is predicted with: noise by Walker's alias method, or its way through a Huffman tree."""
+
+    kind: int  # NEGATIVE, TREE or ALL
+    longest: int  # rows that one word needs
+    negatives: int
+    alias: np.ndarray  # int32 (V,)
+    cut: np.ndarray  # uint32 (V,)
+    ends: np.ndarray  # int64 (V,)
+    nodes: np.ndarray  # int32
+    turns: np.ndarray  # int8, 1: the node says yes
+
+
+def make_outputs(counts: np.ndarray, loss: str, negatives: int, noise_exponent: float) -> Outputs:
+    noise = alias_table(counts if loss == "ns" else counts[:0], noise_exponent)
+    tree = huffman(counts if loss == "hs" else counts[:0])
+    longest = int(np.diff(tree[0], prepend=0).max()) if loss == "hs" else 1 + negatives
+    return Outputs(("ns", "hs", "softmax").index(loss), longest, negatives, *noise, *tree)
+
+
+def tables() -> tuple[np.ndarray, np.ndarray]:
+    """Sigmoid and softplus (log(1 + e^x)) at the borders of the cells that the kernel looks up."""
+    from seqloom.kernels.word2vec import BOUND, CELLS
+
+    x = np.linspace(-BOUND, BOUND, CELLS + 1)
+    return (1 / (1 + np.exp(-x))).astype(np.float32), np.log1p(np.exp(x)).astype(np.float32)
+
+
+def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: np.ndarray,
+                  noise_counts: np.ndarray, config: WindowConfig, *, run: Path | None, facts: dict[str, Any]) -> list[float]:
+    """Change `inputs` and `outputs` (see `rows`) in place; returns the mean loss of each epoch.
+
+    The loss is that of one prediction: of the word and its negatives
+    (ns), or -log p(word) (hs, softmax).
+    """
+    from seqloom.kernels.word2vec import train
+
+    c = config
+    target, (sigmoid, softplus) = make_outputs(noise_counts, c.loss, c.negatives, c.noise_exponent), tables()
+    keep = keep_thresholds(stream.counts, c.sample)
+    size = max(LEAST_CHUNK, min(CHUNK, len(stream.ids) // CHUNKS))
+    starts = range(0, len(stream.ids), size)
+
+    def work(epoch: int, chunk: int) -> tuple[float, int]:
+        step = epoch * len(starts) + chunk
+        rate = c.rate * max(1 - step / (c.epochs * len(starts)), LAST_RATE)
+        return train(stream.ids[starts[chunk]:starts[chunk] + size], c.architecture == "cbow", inputs, bags, outputs,
+                     target, keep, c.window, c.shrink, np.float32(rate), np.uint64(_mix(c.seed, step)), sigmoid, softplus)
+
+    arrays = {"input": inputs, "output": outputs} | ({"weights": bags.weights} if len(bags.weights) else {})
+    passes = Passes("training vectors", [min(size, len(stream.ids) - start) for start in starts], c.epochs)
+    return learn(passes, work, arrays, deterministic=c.deterministic, run=run, facts=facts)
+
+
+def rows(n: int, dimensions: int) -> np.ndarray:
+    """Zeros (n, dimensions and some more that stay zero), each row at the beginning of a cache line."""
+    from seqloom.kernels.word2vec import LANES
+
+    width = -(-dimensions // LANES) * LANES
+    room = np.zeros(n * width + LANES, np.float32)
+    skip = (-room.ctypes.data // 4) % LANES
+    return room[skip:skip + n * width].reshape(n, width)
+
+
+def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
+    """The beginning of input vectors: small, and different for every word."""
+    made = rows(n, dimensions)
+    random = np.random.default_rng(seed).random((n, dimensions), np.float32)
+    made[:, :dimensions] = (2 * random - 1) / np.float32(dimensions)
+    return made
+
+
+def output_rows(config: WindowConfig, n_words: int) -> np.ndarray:
+    """Zeros for every word, or for every inner node of the tree."""
+    return rows(max(n_words - 1, 1) if config.loss == "hs" else n_words, config.dimensions)
+
+
+def _mix(seed: int, step: int) -> int:
+    """64 bits that differ for every pair (splitmix64); never 0, which the generator could not leave."""
+    z = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return (z ^ (z >> 31)) or 1
