@@ -1,0 +1,218 @@
+"""word2vec, fastText and charngram: every option does something, training goes on with new words, and what they claim."""
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom import registry
+from seqloom.errors import ConfigError
+from seqloom.kernels.char_ngrams import hash_ngrams
+from seqloom.models.vectors.words import Words
+from tests.contract.test_embedders import ANIMALS, MACHINES, lines
+
+SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
+
+
+def fit(name="word2vec", text=None, **options):
+    return registry.model_class(name)(**{**SMALL, **options}).fit(lines(200) if text is None else text)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return fit()
+
+
+@pytest.mark.parametrize("options", [
+    {"architecture": "cbow"}, {"loss": "hs"}, {"loss": "softmax"}, {"window": 2}, {"shrink": False}, {"negatives": 2},
+    {"noise_exponent": 0.0}, {"sample": 0.01}, {"epochs": 3}, {"learning_rate": 0.05}, {"seed": 5}, {"unit": "stream"},
+], ids=lambda options: "-".join(map(str, next(iter(options.items())))))
+def test_every_option_changes_what_is_learnt(usual, options):
+    other = fit(**options)
+    assert other.input.shape == usual.input.shape
+    assert np.abs(other.input - usual.input).max() > 1e-6
+
+
+def test_which_words_have_vectors():
+    text = ["a a a b b c", "a b d d"]
+    assert list(fit(text=text, min_count=2).vectors.words) == ["a", "b", "d"]
+    assert list(fit(text=text, min_count=3).vectors.words) == ["a", "b"]
+    assert list(fit(text=text, min_count=1, vocab_size=4).vectors.words) == ["a", "b"]  # two are for </s> and <unk>
+
+
+def test_which_matrix_is_the_embedding(usual):
+    assert (usual.vectors.matrix == usual.input).all()
+    output, both = fit(vectors="output"), fit(vectors="sum")
+    assert (output.vectors.matrix == usual.output).all()
+    assert (both.vectors.matrix == usual.input + usual.output).all()
+    with pytest.raises(ConfigError, match="tree"):
+        fit(vectors="sum", loss="hs")
+
+
+@pytest.mark.parametrize("loss", ["ns", "hs", "softmax"])
+def test_the_loss_is_that_of_one_prediction(loss):
+    """Before anything is learnt all outputs are zero: every answer is half yes, or one of V."""
+    model = fit(loss=loss, learning_rate=1e-8, epochs=1, negatives=3)
+    size = len(model.words)
+    expected = {"ns": 4 * np.log(2), "softmax": np.log(size)}.get(loss)
+    if expected is None:  # a tree: the length of the way, where words are read evenly enough; between shortest and longest
+        assert np.log(2) < model.fit_info["losses"][0] < size * np.log(2)
+    else:  # noise that is the word itself does not count
+        assert expected * 0.9 < model.fit_info["losses"][0] <= expected + 1e-5
+
+
+def test_lock_free_is_as_good(monkeypatch):
+    monkeypatch.setenv("SEQLOOM_THREADS", "2")
+    free, ordered = (fit(text=lines(1200), deterministic=order, epochs=4).fit_info["losses"][-1] for order in (False, True))
+    assert free == pytest.approx(ordered, rel=0.05)
+
+
+# ---- going on
+
+@pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram"])
+def test_training_goes_on_with_new_words(name, tmp_path):
+    first = fit(name)
+    old = first.embed("cat")
+    seen, before = first.counts.copy(), list(first.words)
+    first.save(tmp_path / "old")
+    again = seqloom.load(tmp_path / "old")
+    text = ["a zebra and a lynx eat green grass"] * 20
+    assert again.partial_fit(text) is again
+    assert set(before) < set(again.words)
+    assert {"zebra", "lynx"} <= set(again.words)
+    assert again.counts[again.words.find(before)].sum() == seen.sum() + 20 * sum(w in before for w in text[0].split())
+    if name == "word2vec":
+        assert (again.embed("cat") == old).all()  # not in the new text
+        assert (again.embed("grass") != first.embed("grass")).any()
+    started = fit(name, text=text, start=str(tmp_path / "old"))
+    assert (started.vectors.matrix == again.vectors.matrix).all()
+    assert started.fit_info["start"] == first.fit_info["data_hash"]
+
+
+def test_the_words_that_went_on_begin_where_they_were():
+    first = fit(epochs=5)
+    known = {word: first.embed(word) for word in ("grass", "eats")}
+    first.config = type(first.config)(**{**SMALL, "learning_rate": 1e-8})
+    first.partial_fit(["green grass eats"] * 3)
+    assert all(np.abs(first.embed(word) - old).max() < 1e-6 for word, old in known.items())
+
+
+def test_what_cannot_go_on(tmp_path):
+    fit().save(tmp_path / "w")
+    for options, says in (({"dimensions": 9}, "dimensions is 9"), ({"normalize": "case=lower"}, "normalize")):
+        with pytest.raises(ConfigError, match=says):
+            fit(**options, start=str(tmp_path / "w"))
+    with pytest.raises(ConfigError, match="start must be a saved fasttext model"):
+        fit("fasttext", start=str(tmp_path / "w"))
+
+
+def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch):
+    model = fit("fasttext")
+    before, info = model.vectors.matrix.copy(), dict(model.fit_info)
+    monkeypatch.setattr("seqloom.models.vectors.word2vec.train_windows", lambda *args, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.partial_fit(["a zebra eats"] * 9)
+    assert model.fit_info == info
+    assert (model.embed(list(model.words)) == before).all()
+    assert model.similarity("horses", "horse") > 0.3
+
+
+# ---- words made of n-grams
+
+def brute_force(word, shortest, longest):
+    framed = f"<{word}>"
+    return [framed[i:i + n] for i in range(len(framed)) for n in range(shortest, longest + 1)
+            if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))]
+
+
+def bucket_of(gram, buckets):
+    h = 2166136261
+    for byte in gram.encode():
+        h = ((h ^ (byte if byte < 128 else byte | 0xFFFFFF00)) * 16777619) % 2**32
+    return h % buckets
+
+
+@pytest.mark.parametrize(("name", "aggregate"), [("fasttext", "mean"), ("charngram", "sum"), ("charngram", "mean"),
+                                                 ("charngram", "weighted"), ("charngram", "attention")])
+def test_a_word_is_made_of_its_n_grams(name, aggregate):
+    options = {"aggregate": aggregate} if name == "charngram" else {}
+    model = fit(name, min_ngram=2, max_ngram=4, buckets=5000, learning_rate=0.2, **options)
+    size = len(model.words)
+
+    def made(word, rows, kinds):
+        weights = np.array([model.weights[k] if len(model.weights) else 0.0 for k in kinds])
+        shares = np.ones(len(rows)) if aggregate == "sum" else np.exp(weights) / np.exp(weights).sum()
+        return shares @ model.input[rows]
+
+    for word in ("cat", "plane", "a", "tramcar", "grün"):
+        places = [model.buckets.tolist().index(b) for gram in brute_force(word, 2, 4)
+                  if (b := bucket_of(gram, 5000)) in model.buckets]
+        rows = [size * (name == "fasttext") + k for k in places]
+        if name == "fasttext" and word in model.vectors.words:
+            rows, places = [model.words.find([word])[0], *rows], [0, *places]
+        assert model.embed(word) == pytest.approx(made(word, rows, places), abs=1e-5)
+    assert (model.embed("ßß") == 0).all()  # nothing of it was ever seen
+    if aggregate == "attention":
+        assert np.abs(model.weights).max() > 1e-3
+    if aggregate == "weighted":  # an n-gram that few words have counts more
+        def weight(gram):
+            return model.weights[np.searchsorted(model.buckets, bucket_of(gram, 5000))]
+        assert weight("cat") > weight("<t")
+
+
+def test_spelled_alike_is_alike():
+    """The documents' words: Johnson, Johnston; color, colour."""
+    text = [" ".join(np.random.default_rng(i).permutation("johnson color walks paints big town river stone".split()))
+            for i in range(150)]
+    model = fit("charngram", text, epochs=4)
+    for other in ("johnston", "johnstone"):
+        assert model.similarity("johnson", other) > model.similarity("river", other) + 0.1
+    assert model.similarity("color", "colour") > model.similarity("color", "stone") + 0.03
+
+
+def test_fasttext_knows_unseen_words_and_word2vec_does_not(usual):
+    model = fit("fasttext", epochs=10, learning_rate=0.1)
+    assert model.knows("horses")
+    assert not usual.knows("horses")
+    assert model.similarity("horses", "horse") > model.similarity("horses", "truck") + 0.1
+    assert model.similarity("trucks", "truck") > model.similarity("trucks", "horse") + 0.1
+    with pytest.raises(seqloom.errors.DataError, match="'horse'"):
+        usual.embed("horses")
+
+
+def test_the_hash_sees_characters_not_bytes():
+    words = Words.of(["日本"])
+    out, ends = np.zeros(9, np.int64), np.zeros(1, np.int64)
+    assert hash_ngrams(words.arena, words.offsets, 3, 6, 1000, out, ends) == 3  # <日本, 日本>, <日本>
+
+
+# ---- what the documents claim
+
+def test_interchangeable_words_get_equal_vectors():
+    """Two words that stand in the same places get almost one vector, though they never meet."""
+    random, frames = np.random.default_rng(0), ["we drink hot {} each morning", "a cup of {} please", "strong {} wakes me up"]
+    text = [frames[i % 3].format(random.choice(["tea", "coffee"])) for i in range(1500)]
+    text += [f"the {word} is on the table" for word in ("lamp", "book") for _ in range(300)]
+    for architecture in ("skip-gram", "cbow"):
+        model = fit(text=text, architecture=architecture, epochs=15, dimensions=20, sample=0, learning_rate=0.05)
+        assert model.similarity("tea", "coffee") > 0.95
+        assert model.similarity("tea", "coffee") > model.similarity("tea", "table") + 0.2
+
+
+def test_an_analogy_in_a_made_up_world():
+    """king - man + woman = queen, where rank and sex are said by separate words."""
+    random, text = np.random.default_rng(1), []
+    world = {"king": ("crown", "beard"), "queen": ("crown", "dress"), "man": ("plough", "beard"), "woman": ("plough", "dress"),
+             "prince": ("castle", "beard"), "princess": ("castle", "dress")}
+    for _ in range(4000):
+        name = random.choice(list(world))
+        text.append(" ".join(random.permutation([name, random.choice(world[name])])))
+    model = fit(text=text, epochs=10, dimensions=16, sample=0, window=1, learning_rate=0.1)
+    assert model.analogy("man", "king", "woman", 1)[0][0] == "queen"
+    assert model.analogy("man", "prince", "woman", 1)[0][0] == "princess"
+
+
+def test_two_topics():
+    model = fit(text=lines(600), epochs=20, learning_rate=0.05)
+    assert model.doesnt_match(["cat", "dog", "truck", "goat"]) == "truck"
+    assert {word for word, _ in model.nearest("cow", 5)} <= {*ANIMALS}
+    assert {word for word, _ in model.nearest("tram", 5)} <= {*MACHINES}
