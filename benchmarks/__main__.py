@@ -14,6 +14,7 @@ import argparse
 from benchmarks import (
     characters,
     decode_speed,
+    glove,
     gpt_speed,
     hmm,
     naive_bayes,
@@ -22,15 +23,19 @@ from benchmarks import (
     readers,
     softmax_speed,
     text,
+    text_classifier,
     train_speed,
+    vector_training,
+    vectors,
 )
 
 SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
-          "characters": characters.run}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters")  # minutes to an hour: only when named
+          "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
+          "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run}
+LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality")  # minutes to an hour: only when named
 
 
 def main() -> None:

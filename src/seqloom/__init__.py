@@ -13,6 +13,7 @@ from seqloom._version import __version__
 if TYPE_CHECKING:
     from seqloom.comparison.run import compare as compare
     from seqloom.contracts import Classifier as Classifier
+    from seqloom.contracts import Embedder as Embedder
     from seqloom.contracts import LanguageModel as LanguageModel
     from seqloom.contracts import Tagger as Tagger
     from seqloom.data.corpus import Corpus as Corpus
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from seqloom.data.tagged import read_tagged as read_tagged
     from seqloom.interop.arpa import read_arpa as read_arpa
     from seqloom.interop.arpa import write_arpa as write_arpa
+    from seqloom.interop.vectors import read_vectors as read_vectors
+    from seqloom.interop.vectors import write_vectors as write_vectors
     from seqloom.metrics.bias import weat as weat
+    from seqloom.models.classify.fasttext_classifier import FastTextClassifier as FastTextClassifier
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
     from seqloom.models.hidden.chain import Chain as Chain
     from seqloom.models.hidden.em import baum_welch as baum_welch
@@ -41,8 +45,13 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
+    from seqloom.models.vectors.charngram import CharNgram as CharNgram
     from seqloom.models.vectors.debias import bias_direction as bias_direction
     from seqloom.models.vectors.debias import debias as debias
+    from seqloom.models.vectors.fasttext import FastText as FastText
+    from seqloom.models.vectors.glove import Glove as Glove
+    from seqloom.models.vectors.word2vec import Word2Vec as Word2Vec
+    from seqloom.models.vectors.word_vectors import WordVectors as WordVectors
     from seqloom.storage import load as load
     from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
@@ -51,11 +60,16 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Cache": "seqloom.models.language.cache",
     "Chain": "seqloom.models.hidden.chain",
+    "CharNgram": "seqloom.models.vectors.charngram",
     "Classifier": "seqloom.contracts",
     "Corpus": "seqloom.data.corpus",
+    "Embedder": "seqloom.contracts",
+    "FastText": "seqloom.models.vectors.fasttext",
+    "FastTextClassifier": "seqloom.models.classify.fasttext_classifier",
     "GPT": "seqloom.models.language.gpt",
     "GRU": "seqloom.models.language.recurrent",
     "Gaussian": "seqloom.models.hidden.gaussian",
+    "Glove": "seqloom.models.vectors.glove",
     "HMM": "seqloom.models.language.hmm",
     "HMMTagger": "seqloom.models.tag.hmm_tagger",
     "LSTM": "seqloom.models.language.recurrent",
@@ -73,6 +87,8 @@ _PUBLIC = {
     "Tokenizer": "seqloom.text.tokenizer",
     "TrainConfig": "seqloom.training.config",
     "Uniform": "seqloom.models.language.uniform",
+    "Word2Vec": "seqloom.models.vectors.word2vec",
+    "WordVectors": "seqloom.models.vectors.word_vectors",
     "baum_welch": "seqloom.models.hidden.em",
     "bias_direction": "seqloom.models.vectors.debias",
     "bundled": "seqloom.data.corpus",
@@ -83,8 +99,10 @@ _PUBLIC = {
     "read_arpa": "seqloom.interop.arpa",
     "read_labelled": "seqloom.data.labelled",
     "read_tagged": "seqloom.data.tagged",
+    "read_vectors": "seqloom.interop.vectors",
     "weat": "seqloom.metrics.bias",
     "write_arpa": "seqloom.interop.arpa",
+    "write_vectors": "seqloom.interop.vectors",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import Choice, common, emit
-from seqloom.cli.vectors import among, load_vectors
+from seqloom.cli.vectors import among, approximate, load_vectors
 
 
 @click.command(name="analogy", epilog="""\b
@@ -21,13 +21,14 @@ Examples:
 @click.option("--method", type=Choice(["add", "mul"]), default="add", show_default=True,
               help="b - a + c (Mikolov 2013), or products of cosines (Levy and Goldberg 2014).")
 @among
+@approximate
 @common
-def command(vectors: str, a: str, b: str, c: str, number: int, method: str, among: int | None, as_json: bool) -> None:
+def command(vectors: str, a: str, b: str, c: str, number: int, method: str, among: int | None, approximate: bool, as_json: bool) -> None:
     """A is to B as C is to what?
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
     """
-    found = load_vectors("analogy", vectors).analogy(a, b, c, number, method=method, among=among)
+    found = load_vectors("analogy", vectors).analogy(a, b, c, number, method=method, among=among, approximate=approximate)
     if as_json:
         emit({"a": a, "b": b, "c": c, "answers": [{"word": w, "score": score} for w, score in found]})
     else:

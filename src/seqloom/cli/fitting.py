@@ -56,7 +56,7 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
     from seqloom.training.checkpoint import Run
 
     run = Path(f"{output.rstrip('/')}.run")
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"memory": options["memory"]} if entry.counts else {}
     if entry.trained:
         from seqloom.models.language.neural import require_torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.cli.vectors import among, load_vectors
+from seqloom.cli.vectors import among, approximate, load_vectors
 
 
 @click.command(name="nearest", epilog="""\b
@@ -18,15 +18,16 @@ Examples:
 @click.argument("words", nargs=-1, required=True)
 @click.option("-n", "--number", default=10, show_default=True, help="How many neighbours.", type=click.IntRange(1))
 @among
+@approximate
 @common
-def command(vectors: str, words: tuple[str, ...], number: int, among: int | None, as_json: bool) -> None:
+def command(vectors: str, words: tuple[str, ...], number: int, among: int | None, approximate: bool, as_json: bool) -> None:
     """The words nearest to each WORD or phrase, by cosine.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
     """
     model = load_vectors("nearest", vectors)
     asked = list(stdin_lines()) if words == ("-",) else list(words)
-    for word, found in zip(asked, model.nearest(asked, number, among=among)):
+    for word, found in zip(asked, model.nearest(asked, number, among=among, approximate=approximate)):
         if as_json:
             emit({"word": word, "nearest": [{"word": w, "cosine": c} for w, c in found]})
         else:

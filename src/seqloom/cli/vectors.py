@@ -20,6 +20,10 @@ def among(function: Callable[..., Any]) -> Callable[..., Any]:
                         help="Only the first N words, which are the frequent ones.")(function)
 
 
+def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--approximate", is_flag=True, help="@@HELP@@")(function)
+
+
 def load_vectors(command: str, place: str) -> Any:
     """A saved model, or a file of another program."""
     if Path(place).is_dir() or not Path(place).exists():

@@ -118,16 +118,20 @@ class Embedder(Model):
     # ---- the verbs
 
     @overload
-    def nearest(self, query: str, k: int = 10, *, among: int | None = None) -> Neighbours: ...
+    def nearest(self, query: str, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Neighbours: ...
     @overload
-    def nearest(self, query: list[str], k: int = 10, *, among: int | None = None) -> list[Neighbours]: ...
+    def nearest(self, query: list[str], k: int = 10, *, among: int | None = None,
+                approximate: bool = False) -> list[Neighbours]: ...
     @overload
-    def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None) -> Any: ...
-    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None) -> Any:
+    def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Any: ...
+    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None,
+                approximate: bool = False) -> Any:
         """The k words nearest to a word, a phrase or a vector (D,), without the words that were asked about.
 
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
         many words count; files and trained models have the frequent ones first.
+
+        @@APPROX@@
         """
         self.check_fitted()
         if isinstance(query, np.ndarray):
@@ -136,36 +140,40 @@ class Embedder(Model):
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
             vectors, asked = self.embed(texts), [[t, *t.split()] for t in texts]
-        found = self.vectors.search(vectors, k, asked, among)
+        found = self.vectors.search(vectors, k, asked, among, approximate)
         return found[0] if one else found
 
     @overload
     def analogy(self, a: str, b: str, c: str, k: int = 10, *, method: Literal["add", "mul"] = "add",
-                among: int | None = None) -> Neighbours: ...
+                among: int | None = None, approximate: bool = False) -> Neighbours: ...
     @overload
     def analogy(self, a: list[str], b: list[str], c: list[str], k: int = 10, *,
-                method: Literal["add", "mul"] = "add", among: int | None = None) -> list[Neighbours]: ...
+                method: Literal["add", "mul"] = "add", among: int | None = None,
+                approximate: bool = False) -> list[Neighbours]: ...
     def analogy(self, a: str | list[str], b: str | list[str], c: str | list[str], k: int = 10, *,
-                method: Literal["add", "mul"] = "add", among: int | None = None) -> Any:
+                method: Literal["add", "mul"] = "add", among: int | None = None, approximate: bool = False) -> Any:
         """a is to b as c is to what? The three words are never the answer.
 
         `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and Goldberg 2014): the largest
-        cos(b) cos(c) / cos(a), so that one large cosine cannot decide alone.
+        cos(b) cos(c) / cos(a), so that one large cosine cannot decide alone. `approximate`: as of `nearest`; for `add` only.
         """
         if isinstance(a, str) or isinstance(b, str) or isinstance(c, str):
             if not (isinstance(a, str) and isinstance(b, str) and isinstance(c, str)):
                 raise ConfigError("an analogy takes three words or three lists of equal length")
-            return self.analogy([a], [b], [c], k, method=method, among=among)[0]
+            return self.analogy([a], [b], [c], k, method=method, among=among, approximate=approximate)[0]
         if not len(a) == len(b) == len(c):
             raise ConfigError(f"an analogy takes three lists of equal length; these have {len(a)}, {len(b)} and {len(c)}")
         if method not in ("add", "mul"):
             raise ConfigError(f"method must be one of add, mul; got {method!r}")
+        if approximate and method == "mul":
+            raise ConfigError("an approximate search finds what is near one point; method mul asks for three: use add, or "
+                              "leave approximate out")
         three = self.rows([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
         asked = [list(words) for words in zip(a, b, c)]
         if method == "mul":
             return self.vectors.search_products(three, k, asked, among)
-        return self.vectors.search(three[1] - three[0] + three[2], k, asked, among)
+        return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)
 
     @overload
     def similarity(self, a: str, b: str) -> float: ...

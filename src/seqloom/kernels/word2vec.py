@@ -22,6 +22,7 @@ NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
 MEAN, SUM, WEIGHTED, ATTENTION = 0, 1, 2, 3  # how the rows of a word become one vector
 _END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
+_MOST_WEIGHT = np.float32(4)  # attention: so much more or less an n-gram counts at most, as a power of e
 _TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
 
@@ -240,7 +241,8 @@ def _give_back(word, X, bags, shares, ring, before, slot):
             row, along = bags.rows[k], np.float32(0)
             for d in range(width):
                 along += before[slot, d] * X[row, d]
-            bags.weights[row] += shares[k - low] * (along - whole)
+            weight = bags.weights[row] + shares[k - low] * (along - whole)
+            bags.weights[row] = min(max(weight, -_MOST_WEIGHT), _MOST_WEIGHT)
     n = np.float32(high - low)
     for k in range(low, high):
         row, share = bags.rows[k], shares[k - low] * n if bags.kind != SUM else np.float32(1) / n

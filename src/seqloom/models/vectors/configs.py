@@ -76,8 +76,10 @@ class Word2VecConfig(WindowConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NgramConfig(WindowConfig):
-    """What fastText and charngram share: words are made of character n-grams."""
+    """What fastText and charngram share: words are made of character n-grams. The defaults are those of fastText."""
 
+    sample: float = option(1e-4, "words that are more than this share of the text are read less often; 0: all are read",
+                           minimum=0.0, maximum=1.0)
     learning_rate: float | None = option(0.05, "at the beginning; it falls to zero in a line", minimum=1e-8)
     min_ngram: int = option(3, "shortest character n-grams of a word", minimum=1, maximum=100)
     max_ngram: int = option(6, "longest character n-grams of a word", minimum=1, maximum=100)
@@ -91,7 +93,7 @@ class NgramConfig(WindowConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextConfig(NgramConfig):
-    """The defaults are those of fastText."""
+    """A word is its own row and those of its n-grams."""
 
 
 @dataclass(frozen=True, kw_only=True)

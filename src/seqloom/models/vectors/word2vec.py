@@ -92,7 +92,7 @@ class Word2Vec(Embedder):
         facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"], "words": len(words),
                  "start": (told or earlier.fit_info)["data_hash"] if earlier is not None else None}
         losses = train_windows(stream, bags, inputs, outputs, counts, c, run=how.run, facts=facts)
-        self.words, self.counts, self._vectors = words, counts, None
+        self.tokenizer, self.words, self.counts, self._vectors = tokenizer, words, counts, None
         self.input, self.output = inputs[:, :c.dimensions].copy(), outputs[:, :c.dimensions].copy()
         self._finish(bags, buckets)
         self.fit_info |= {"words": len(words), "tokens": stream.n_words, "dimensions": c.dimensions, "losses": losses}

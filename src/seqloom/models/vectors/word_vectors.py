@@ -16,6 +16,7 @@ import numpy as np
 
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError
+from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
 from seqloom.models.vectors.search import Index, unit_rows
 from seqloom.models.vectors.words import Words
@@ -36,6 +37,7 @@ class WordVectors(Embedder):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._index: Index | None = None
+        self._graph: Graph | None = None
         self._mean: np.ndarray | None = None
 
     # ---- making
@@ -64,7 +66,7 @@ class WordVectors(Embedder):
         if counts is not None and counts.shape != (len(words),):
             raise DataError(f"{len(words):,} words and {counts.size:,} counts: there must be one count for each word")
         self.words, self.matrix, self.counts = words, matrix, counts
-        self._index, self._mean = None, None
+        self._index, self._graph, self._mean = None, None, None
         return self
 
     def _digest(self) -> str:
@@ -123,14 +125,25 @@ class WordVectors(Embedder):
                                 "leave the word out or train again") from None
         return self._index
 
+    def approximate_index(self, threads: int = 1) -> Graph:
+        """The graph for approximate search; made once, when it is first needed, and kept in memory.
+
+        With more `threads` it is made faster, but then it, and with it a few answers, differ from run to run.
+        """
+        if self._graph is None:
+            self._graph = Graph(self.index(), threads)
+        return self._graph
+
     # ---- searching; the verbs are those of every embedder
 
-    def search(self, queries: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None = None) -> list[Neighbours]:
+    def search(self, queries: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None = None,
+               approximate: bool = False) -> list[Neighbours]:
         """The k words nearest to each vector (n, D) that are not among those asked about."""
         self._check_query(queries, k, among)
         excluded = [set(self.words.find(words).tolist()) for words in asked]
         spare = max((len(rows) for rows in excluded), default=0)
-        found, scores = self.index().nearest(queries, k + spare, among)
+        index = self.approximate_index() if approximate else self.index()
+        found, scores = index.nearest(queries, k + spare, among)
         return [self._named(rows, cosines, left_out, k) for rows, cosines, left_out in zip(found, scores, excluded)]
 
     def search_products(self, three: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None) -> list[Neighbours]:
@@ -185,7 +198,7 @@ class WordVectors(Embedder):
         try:
             from sklearn.cluster import KMeans
         except ImportError:
-            raise MissingExtra("clusters need scikit-learn; install it: pip install scikit-learn") from None
+            raise MissingExtra("clusters need scikit-learn; install it: pip install 'seqloom[maps]'") from None
         part = self if words is None else self.subset(words)
         if not 1 <= n <= len(part):
             raise ConfigError(f"n must be between 1 and the number of words, {len(part):,}; got {n}")
