@@ -1,5 +1,7 @@
 """The commands for word vectors: convert, nearest, analogy, embed, evaluate."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,20 @@ def test_a_file_becomes_a_model_and_a_file_again(seqloom, vectors, tmp_path):
     assert (load(tmp_path / "again").matrix == load(tmp_path / "saved").matrix).all()
 
 
+@pytest.mark.parametrize("name", ["word2vec", "fasttext"])
+def test_gensim_reads_what_was_trained_and_converted(seqloom, tmp_path, name):
+    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+    (tmp_path / "text").write_text("the naïve cat sat on the mat\na dog sat on the cat\n" * 20)
+    assert seqloom("fit", name, "text", "-o", "m", "--dimensions", 6, "--min-count", 1, "--epochs", 2, "-q").code == 0
+    wanted = load(tmp_path / "m").vectors
+    for form in ("word2vec", "word2vec-binary"):
+        told = seqloom("convert", "m", "w", "--form", form, "--json").json()[0]
+        assert (told["words"], told["dimensions"]) == (len(wanted), 6)
+        peer = KeyedVectors.load_word2vec_format(str(tmp_path / "w"), binary=form == "word2vec-binary")
+        assert peer.index_to_key == list(wanted.words)
+        assert peer.vectors.tobytes() == wanted.matrix.tobytes()
+
+
 @pytest.mark.parametrize("place", ["v.txt", "saved"])
 def test_questions(seqloom, vectors, place):
     seqloom("convert", "v.txt", "saved")
@@ -31,6 +47,25 @@ def test_questions(seqloom, vectors, place):
     assert near["nearest"][0]["cosine"] == pytest.approx(1 / 1.01**0.5, abs=1e-5)
     assert seqloom("analogy", place, "man", "king", "woman", "-n", "1").out.split()[1] == "queen"
     assert seqloom("nearest", place, "-", stdin="king\nman\n").out.splitlines()[0] == "king"
+
+
+def test_approximate_questions(seqloom, tmp_path):
+    pytest.importorskip("usearch")
+    rows = np.random.default_rng(0).normal(size=(300, 5)).round(3)
+    (tmp_path / "v.txt").write_text("".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(rows.tolist())))
+    for question in (["nearest", "v.txt", "w7", "w8"], ["nearest", "v.txt", "w9", "--among", 50],
+                     ["analogy", "v.txt", "w1", "w2", "w3"]):
+        found = seqloom(*question, "--approximate")
+        assert found.out == seqloom(*question).out
+        assert "w" in found.out
+    assert "use add" in seqloom("analogy", "v.txt", "w1", "w2", "w3", "--method", "mul", "--approximate").one_line()
+
+
+def test_approximate_without_its_library(seqloom, vectors, monkeypatch):
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    done = seqloom("nearest", "v.txt", "king", "--approximate")
+    assert done.code == 1
+    assert "pip install 'seqloom[approximate]'" in done.one_line()
 
 
 def test_embed(seqloom, vectors, tmp_path):

@@ -12,6 +12,7 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.interop.fasttext_bin import read_fasttext
 from seqloom.interop.vectors import read_vectors, write_vectors
 from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.registry import model_class
 
 WORDS = ["the", "naïve", "日本", "1998", "</s>", "it's", "nan", "0.5", "-", "\u00a0"]
 FORMS = ["word2vec", "word2vec-binary", "glove", "fasttext"]
@@ -50,6 +51,20 @@ def test_gensim_reads_what_we_write(vectors, tmp_path, form):
     peer = KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form == "word2vec-binary", no_header=form == "glove")
     assert peer.index_to_key == list(part.words)
     assert peer.vectors.tobytes() == part.matrix.tobytes()
+
+
+@pytest.mark.parametrize(("name", "options"), [("word2vec", {}), ("fasttext", {"buckets": 1000}), ("glove", {})])
+def test_gensim_reads_what_we_trained(tmp_path, name, options):
+    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+    model = model_class(name)(dimensions=6, min_count=1, epochs=2, **options)
+    model.fit(["the naïve cat sat on the 日本 mat", "a dog sat on the cat"] * 20)
+    for form in ("word2vec", "word2vec-binary"):
+        write_vectors(model.vectors, tmp_path / "v", form)
+        peer = KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form == "word2vec-binary")
+        assert peer.index_to_key == list(model.vectors.words)
+        assert peer.vectors.tobytes() == model.vectors.matrix.tobytes()
+        assert peer["naïve"].tolist() == model.embed("naïve").tolist()
+        assert np.ptp(peer.vectors) > 0
 
 
 @pytest.mark.parametrize("binary", [True, False])

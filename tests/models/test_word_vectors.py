@@ -176,7 +176,7 @@ def test_clusters(people):
 
 def test_clusters_without_scikit_learn(people, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sklearn.cluster", None)
-    with pytest.raises(MissingExtra, match="scikit-learn"):
+    with pytest.raises(MissingExtra, match=r"scikit-learn.*seqloom\[maps\]"):
         people.clusters(2)
 
 

@@ -23,7 +23,8 @@ Examples:
 @among
 @approximate
 @common
-def command(vectors: str, a: str, b: str, c: str, number: int, method: str, among: int | None, approximate: bool, as_json: bool) -> None:
+def command(vectors: str, a: str, b: str, c: str, number: int, method: str, among: int | None, approximate: bool,
+            as_json: bool) -> None:
     """A is to B as C is to what?
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText.

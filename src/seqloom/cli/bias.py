@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seqloom.metrics.bias_words import Pairs, WordLists
 
 SHOWN = 6  # words at either end
+LISTED = 10  # words of a note
 
 
 @click.command(name="bias", epilog="""\b
@@ -164,11 +165,13 @@ def _costs(found: dict[str, Any]) -> list[str]:
 def _notes(found: dict[str, Any]) -> list[str]:
     notes = []
     for name, test in found["tests"].items():
-        if test["missing"]:
-            notes.append(f"note  {name}: without a vector and left out: {', '.join(test['missing'])}")
+        if missing := test["missing"]:
+            more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+            notes.append(f"note  {name}: without a vector and left out: {', '.join(missing[:LISTED])}{more}")
     if drawn := [name for name, test in found["tests"].items() if not test["exact"]]:
         count = found["tests"][drawn[0]]["partitions"] - 1
         notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {found['seed']}; others from all")
     if missing := found.get("neutral", {}).get("missing"):
-        notes.append(f"note  words without a vector: {', '.join(missing[:10])}{' ..' if len(missing) > 10 else ''}")
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        notes.append(f"note  words without a vector: {', '.join(missing[:LISTED])}{more}")
     return notes

@@ -21,7 +21,7 @@ def among(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--approximate", is_flag=True, help="@@HELP@@")(function)
+    return click.option("--approximate", is_flag=True, help="Search a graph of neighbours, which is built first.")(function)
 
 
 def load_vectors(command: str, place: str) -> Any:

@@ -131,7 +131,8 @@ class Embedder(Model):
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
         many words count; files and trained models have the frequent ones first.
 
-        @@APPROX@@
+        `approximate`: walk a graph of neighbours instead of looking at every word, which misses a few. It is built at the
+        first call, which takes minutes for 400,000 words, and needs `pip install 'seqloom[approximate]'`.
         """
         self.check_fitted()
         if isinstance(query, np.ndarray):

@@ -10,43 +10,12 @@ Slow twin: a double loop in `tests/models/test_cooccurrence.py`.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
+
+from seqloom.kernels.intrinsics import prefetch, trailing_zeros
 
 END, GONE = 0xFFFFFFFF, 0xFFFFFFFE
 AHEAD = 16  # positions whose surroundings are asked of the memory before they are looked at
-
-
-@intrinsic
-def prefetch(context, table, place):
-    """Ask for the cache line of table[place] without waiting for it: LLVM's prefetch."""
-    signature = types.void(table, place)
-
-    def code(context, builder, signature, arguments):
-        kind = signature.args[0]
-        at = [context.cast(builder, arguments[1], signature.args[1], types.intp)]
-        array = context.make_array(kind)(context, builder, arguments[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, at), byte)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
-        return context.get_dummy_value()
-
-    return signature, code
-
-
-@intrinsic
-def trailing_zeros(context, number):
-    """How many zero bits a number that is not zero ends with."""
-    signature = types.uint64(types.uint64)
-
-    def code(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return signature, code
 
 
 @njit(nogil=True, cache=True)
@@ -130,9 +99,9 @@ def count_rows(text, positions, starts, low, high, weights, symmetric, sums, tou
         for t in range(starts[row], starts[row + 1]):
             here = np.int64(positions[t])
             soon = np.int64(positions[min(t + AHEAD, last)])
-            prefetch(text, max(soon - window, 0))
-            prefetch(text, soon)
-            prefetch(text, min(soon + window, len(text) - 1))
+            prefetch(text, max(soon - window, 0), 0)
+            prefetch(text, soon, 0)
+            prefetch(text, min(soon + window, len(text) - 1), 0)
             for k in range(window):
                 other = text[here + 1 + k]
                 if other == END:

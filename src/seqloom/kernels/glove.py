@@ -10,31 +10,11 @@ the block, 16 bits each; log x; f(x).
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
+
+from seqloom.kernels.intrinsics import prefetch
 
 AHEAD, FAR_AHEAD = 4, 12  # cells: whose rows, and whose places, are asked of the memory
-
-
-@intrinsic
-def prefetch(context, table, place):
-    """Ask for the cache line of table[place] without waiting for it: LLVM's prefetch."""
-    signature = types.void(table, place)
-
-    def code(context, builder, signature, arguments):
-        kind = signature.args[0]
-        at = [context.cast(builder, arguments[1], signature.args[1], types.intp)]
-        array = context.make_array(kind)(context, builder, arguments[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, at), byte)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
-        return context.get_dummy_value()
-
-    return signature, code
 
 
 @njit(nogil=True, cache=True)
@@ -135,14 +115,14 @@ def train_block(words, contexts, width, first_word, first_context, pairs, facts,
     base_word, base_context = first_word * length, first_context * length
     loss = 0.0
     for _ in range(low, high):
-        prefetch(pairs, 3 * (begin + far))
+        prefetch(pairs, 3 * (begin + far), 0)
         pair = np.int64(pairs[3 * (begin + near)])
         left, right = pair >> 16, pair & 0xFFFF
         if swapped:
             left, right = right, left
         for k in range(0, length, 16):
-            prefetch(words, base_word + left * length + k)
-            prefetch(contexts, base_context + right * length + k)
+            prefetch(words, base_word + left * length + k, 0)
+            prefetch(contexts, base_context + right * length + k, 0)
         cell = 3 * (begin + at)
         pair = np.int64(pairs[cell])
         log_x, weight = facts[cell + 1], facts[cell + 2]

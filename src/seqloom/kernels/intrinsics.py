@@ -26,3 +26,14 @@ def prefetch(context, table, row, column):
         return context.get_dummy_value()
 
     return signature, code
+
+
+@intrinsic
+def trailing_zeros(context, number):
+    """How many zero bits a number that is not zero ends with."""
+    signature = types.uint64(types.uint64)
+
+    def code(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature, code

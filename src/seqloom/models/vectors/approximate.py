@@ -68,9 +68,11 @@ class Graph:
         size = len(self.exact.matrix)
         offered = k if limit == size else 2 * -(-k * size // limit)  # twice what the part would hold by its share
         found = self._links.search(queries, min(offered, size), threads=thread_count())
-        rows = np.full((len(queries), max(found.keys.shape[1], k)), size, np.int64)
-        there = np.arange(found.keys.shape[1]) < np.asarray(found.counts)[:, None]
-        rows[:, :found.keys.shape[1]][there] = found.keys[there]
+        keys = np.atleast_2d(found.keys)  # for a single query it gives one row, cut to what it found
+        counts = found.counts if len(queries) > 1 else np.array([found.keys.size])
+        there = np.arange(keys.shape[1]) < counts[:, None]
+        rows = np.full((len(queries), max(keys.shape[1], k)), size, np.int64)
+        rows[:, :keys.shape[1]][there] = keys[there]
         rows[rows >= limit] = size
         near = np.minimum(rows, size - 1)
         scores = np.matmul(self.exact.matrix[near], queries[:, :, None])[:, :, 0] * self.exact.inverse[near]  # (n, offered)
