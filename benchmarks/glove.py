@@ -62,7 +62,7 @@ class Bench:
         from seqloom.models.vectors.configs import GloveConfig
         from seqloom.models.vectors.glove import Factorisation
 
-        if (text := self._text()) is None:
+        if (text := self._text(20_000_000)) is None:
             return
         stream, cells = self._count_ours(text, 5)
         learner = Factorisation(cells, GloveConfig(dimensions=DIMENSIONS, window=5))
@@ -107,15 +107,15 @@ class Bench:
 
     # ---- the work
 
-    def _text(self) -> Path | None:
-        """All of the text, or its first four million bytes."""
-        whole = data("text8_prefix", "text8_prefix.txt")
-        if whole is None or not self.quick:
+    def _text(self, most: int | None = None) -> Path | None:
+        """All of the text, or so many bytes of its beginning."""
+        whole, most = data("text8_prefix", "text8_prefix.txt"), 4_000_000 if self.quick else most
+        if whole is None or most is None:
             return whole
-        part = self.place / "text"
+        part = self.place / f"text-{most}"
         if not part.exists():
             with open(whole, "rb") as file:
-                part.write_bytes(file.read(4_000_000))
+                part.write_bytes(file.read(most))
         return part
 
     def _count_ours(self, text: Path, window: int) -> tuple[Any, Any]:

@@ -43,6 +43,18 @@ def test_console_blocks(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_new_calls_beside_old_ones_are_run():
+    """Every call in the right column of "Coming from ..." stands in a block that is run."""
+    page = ROOT / "docs/vectors.md"
+    run = "\n".join(blocks(page, "python") + blocks(page, "console"))
+    text = page.read_text(encoding="utf-8").partition("\n## Coming from")[2]
+    rows = [line.rstrip(" |").rpartition(" | ")[2] for line in text.splitlines() if line.startswith("| `")]
+    calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
+    assert len(calls) > 30
+    for call in calls:
+        assert call in run or call.startswith("--vectors "), call
+
+
 def test_readme_begins_with_the_two_commands():
     first = blocks(ROOT / "README.md", "console")[0]
     assert first.splitlines()[0].startswith("$ make compare")

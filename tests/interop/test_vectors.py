@@ -309,3 +309,13 @@ def test_character_ngrams_without_fasttext():
         assert [part.tolist() for part in np.split(out[:total], ends[:-1])] == wanted
         if (low, high) == (3, 6):
             assert [len(part) for part in wanted[:3]] == [22, 18, 10]
+
+
+def test_glove_does_not_count_its_unknown_word(tmp_path):
+    """`glove -write-header 1` says V and writes V + 1 lines."""
+    path = tmp_path / "v.txt"
+    path.write_text("2 3\na 1 2 3\nb 4 5 6\n<unk> 7 8 9\n")
+    assert list(read_vectors(path).words) == ["a", "b", "<unk>"]
+    path.write_text("2 3\na 1 2 3\nb 4 5 6\nc 7 8 9\n")
+    with pytest.raises(DataError, match="something behind"):
+        read_vectors(path)

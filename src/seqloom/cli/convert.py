@@ -51,7 +51,7 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
         model.save(target)
     if as_json:
         emit({"source": source, "target": target, **({"ngrams": model.fit_info["ngrams"]} if model.task != TASK else
-                                                     {"words": len(model.words), "dimensions": model.dimensions})})
+                                                     {"words": len(model.vectors), "dimensions": model.vectors.dimensions})})
     elif model.task == TASK:
         click.echo(f"{target}: {model.summary()}")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from seqloom.cli.judging import judge, show_result
 from seqloom.cli.options import common, emit
 from seqloom.cli.sources import ALL_OPTIONS, read_for
-from seqloom.cli.vectors import TASK
+from seqloom.cli.vectors import TASK, load_vectors
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
 
     A language model: perplexity with and without unknown words, and bits per byte with an interval. A classifier or a
     tagger: accuracy with an interval, precision, recall and F1 of each class, F1 of spans, confusion, errors by kind with
-    examples. Without TEXT, or with -, standard input is read.
+    examples. Without TEXT, or with -, standard input is read. Word vectors (saved, or a file of word2vec, GloVe or fastText):
+    accuracy of analogies by section, or rank correlation of similarities, of the words in --on FILE.
     """
     from seqloom.storage import load
 
@@ -56,11 +58,13 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
         check_target(chart)
     if dynamic and (against is not None or chart is not None):
         raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a time")
-    first = load(model)
+    first = load_vectors("evaluate", model) if on is not None and Path(model).is_file() else load(model)
     if (on is not None) != (first.task == TASK):
         raise ConfigError(f"{model} holds word vectors; give --on FILE with analogies or similarities" if on is None else
                           f"--on is for word vectors; {model} is a {first.task}")
     if on is not None:
+        if text or chart is not None or against is not None or sparsity or dynamic or dynamic_lr is not None:
+            raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
         show_result(first.evaluate(on), as_json)
         return
     if first.task != "language model":

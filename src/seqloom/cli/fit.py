@@ -108,6 +108,8 @@ def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -
     if orders := model.fit_info.get("fallbacks"):
         progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
                      f"what was used instead: seqloom info {output}")
+    if model.fit_info.get("tuning"):
+        progress.say("the settings were chosen on the data of --valid, so what follows is too good; judge them on other data")
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:
         values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}

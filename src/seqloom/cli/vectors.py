@@ -21,7 +21,8 @@ def among(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--approximate", is_flag=True, help="Search a graph of neighbours, which is built first.")(function)
+    return click.option("--approximate", is_flag=True, help="Walk a graph of neighbours, which misses a few. It is built "
+                        "first, in minutes for 400,000 words: only for many questions about millions of words.")(function)
 
 
 def load_vectors(command: str, place: str) -> Any:

@@ -131,8 +131,10 @@ class Embedder(Model):
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
         many words count; files and trained models have the frequent ones first.
 
-        `approximate`: walk a graph of neighbours instead of looking at every word, which misses a few. It is built at the
-        first call, which takes minutes for 400,000 words, and needs `pip install 'seqloom[approximate]'`.
+        `approximate`: walk a graph of neighbours instead of looking at every word (`pip install 'seqloom[approximate]'`). It
+        is built at the first call and stays in memory. It finds 98 of 100 neighbours, and pays late: among 60,000 words of
+        50 dimensions exact search is faster; among 400,000 the graph takes minutes to build and is then two to four times
+        as fast one by one, no faster for a list. It is for millions of words and many single questions.
         """
         self.check_fitted()
         if isinstance(query, np.ndarray):

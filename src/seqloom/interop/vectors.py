@@ -85,6 +85,11 @@ def _refuse(name: str, head: bytes) -> NoReturn:
 
 # ---- text
 
+def _unknown_behind(data: np.ndarray, size: int) -> bool:
+    """GloVe's program does not count the vector of <unk> that it writes last."""
+    return data[max(0, size - (1 << 20)):size].tobytes().rpartition(b"\n")[2].startswith(b"<unk> ")
+
+
 def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
     from seqloom.kernels.numbers import parse_vectors
     from seqloom.kernels.parallel import parallel_map
@@ -96,7 +101,7 @@ def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
     lines[-1] += 1  # the last line has no newline any more
     rows = np.concatenate([[0], np.cumsum(lines)])
     total = int(rows[-1])
-    if found.words is not None and total != found.words:
+    if found.words is not None and total not in (found.words, found.words + _unknown_behind(data, size)):
         what = "the file is cut off" if total < found.words else "there is something behind the vectors"
         raise DataError(f"{name}: the first line says {found.words:,} words, but {total:,} lines follow; {what}")
     matrix = np.empty((total, width), np.float32)

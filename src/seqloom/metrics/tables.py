@@ -1,4 +1,4 @@
-"""The details of a classifier's or tagger's result as plain text: a table of classes, the confusion matrix, errors by kind.
+"""The details of a result as plain text: a table of classes or sections, the confusion matrix, errors by kind.
 
 Columns are aligned by how wide a terminal shows a character, and no control character of the data reaches the terminal.
 """
@@ -34,6 +34,8 @@ def report(result: Result) -> str:
     details = result.details
     parts = [_classes(details[key], title) for key, title in
              (("classes", "classes"), ("tags", "tags"), ("spans", "spans (as conlleval counts them)")) if details.get(key)]
+    if details.get("sections"):
+        parts.append(_sections(details["sections"]))
     if "confusion" in details:
         parts.append(_matrix(details["confusion"]["classes"], details["confusion"]["counts"]))
     if details.get("errors"):
@@ -51,6 +53,22 @@ def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
                       f"{row['support']:,}", f"{row['predicted']:,}"])
     more = [f"and {len(rows) - ROWS:,} rarer ones"] if len(rows) > ROWS else []
     return "\n".join([title, *aligned(table), *more])
+
+
+def _sections(rows: Sequence[dict[str, Any]]) -> str:
+    """Analogies by kind.
+
+    >>> print(_sections([{"section": "capitals", "accuracy": 0.5, "asked": 4, "missing": 1},
+    ...                  {"section": "plurals", "accuracy": None, "asked": 0, "missing": 2}]))
+    section   accuracy  asked  missing
+    capitals    0.5000      4        1
+    plurals          -      0        2
+    """
+    table = [["section", "accuracy", "asked", "missing"]]
+    for row in rows:
+        share = "-" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
+        table.append([_name(row["section"]), share, f"{row['asked']:,}", f"{row['missing']:,}"])
+    return "\n".join(aligned(table))
 
 
 def _matrix(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

@@ -84,7 +84,7 @@ def judge_analogies(questions: Questions, knows: Callable[[str], bool],
         table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),
                       "missing": len(lines) - len(known)})
         right, asked, missing = right + good, asked + len(known), missing + len(lines) - len(known)
-    notes = (f"{missing:,} questions have a word without a vector and were left out",) if missing else ()
+    notes = _left_out(missing, "question")
     return ({"accuracy": right / asked if asked else None, "asked": asked, "missing": missing}, {"sections": table}, notes)
 
 
@@ -97,8 +97,13 @@ def judge_pairs(questions: Questions, knows: Callable[[str], bool],
     missing = len(questions.pairs) - len(known)
     cosines = similarity([a for a, _, _ in known], [b for _, b, _ in known]) if known else np.zeros(0)
     rho = spearman(cosines, np.array([score for _, _, score in known])) if len(known) > 1 else None
-    notes = (f"{missing:,} pairs have a word without a vector and were left out",) if missing else ()
+    notes = _left_out(missing, "pair")
     return {"spearman": rho, "pairs": len(known), "missing": missing}, {}, notes
+
+
+def _left_out(n: int, what: str) -> tuple[str, ...]:
+    many = f"{n:,} {what}s have" if n > 1 else f"1 {what} has"
+    return (f"{many} a word without a vector and {'were' if n > 1 else 'was'} left out",) if n else ()
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:

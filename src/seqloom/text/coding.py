@@ -85,7 +85,8 @@ def to_bytes(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise DataError(f"expected text, got {type(text).__name__}")
+        hint = "; a text that is a list of words is joined with blanks first" if isinstance(text, (list, tuple)) else ""
+        raise DataError(f"expected text, got {type(text).__name__}{hint}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

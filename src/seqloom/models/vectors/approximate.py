@@ -3,12 +3,13 @@
 Hierarchical navigable small worlds (Malkov and Yashunin 2018), by usearch: every row is joined with rows near it, and a
 search walks from row to row towards the query. What it finds gets its cosine from the matrix, so the numbers are those of
 the exact search; what it may do is miss a neighbour. A query for which it finds too few is answered exactly. The rows are
-not copied; the links take about 150 bytes a row.
+not copied; the links take about 300 bytes a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from seqloom.models.vectors.search import BATCH, Index, unit_rows
 
 LINKS = 16  # of a row to others, M of the paper; twice as many on the ground
 WIDE_BUILD = 128  # candidates kept while a row is joined, efConstruction of the paper
-WIDE_SEARCH = 256  # candidates kept while searching, ef of the paper
+WIDE_SEARCH = 128  # candidates kept while searching, ef of the paper
 STEP = 1024  # rows that are joined between two signs of life
 SMALL_PART = 8  # of fewer than one row in so many, exact search is the faster one
 
@@ -67,7 +68,7 @@ class Graph:
 
         size = len(self.exact.matrix)
         offered = k if limit == size else 2 * -(-k * size // limit)  # twice what the part would hold by its share
-        found = self._links.search(queries, min(offered, size), threads=thread_count())
+        found: Any = self._links.search(queries, min(offered, size), threads=thread_count())
         keys = np.atleast_2d(found.keys)  # for a single query it gives one row, cut to what it found
         counts = found.counts if len(queries) > 1 else np.array([found.keys.size])
         there = np.arange(keys.shape[1]) < counts[:, None]
