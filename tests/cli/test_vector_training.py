@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from seqloom import load
-from tests.contract.test_embedders import lines
 
+from ..contract.test_embedders import lines
 from .ends import end, ended_with_checkpoint
 from .test_faults import left
 

@@ -123,7 +123,7 @@ class Tuning:
                     if self.best is None:
                         raise
                     break
-                except TrainingError:  # diverged
+                except (TrainingError, DataError):  # diverged, or no word comes min_count times
                     if self.best is None:
                         raise
                     go_on = True
