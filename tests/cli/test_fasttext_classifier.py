@@ -91,3 +91,15 @@ def test_killed_it_goes_on_to_the_bit(seqloom, place):
     for name in ("model.safetensors", "config.json"):
         assert (place / "m" / name).read_bytes() == (place / "whole" / name).read_bytes()
     assert not (place / "m.run").exists()
+
+
+def test_a_trial_without_words_does_not_end_the_tuning(seqloom, place, monkeypatch):
+    """Of six texts no word comes five times."""
+    from seqloom.models.classify import tuning
+
+    (place / "few.tsv").write_text("label\ttext\n" + "".join(f"{k}\t{w}\n" for k, words in WORDS.items() for w in words[:3]))
+    proposed = iter([{"min_count": 5}, {"min_count": 1}])
+    monkeypatch.setattr(tuning.Tuning, "_proposals", lambda self: ({**self.first, **other} for other in [{}, *proposed]))
+    done = seqloom("fit", "fasttext-classifier", "few.tsv", "-o", "m", "--valid", "few.tsv", "--tune", "--json")
+    assert done.code == 0, done.err
+    assert done.json()[0]["tuning"]["trials"] == 2

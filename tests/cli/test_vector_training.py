@@ -38,6 +38,18 @@ def test_fit_then_ask(seqloom, text, name):
     assert left(text) == ["m", "pairs.tsv", "text.txt"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_reaches_the_model(seqloom, text, monkeypatch, name):
+    from seqloom import registry
+
+    asked = []
+    learn = registry.model_class(name).fit_corpus
+    monkeypatch.setattr(registry.model_class(name), "fit_corpus",
+                        lambda self, corpus, how: (asked.append(how.memory), learn(self, corpus, how))[1])
+    assert seqloom("fit", name, "text.txt", "-o", "m", *SMALL, "--memory", "3M").code == 0
+    assert asked == [3 * 2**20]
+
+
 def test_going_on_with_new_text(seqloom, text):
     (text / "more.txt").write_text("a zebra eats green grass\n" * 9)
     assert seqloom("fit", "word2vec", "text.txt", "-o", "m", *SMALL).code == 0

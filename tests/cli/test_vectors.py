@@ -97,3 +97,13 @@ def test_faults(seqloom, vectors, args, said):
     done = seqloom(*args)
     assert done.code != 0
     assert said in done.one_line()
+
+
+def test_a_file_of_vectors_is_judged_by_section(seqloom, vectors, tmp_path):
+    (tmp_path / "q.txt").write_text(": royal\nman king woman queen\n: places\nathens greece oslo norway\n")
+    done = seqloom("evaluate", "v.txt", "--on", "q.txt")
+    assert "royal      1.0000      1        0" in done.out
+    assert "places          -      0        1" in done.out
+    assert "1 question has a word without a vector and was left out" in done.out
+    for more in (("--chart", "a.png"), ("--against", "v.txt"), ("q.txt",), ("--sparsity",)):
+        assert "--on FILE alone" in seqloom("evaluate", "v.txt", *more, "--on", "q.txt").err

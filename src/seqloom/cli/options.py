@@ -153,7 +153,9 @@ def load_for(command: str, directory: str, *tasks: str) -> Any:
 
     model = load(directory)
     if model.task not in tasks:
-        raise ConfigError(f"{command} is for a {' or a '.join(tasks)}; {directory} is a {model.task} ({model.name})")
+        wanted, there = (" or ".join(name if name.endswith("s") else f"a {name}" for name in names)
+                         for names in (tasks, (model.task,)))
+        raise ConfigError(f"{command} is for {wanted}; {directory} is {there} ({model.name})")
     return model
 
 

@@ -96,8 +96,9 @@ class WordLists:
         """X, Y, A and B of a test: by its name, or by the names of the four lists, with commas."""
         names = self.tests.get(name) or tuple(part.strip() for part in name.split(","))
         if len(names) == 1:
-            raise ConfigError(f"there is no test {name!r}{suggest(name, self.tests)} There are: {', '.join(self.tests)}; "
-                              "or name four lists: X,Y,A,B")
+            near = suggest(name, self.tests) or "."
+            raise ConfigError(f"there is no test {name!r}{near} There are: {', '.join(self.tests)}; or name four lists, "
+                              "X,Y,A,B")
         if len(names) != 4:
             raise ConfigError(f"a test compares four lists X,Y,A,B; {name!r} names {len(names)}")
         x, y, a, b = (self.words(part) for part in names)
@@ -105,7 +106,7 @@ class WordLists:
 
     def words(self, name: str) -> list[str]:
         if name not in self.lists:
-            raise ConfigError(f"there is no list {name!r}{suggest(name, self.lists)} There are: {', '.join(self.lists)}")
+            raise ConfigError(f"there is no list {name!r}{suggest(name, self.lists) or '.'} There are: {', '.join(self.lists)}")
         return self.lists[name]
 
 
@@ -202,7 +203,8 @@ def word_list(text: str, known: WordLists) -> list[str]:
         return _lines(text)
     if "," in text:
         return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    raise ConfigError(f"{text}: neither a list of words nor a file{suggest(text, known.lists)} Lists: {', '.join(known.lists)}")
+    near = suggest(text, known.lists) or "."
+    raise ConfigError(f"{text}: neither a list of words nor a file{near} Lists: {', '.join(known.lists)}")
 
 
 def _lines(path: str) -> list[str]:
