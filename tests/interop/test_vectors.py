@@ -235,7 +235,11 @@ def test_unsupervised_models(tmp_path, options):
     assert file.labels == []
     assert file.options["model"] == options["model"]
     words, counts = model.get_words(include_freq=True)
-    assert read_vectors(tmp_path / "m.bin").counts.tolist() == counts.tolist()
+    found = read_vectors(tmp_path / "m.bin")
+    assert found.counts.tolist() == counts.tolist()
+    assert found.knows("neverseen") == (file.options["maxn"] > 0)
+    if found.knows("neverseen"):
+        assert found.embed("neverseen") == pytest.approx(model.get_word_vector("neverseen"), abs=1e-6)  # by its n-grams
     assert file.output.rows(np.arange(len(words))) == pytest.approx(model.get_output_matrix())
 
 

@@ -77,10 +77,12 @@ class FastTextFile:
         """The words with their vectors as fastText gives them, n-grams included."""
         spellings = [word.decode("utf-8", "surrogateescape") for word in self.words]
         try:
-            return WordVectors.of(spellings, self._compose(self.words, np.arange(len(self.words))),
+            made = WordVectors.of(spellings, self._compose(self.words, np.arange(len(self.words))),
                                   self.counts[:len(self.words)], source=self.name)
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
+        made.maker = self.unseen if self.options["maxn"] > 0 else None
+        return made
 
     def unseen(self, words: Sequence[str]) -> np.ndarray:
         """Vectors (n, D) of words by their n-grams alone; zeros where there are none."""

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -39,6 +39,7 @@ class WordVectors(Embedder):
         self._index: Index | None = None
         self._graph: Graph | None = None
         self._mean: np.ndarray | None = None
+        self.maker: Callable[[list[str]], np.ndarray] | None = None  # of other words, where a file has n-grams; not saved
 
     # ---- making
 
@@ -92,6 +93,9 @@ class WordVectors(Embedder):
     @property
     def vectors(self) -> WordVectors:
         return self
+
+    def unseen(self, words: list[str]) -> np.ndarray | None:
+        return None if self.maker is None else self.maker(words)
 
     @property
     def dimensions(self) -> int:
