@@ -72,7 +72,7 @@ class Bench:
         if find_spec("gensim") is None:
             print("(skipped: gensim is not installed)")
             return
-        for name, text, epochs in self._texts(1 if architecture == "skip-gram" else 3, 5):
+        for name, text, epochs in self._texts(1, 5):
             took = alternate(lambda t=text, e=epochs: self._ours(t, "word2vec", e, "--architecture", architecture),
                              lambda t=text, e=epochs: self._gensim(t, architecture, e), self.times)
             yield self._row(f"{architecture}, {name}, {epochs} epochs", "gensim, file mode", took, text, epochs)

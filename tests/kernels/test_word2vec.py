@@ -52,11 +52,12 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
             found.append((k, -1 if k == word else 0))
         return found
 
+    turned = not cbow and bags.longest > 1  # a word made of n-grams predicts its neighbours
     places = [bags.rows[(bags.ends[w - 1] if w else 0):bags.ends[w]] for w in range(len(bags.ends))]
-    following = choose(kept[0]) if kept and kept[0] >= 0 and outputs.kind != kernel.ALL else None
+    following = choose(kept[0]) if kept and kept[0] >= 0 and outputs.kind != kernel.ALL and not turned else None
     for c, word in enumerate(kept):
         chosen = following
-        if outputs.kind != kernel.ALL and c + 1 < len(kept) and kept[c + 1] >= 0:
+        if outputs.kind != kernel.ALL and not turned and c + 1 < len(kept) and kept[c + 1] >= 0:
             following = choose(kept[c + 1])
         if word < 0:
             continue
@@ -68,6 +69,23 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
                 near.append(kept[p])
                 p += direction
         if not near:
+            continue
+        if turned:
+            move = np.zeros(D)
+            for w in near:
+                h = X[places[word]].mean(axis=0) + move
+                chosen = [(j, int(j == w)) for j in range(len(Y))] if outputs.kind == kernel.ALL else choose(w)
+                scores = np.array([h @ Y[j] for j, _ in chosen])
+                p = sigmoid(scores) if outputs.kind != kernel.ALL else np.exp(scores) / np.exp(scores).sum()
+                for (j, label), q in zip(chosen, p):
+                    if label < 0:
+                        continue
+                    if outputs.kind != kernel.ALL or label:
+                        loss -= np.log(q if label else 1 - q)
+                    move += rate * (label - q) * Y[j]
+                    Y[j] += rate * (label - q) * h
+                examples += 1
+            X[places[word]] += move
             continue
         hidden = [X[places[w]].mean(axis=0) for w in near]
         hidden = [np.mean(hidden, axis=0)] if cbow else hidden

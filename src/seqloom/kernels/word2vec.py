@@ -1,13 +1,14 @@
 """One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
 
 A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its character n-grams
-(fastText: their mean), or those of its n-grams alone (charngram). The words near the current one live in a ring: a vector
-is composed when its word comes into reach, changed there, and what has changed is given to the rows of the bag when it
-leaves. With skip-gram each of them predicts the word in the middle, with CBOW their mean does. All of them are set against
-the same few outputs (the word itself with its shared negatives, or the nodes on its way through the tree), so that what
-would be single dot products is a small matrix product, and a row is fetched once for a window, not once for a pair (Ji et
-al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). Rows are as wide as a multiple of LANES, the rest of
-them zeros.
+(fastText: their mean), or those of its n-grams alone (charngram). Where a bag has several rows, the words near the current
+one live in a ring: a vector is composed when its word comes into reach, changed there, and what has changed is given to the
+rows of the bag when it leaves. With skip-gram each of them predicts the word in the middle, with CBOW their mean does. All
+are set against the same few outputs (the word itself with its shared negatives, or the nodes on its way through the tree),
+so that single dot products become a small matrix product, and a row is fetched once for a window, not once for a pair (Ji
+et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). Where words are made of n-grams skip-gram is turned
+round, as in fastText: a word is composed once and predicts each of its neighbours, with negatives of its own, because rows
+that many words share bear no delay. Rows are as wide as a multiple of LANES, the rest of them zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numba import njit
 
 from seqloom.kernels.intrinsics import prefetch
 
-LANES = 16  # float32 of a cache line
+LANES, LINE = 32, 16  # float32 that a loop takes at once, without any left over; float32 of a cache line
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
 MEAN, SUM, WEIGHTED, ATTENTION = 0, 1, 2, 3  # how the rows of a word become one vector
 _END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
@@ -29,7 +30,7 @@ _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a n
 
 @njit(nogil=True, cache=True)
 def _prefetch_row(table, row):
-    for column in range(0, table.shape[1], LANES):
+    for column in range(0, table.shape[1], LINE):
         prefetch(table, row, column)
 
 
@@ -60,22 +61,24 @@ def _keep_words(ids, keep, state, kept):
 
 
 @njit(nogil=True, cache=True)
-def _choose_outputs(word, outputs, state, chosen, labels):
-    """Which rows say yes (1) and no (0) to this word; -1 where the noise is the word itself. Returns how many."""
+def _choose_outputs(word, outputs, state, chosen, labels, size, Y):
+    """Which rows say yes (1) and no (0) to this word; -1 where the noise is the word itself. They are asked for at once."""
     if outputs.kind == TREE:
         low = outputs.ends[word - 1] if word > 0 else 0
-        for j in range(low, outputs.ends[word]):
-            chosen[j - low], labels[j - low] = outputs.nodes[j], outputs.turns[j]
-        return outputs.ends[word] - low
-    chosen[0], labels[0] = word, 1
-    size = np.uint64(len(outputs.cut))
-    for j in range(1, outputs.negatives + 1):
-        r = _random(state)
-        k = np.int64(((r & np.uint64(0xFFFFFFFF)) * size) >> np.uint64(32))
-        if np.uint32(r >> np.uint64(32)) > outputs.cut[k]:
-            k = np.int64(outputs.alias[k])
-        chosen[j], labels[j] = k, -1 if k == word else 0
-    return outputs.negatives + 1
+        size[0] = outputs.ends[word] - low
+        for j in range(size[0]):
+            chosen[j], labels[j] = outputs.nodes[low + j], outputs.turns[low + j]
+    else:
+        size[0] = outputs.negatives + 1
+        chosen[0], labels[0] = word, 1
+        for j in range(1, size[0]):
+            r = _random(state)
+            k = np.int64(((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32))
+            if np.uint32(r >> np.uint64(32)) > outputs.cut[k]:
+                k = np.int64(outputs.alias[k])
+            chosen[j], labels[j] = k, -1 if k == word else 0
+    for j in range(size[0]):
+        _prefetch_row(Y, chosen[j])
 
 
 @njit(nogil=True, cache=True)
@@ -274,19 +277,15 @@ def _move_slots(ring, slots, low, high, hidden):
 
 
 @njit(nogil=True, cache=True)
-def _near(kept, n, c, reach, places, slots):
-    """The places in the ring of the words that stand around c in the same unit; returns how many."""
+def _near(kept, n, c, reach, places, slots, words):
+    """The words that stand around c in the same unit, and their places in the ring; returns how many."""
     m = 0
-    for p in range(c - 1, max(c - reach, 0) - 1, -1):
-        if kept[p] < 0:
-            break
-        slots[m] = p % places
-        m += 1
-    for p in range(c + 1, min(c + reach, n - 1) + 1):
-        if kept[p] < 0:
-            break
-        slots[m] = p % places
-        m += 1
+    for step in (-1, 1):
+        p = c + step
+        while 0 <= p < n and abs(p - c) <= reach and kept[p] >= 0:
+            slots[m], words[m] = p % places, kept[p]
+            m += 1
+            p += step
     return m
 
 
@@ -300,47 +299,52 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
     n = _keep_words(ids, keep, state, kept)
     kept[n:] = -1
     width, places = X.shape[1], 2 * window + 1
-    ring, before = np.zeros((places, width), np.float32), np.zeros((places, width), np.float32)
+    direct, turned = bags.longest == 1, not cbow and bags.longest > 1
+    before = np.zeros((places, width), np.float32)
+    ring = X if direct else np.zeros((places, width), np.float32)  # a word with one row needs no other place
     hidden = np.zeros((2, width), np.float32)
     most = outputs.longest + _TOGETHER
     ys, moves = np.zeros((most, width), np.float32), np.zeros((most, width), np.float32)
     scores = np.zeros(len(Y) if outputs.kind == ALL else most, np.float32)
     chosen, labels = np.zeros((2, most), np.int64), np.zeros((2, most), np.int8)  # for this word and for the next one
     sizes = np.zeros(2, np.int64)
-    slots, shares = np.zeros(places, np.int64), np.zeros(bags.longest, np.float32)
+    slots, words, own = np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(1, np.int64)
+    shares = np.zeros(bags.longest, np.float32)
     loss, examples = 0.0, 0
     for t in range(n + 2 * window):
-        if t < n and kept[t] >= 0:
-            _compose(kept[t], X, bags, shares, ring, before, t % places)
-        if t + 1 < n and kept[t + 1] >= 0:
-            w = kept[t + 1]
+        c = t - window
+        new, old = (c, c) if turned else (t, t - 2 * window)  # which word comes into the ring, and which leaves it
+        if not direct and 0 <= new < n and kept[new] >= 0:
+            _compose(kept[new], X, bags, shares, ring, before, new % places)
+        if 0 <= new + 1 < n and kept[new + 1] >= 0:
+            w = kept[new + 1]
             for k in range(bags.ends[w - 1] if w > 0 else 0, bags.ends[w]):
                 _prefetch_row(X, bags.rows[k])
-        c = t - window
-        side = c & 1
-        if outputs.kind != ALL and -1 <= c < n and kept[c + 1] >= 0:
-            other = (c + 1) & 1
-            sizes[other] = _choose_outputs(kept[c + 1], outputs, state, chosen[other], labels[other])
-            for j in range(sizes[other]):
-                _prefetch_row(Y, chosen[other, j])
+        side = 0 if turned else c & 1
+        if outputs.kind != ALL and not turned and -1 <= c < n and kept[c + 1] >= 0:
+            _choose_outputs(kept[c + 1], outputs, state, chosen[1 - side], labels[1 - side], sizes[1 - side:], Y)
         if 0 <= c < n and kept[c] >= 0:
             reach = 1 + np.int64((_random(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
-            m = _near(kept, n, c, reach, places, slots)
-            if cbow or outputs.kind == ALL:
+            m = _near(kept, n, c, reach, places, slots, words)
+            near = words if direct else slots
+            if cbow or turned or outputs.kind == ALL:
+                own[0] = c % places
                 for i in range(1 if cbow and m > 0 else m):
-                    low, high = (0, m) if cbow else (i, i + 1)
-                    _mean_of_slots(ring, slots, low, high, hidden)
+                    low, high = (0, m) if cbow else (0, 1) if turned else (i, i + 1)
+                    used, word = (own, words[i]) if turned else (near, kept[c])
+                    _mean_of_slots(ring, used, low, high, hidden)
                     if outputs.kind == ALL:
-                        loss += _learn_all(hidden, Y, kept[c], rate, scores)
+                        loss += _learn_all(hidden, Y, word, rate, scores)
                     else:
+                        if turned:
+                            _choose_outputs(word, outputs, state, chosen[0], labels[0], sizes, Y)
                         loss += _learn_one(hidden, Y, chosen[side], labels[side], sizes[side], rate, scores, sigmoid, softplus)
-                    _move_slots(ring, slots, low, high, hidden)
+                    _move_slots(ring, used, low, high, hidden)
                     examples += 1
             elif m > 0:
-                loss += _learn_many(ring, slots, m, Y, chosen[side], labels[side], sizes[side], rate, ys, moves, scores,
+                loss += _learn_many(ring, near, m, Y, chosen[side], labels[side], sizes[side], rate, ys, moves, scores,
                                     sigmoid, softplus)
                 examples += m
-        p = t - 2 * window
-        if 0 <= p < n and kept[p] >= 0:
-            _give_back(kept[p], X, bags, shares, ring, before, p % places)
+        if not direct and 0 <= old < n and kept[old] >= 0:
+            _give_back(kept[old], X, bags, shares, ring, before, old % places)
     return loss, examples

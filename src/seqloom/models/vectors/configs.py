@@ -78,6 +78,7 @@ class Word2VecConfig(WindowConfig):
 class NgramConfig(WindowConfig):
     """What fastText and charngram share: words are made of character n-grams. The defaults are those of fastText."""
 
+    noise_exponent: float = option(0.5, "noise words are drawn by count to this power", minimum=-10.0, maximum=10.0)
     sample: float = option(1e-4, "words that are more than this share of the text are read less often; 0: all are read",
                            minimum=0.0, maximum=1.0)
     learning_rate: float | None = option(0.05, "at the beginning; it falls to zero in a line", minimum=1e-8)
