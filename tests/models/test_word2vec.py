@@ -152,7 +152,7 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
         assert model.embed(word) == pytest.approx(made(word, rows, places), abs=1e-5)
     assert (model.embed("ßß") == 0).all()  # nothing of it was ever seen
     if aggregate == "attention":
-        assert np.abs(model.weights).max() > 1e-3
+        assert np.abs(model.weights).max() > 1e-4  # they began at zero
     if aggregate == "weighted":  # an n-gram that few words have counts more
         def weight(gram):
             return model.weights[np.searchsorted(model.buckets, bucket_of(gram, 5000))]
