@@ -1,9 +1,9 @@
 """fastText: word2vec in which a word is the mean of itself and of its character n-grams (Bojanowski et al. 2017, "Enriching
 Word Vectors with Subword Information"), so that a word that was never seen has a vector too.
 
-A word predicts its neighbours, with noise of their own for each; only the many rows of its n-grams are fetched and changed
-once for all of them. n-grams are told apart by fastText's own hash into `buckets`, but only the buckets that the text uses have a row: an n-gram
-that was never learnt says nothing, instead of something random.
+A word predicts its neighbours, with noise of their own for each; the many rows of its n-grams are fetched and changed once
+for all of them. n-grams are told apart by fastText's own hash into `buckets`, but only the buckets that the text uses have a
+row: an n-gram that was never learnt says nothing, instead of something random.
 """
 
 from __future__ import annotations
