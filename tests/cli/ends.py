@@ -6,10 +6,15 @@ import subprocess
 import sys
 
 
+def _hears_ctrl_c():
+    """Where the tests run in the background, a child would inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def end(code, args, how, place, *, lines=1, begins=b"now"):
     """Run the command inside `code`, wait for so many lines that say where it is, send the signal; gives code and stderr."""
     child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c)
     try:
         for _ in range(lines):
             assert child.stdout.readline().startswith(begins)
