@@ -52,7 +52,7 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
             found.append((k, -1 if k == word else 0))
         return found
 
-    turned = not cbow and bags.longest > 1  # a word made of n-grams predicts its neighbours
+    turned = not cbow and bags.kind != kernel.OWN  # a word made of n-grams predicts its neighbours
     places = [bags.rows[(bags.ends[w - 1] if w else 0):bags.ends[w]] for w in range(len(bags.ends))]
     following = choose(kept[0]) if kept and kept[0] >= 0 and outputs.kind != kernel.ALL and not turned else None
     for c, word in enumerate(kept):
@@ -114,7 +114,7 @@ def outputs_of(loss):
 
 
 NONE = np.zeros(0, np.float32)
-WORDS = Bags(np.arange(1, V + 1), np.arange(V, dtype=np.int32), 1, kernel.MEAN, NONE)
+WORDS = Bags(np.arange(1, V + 1), np.arange(V, dtype=np.int32), 1, kernel.OWN, NONE)
 
 
 def grams(kind):

@@ -8,6 +8,7 @@ import seqloom
 from seqloom import registry
 from seqloom.errors import ConfigError
 from seqloom.kernels.char_ngrams import hash_ngrams
+from seqloom.models.vectors.windows import random_rows
 from seqloom.models.vectors.words import Words
 
 SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
@@ -157,6 +158,22 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
         def weight(gram):
             return model.weights[np.searchsorted(model.buckets, bucket_of(gram, 5000))]
         assert weight("cat") > weight("<t")
+
+
+@pytest.mark.parametrize("architecture", ["skip-gram", "cbow"])
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "weighted", "attention"])
+def test_words_with_one_n_gram_or_none(architecture, aggregate):
+    """Every row belongs to an n-gram, whatever the number of the word; a word without one stays at zero and moves nothing."""
+    text = ["the cow ate a big nut and the cow ate a big bun", "big nut cow the ate and bun a"] * 60 + ["elk"] * 9
+    model = fit("charngram", text, min_ngram=5, max_ngram=5, architecture=architecture, aggregate=aggregate, sample=0)
+    assert len(model.buckets) == len(model.words) - 1  # all but "a" are <xyz>
+    assert (model.embed("a") == 0).all()
+    began = random_rows(len(model.buckets), 8, 0)[:, :8]
+    for word in set(model.words) - {"a"}:
+        row = np.searchsorted(model.buckets, bucket_of(f"<{word}>", model.config.buckets))
+        assert model.embed(word) == pytest.approx(model.input[row], abs=1e-6)
+        moved = np.abs(model.input[row] - began[row]).max()
+        assert moved == 0 if word == "elk" else moved > 1e-5  # which has no neighbours
 
 
 def test_spelled_alike_is_alike():

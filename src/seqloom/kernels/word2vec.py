@@ -1,8 +1,8 @@
 """One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
 
 A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its character n-grams
-(fastText: their mean), or those of its n-grams alone (charngram). Where a bag has several rows, the words near the current
-one live in a ring: a vector is composed when its word comes into reach, changed there, and what has changed is given to the
+(fastText: their mean), or those of its n-grams alone (charngram). Where there are n-grams, the words near the current one
+live in a ring: a vector is composed when its word comes into reach, changed there, and what has changed is given to the
 rows of the bag when it leaves. With skip-gram each of them predicts the word in the middle, with CBOW their mean does. All
 are set against the same few outputs (the word itself with its shared negatives, or the nodes on its way through the tree),
 so that single dot products become a small matrix product, and a row is fetched once for a window, not once for a pair (Ji
@@ -20,7 +20,7 @@ from seqloom.kernels.intrinsics import prefetch
 
 LANES, LINE = 32, 16  # float32 that a loop takes at once, without any left over; float32 of a cache line
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
-MEAN, SUM, WEIGHTED, ATTENTION = 0, 1, 2, 3  # how the rows of a word become one vector
+MEAN, SUM, WEIGHTED, ATTENTION, OWN = 0, 1, 2, 3, 4  # how the rows of a word become one vector; OWN: row w is word w
 _END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
 _MOST_WEIGHT = np.float32(4)  # attention: so much more or less an n-gram counts at most, as a power of e
@@ -109,8 +109,6 @@ def _learn_many(hidden, slots, n, Y, chosen, labels, m, rate, ys, moves, scores,
         for d in range(width):
             ys[j, d] = Y[row, d]
             moves[j, d] = np.float32(0)
-    for j in range(m, whole):
-        scores[j] = np.float32(0)
     for i in range(n):
         x = slots[i]
         for j in range(0, whole, _TOGETHER):
@@ -198,6 +196,8 @@ def _learn_all(hidden, Y, word, rate, scores):
 def _share_out(bags, low, high, shares):
     """How much each row counts in its bag: evenly, or by the softmax of what stands beside the rows."""
     n = high - low
+    if n == 0:
+        return
     if bags.kind == MEAN or bags.kind == SUM:
         shares[:n] = np.float32(1) / np.float32(n) if bags.kind == MEAN else np.float32(1)
         return
@@ -299,7 +299,7 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
     n = _keep_words(ids, keep, state, kept)
     kept[n:] = -1
     width, places = X.shape[1], 2 * window + 1
-    direct, turned = bags.longest == 1, not cbow and bags.longest > 1
+    direct, turned = bags.kind == OWN, not cbow and bags.kind != OWN
     before = np.zeros((places, width), np.float32)
     ring = X if direct else np.zeros((places, width), np.float32)  # a word with one row needs no other place
     hidden = np.zeros((2, width), np.float32)

@@ -26,8 +26,8 @@ class CharNgram(FastText):
     def _aggregate(self) -> str:
         return self.config.aggregate
 
-    def _bags(self, words: Words, counts: np.ndarray) -> tuple[Bags, np.ndarray]:
-        bags, buckets = super()._bags(words, counts)
+    def _bags(self, words: Words) -> tuple[Bags, np.ndarray]:
+        bags, buckets = super()._bags(words)
         if not len(buckets):
             raise ConfigError(f"no word has an n-gram of {self.config.min_ngram} characters or more; lower min_ngram "
                               "(--min-ngram)")

@@ -15,12 +15,10 @@ import numpy as np
 from seqloom.config import Config
 from seqloom.errors import ModelError
 from seqloom.models.vectors.configs import FastTextConfig
-from seqloom.models.vectors.windows import NO_WEIGHTS, Bags
+from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags
 from seqloom.models.vectors.word2vec import Word2Vec
 from seqloom.models.vectors.words import Words, to_bytes
 from seqloom.text.vocabulary import padded
-
-AGGREGATES = ("mean", "sum", "weighted", "attention")  # MEAN, SUM, WEIGHTED and ATTENTION of kernels/word2vec.py
 
 
 class FastText(Word2Vec):
@@ -32,7 +30,7 @@ class FastText(Word2Vec):
 
     # ---- learning
 
-    def _bags(self, words: Words, counts: np.ndarray) -> tuple[Bags, np.ndarray]:
+    def _bags(self, words: Words) -> tuple[Bags, np.ndarray]:
         hashed, ends = self._hashed(words.arena, words.offsets)
         buckets, rows = np.unique(hashed, return_inverse=True)
         weights = self._first_weights(rows, len(words), len(buckets))
@@ -41,7 +39,7 @@ class FastText(Word2Vec):
             rows = np.insert(len(words) + rows, np.concatenate([[0], ends[:-1]]), own)
             ends = ends + own + 1
         longest = int(np.diff(ends, prepend=0).max())
-        return Bags(ends, rows.astype(np.int32), longest, AGGREGATES.index(self._aggregate), weights), buckets
+        return Bags(ends, rows.astype(np.int32), longest, KINDS.index(self._aggregate), weights), buckets
 
     @property
     def _aggregate(self) -> str:

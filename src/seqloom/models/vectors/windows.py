@@ -16,6 +16,7 @@ CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least w
 LEAST_CHUNK = 256
 LAST_RATE = 1e-4  # of the first, at the end
 
+KINDS = ("mean", "sum", "weighted", "attention", "own")  # the numbers of kernels/word2vec.py
 NO_WEIGHTS = np.zeros(0, np.float32)
 _MASK = (1 << 64) - 1
 
@@ -26,7 +27,7 @@ class Bags(NamedTuple):
     ends: np.ndarray  # int64 (V,)
     rows: np.ndarray  # int32
     longest: int  # rows that one word has at most
-    kind: int  # MEAN, SUM, WEIGHTED or ATTENTION of kernels/word2vec.py
+    kind: int  # MEAN, SUM, WEIGHTED, ATTENTION or OWN of kernels/word2vec.py
     weights: np.ndarray  # float32, of every row, where the kind has weights
 
 
@@ -62,8 +63,7 @@ def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: n
                   noise_counts: np.ndarray, config: WindowConfig, *, run: Path | None, facts: dict[str, Any]) -> list[float]:
     """Change `inputs` and `outputs` (see `rows`) in place; returns the mean loss of each epoch.
 
-    The loss is that of one prediction: of the word and its negatives
-    (ns), or -log p(word) (hs, softmax).
+    The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
     """
     from seqloom.kernels.word2vec import train
 

@@ -21,7 +21,7 @@ from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.vectors.configs import Word2VecConfig
 from seqloom.models.vectors.reading import read_words
-from seqloom.models.vectors.windows import NO_WEIGHTS, Bags, output_rows, random_rows, train_windows
+from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags, output_rows, random_rows, train_windows
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
 
@@ -81,7 +81,7 @@ class Word2Vec(Embedder):
             tokenizer = tokenizer.extended([earlier.words.spelling(i) for i in range(len(earlier.words))])
         stream = read_words(corpus, tokenizer, c.unit, how.memory)
         words, counts = stream.words, stream.counts
-        bags, buckets = self._bags(words, counts)
+        bags, buckets = self._bags(words)
         inputs = random_rows(len(words) * self.own_rows + len(buckets), c.dimensions, c.seed)
         outputs = output_rows(c, len(words))
         if earlier is not None:
@@ -99,10 +99,10 @@ class Word2Vec(Embedder):
         if earlier is not None:
             self.fit_info["start"] = facts["start"]
 
-    def _bags(self, words: Words, counts: np.ndarray) -> tuple[Bags, np.ndarray]:
+    def _bags(self, words: Words) -> tuple[Bags, np.ndarray]:
         """The rows of each word, and which n-grams have rows too."""
-        size = len(words)
-        return Bags(np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, 0, NO_WEIGHTS), np.zeros(0, np.int64)
+        size, own = len(words), KINDS.index("own")
+        return Bags(np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS), np.zeros(0, np.int64)
 
     def _finish(self, bags: Bags, buckets: np.ndarray) -> None:
         """What else there is to make of the rows that were learnt."""
