@@ -5,6 +5,24 @@ import signal
 import subprocess
 import sys
 
+SLOW = """
+import time
+import seqloom.models.{module} as learning
+from seqloom.training.checkpoint import Run
+
+learning.CHECKPOINT_SECONDS, learning.SHARE_OF_TIME = 0.0, 1e9
+log = Run.log
+
+def slowly(self, values):
+    log(self, values)
+    print("now", flush=True)
+    time.sleep(0.1)
+
+Run.log = slowly
+from seqloom.cli.main import run
+run()
+"""  # the command, with a checkpoint as often as there can be one and time to end it after every line of its log
+
 
 def _hears_ctrl_c():
     """Where the tests run in the background, a child would inherit that SIGINT is ignored."""

@@ -9,7 +9,7 @@ import pytest
 from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
 from seqloom.models.hidden.em import BaumWelch
 
-from .ends import end, ended_with_checkpoint
+from .ends import SLOW, end, ended_with_checkpoint
 from .test_faults import left
 
 ROWS = [("a lovely warm film", "very good"), ("what a lovely story", "very good"), ("warm and funny", "very good"),
@@ -296,29 +296,12 @@ def test_wrong_options(seqloom, place, monkeypatch, args, says):
 
 # ---- sudden ends
 
-SLOW = """
-import time
-import seqloom.models.hidden.learning as learning
-from seqloom.training.checkpoint import Run
-
-learning.CHECKPOINT_SECONDS = 0.0
-log = Run.log
-
-def slowly(self, values):
-    log(self, values)
-    print("now", flush=True)
-    time.sleep(0.1)
-
-Run.log = slowly
-from seqloom.cli.main import run
-run()
-"""
-
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
 def test_em_goes_on_to_the_bit_after_any_end(seqloom, place, tmp_path, monkeypatch, how):
     args = ["fit", "hmm", place / "toy.txt", "--states", 3, "--iterations", 8, "--restarts", 3, "--tolerance", 0, "-q", "-o"]
-    ended_with_checkpoint(end(SLOW, [*args, "m"], how, tmp_path, lines=11), how)  # in the second restart
+    slow = SLOW.format(module="hidden.learning")
+    ended_with_checkpoint(end(slow, [*args, "m"], how, tmp_path, lines=11), how)  # in the second restart
     assert left(tmp_path) == ["m.run"]
     other = seqloom(*[4 if arg == 3 else arg for arg in args], "m")
     assert "m.run holds an unfinished run with other settings" in other.one_line()

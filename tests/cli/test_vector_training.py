@@ -8,7 +8,7 @@ import pytest
 from seqloom import load
 
 from ..contract.test_embedders import lines
-from .ends import end, ended_with_checkpoint
+from .ends import SLOW, end, ended_with_checkpoint
 from .test_faults import left
 
 NAMES = ["word2vec", "fasttext", "charngram", "glove"]
@@ -96,30 +96,12 @@ def test_vectors_given_as_a_corpus(seqloom, text):
 
 # ---- sudden ends
 
-SLOW = """
-import time
-import seqloom.models.vectors.learning as learning
-from seqloom.training.checkpoint import Run
-
-learning.CHECKPOINT_SECONDS, learning.SHARE_OF_TIME = 0.0, 1e9
-log = Run.log
-
-def slowly(self, values):
-    log(self, values)
-    print("now", flush=True)
-    time.sleep(0.05)
-
-Run.log = slowly
-from seqloom.cli.main import run
-run()
-"""
-
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
 @pytest.mark.parametrize("name", ["word2vec", "fasttext", "glove"])
 def test_it_goes_on_to_the_bit_after_any_end(seqloom, text, name, how):
     args = ["fit", name, "text.txt", *SMALL, *(["--deterministic"] if name != "glove" else []), "-o"]
-    ended_with_checkpoint(end(SLOW, [*args, "m"], how, text, lines=5), how)
+    ended_with_checkpoint(end(SLOW.format(module="vectors.learning"), [*args, "m"], how, text, lines=5), how)
     assert left(text) == ["m.run", "pairs.tsv", "text.txt"]
     other = seqloom(*[9 if arg == 8 else arg for arg in args], "m")
     assert "m.run holds an unfinished run with other settings" in other.one_line()

@@ -7,9 +7,9 @@ import seqloom
 from seqloom import registry
 from seqloom.contracts import Classifier
 from seqloom.data.labelled import Labelled
-from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.errors import ConfigError, DataError, NotFitted
 
-from .test_language_models import tree
+from .test_language_models import refuses_damage, tree
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "classifier"]
 PAIRS = [("a lovely warm film", "good"), ("what a lovely story", "good"), ("warm and funny", "good"),
@@ -130,8 +130,4 @@ def test_one_class_only_is_said_and_always_the_answer(name, monkeypatch):
 
 
 def test_a_damaged_model_is_refused(model, tmp_path):
-    model.save(tmp_path / "m")
-    path = tmp_path / "m" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ModelError):
-        seqloom.load(tmp_path / "m")
+    refuses_damage(model, tmp_path / "m")

@@ -125,6 +125,15 @@ def tree(place):
     return {str(p.relative_to(place)): p.read_bytes() for p in place.rglob("*") if p.is_file()}
 
 
+def refuses_damage(model, place):
+    """A saved model of any task that lacks its last byte is not loaded."""
+    model.save(place)
+    path = place / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelError):
+        seqloom.load(place)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_run_gives_the_same_files(name, tmp_path):
     for run in ("a", "b"):

@@ -7,9 +7,9 @@ import seqloom
 from seqloom import registry
 from seqloom.contracts import Tagger
 from seqloom.data.tagged import Tagged
-from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.errors import ConfigError, DataError, NotFitted
 
-from .test_language_models import tree
+from .test_language_models import refuses_damage, tree
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "tagger"]
 POS = [("the dog sleeps", "DET NOUN VERB"), ("a cat runs", "DET NOUN VERB"), ("dogs run", "NOUN VERB"),
@@ -135,8 +135,4 @@ def test_a_tag_never_seen_in_training_counts_as_wrong(model):
 
 
 def test_a_damaged_model_is_refused(model, tmp_path):
-    model.save(tmp_path / "m")
-    path = tmp_path / "m" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ModelError):
-        seqloom.load(tmp_path / "m")
+    refuses_damage(model, tmp_path / "m")

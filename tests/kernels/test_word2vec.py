@@ -35,6 +35,14 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+def answers(h, Y, chosen, kind):
+    """For each chosen output: its row, how far it is from what it should say, and its share of the loss."""
+    scores = np.array([h @ Y[j] for j, _ in chosen])
+    said = sigmoid(scores) if kind != kernel.ALL else np.exp(scores) / np.exp(scores).sum()
+    return [(j, label - p, -np.log(p if label else 1 - p) if kind != kernel.ALL or label else 0.0)
+            for (j, label), p in zip(chosen, said) if label >= 0]
+
+
 def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
     """One pass by the definition, in float64: all of a window is computed, then all of it moves."""
     draw, loss, examples = Random(seed), 0.0, 0
@@ -75,15 +83,10 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
             for w in near:
                 h = X[places[word]].mean(axis=0) + move
                 chosen = [(j, int(j == w)) for j in range(len(Y))] if outputs.kind == kernel.ALL else choose(w)
-                scores = np.array([h @ Y[j] for j, _ in chosen])
-                p = sigmoid(scores) if outputs.kind != kernel.ALL else np.exp(scores) / np.exp(scores).sum()
-                for (j, label), q in zip(chosen, p):
-                    if label < 0:
-                        continue
-                    if outputs.kind != kernel.ALL or label:
-                        loss -= np.log(q if label else 1 - q)
-                    move += rate * (label - q) * Y[j]
-                    Y[j] += rate * (label - q) * h
+                for j, step, lost in answers(h, Y, chosen, outputs.kind):
+                    loss += lost
+                    move += rate * step * Y[j]
+                    Y[j] += rate * step * h
                 examples += 1
             X[places[word]] += move
             continue
@@ -93,15 +96,10 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
             chosen = [(j, int(j == word)) for j in range(len(Y))]
         moves, ymoves = [np.zeros(D) for _ in hidden], np.zeros_like(Y)
         for h, move in zip(hidden, moves):
-            scores = np.array([h @ Y[j] for j, _ in chosen])
-            p = sigmoid(scores) if outputs.kind != kernel.ALL else np.exp(scores) / np.exp(scores).sum()
-            for (j, label), q in zip(chosen, p):
-                if label < 0:
-                    continue
-                if outputs.kind != kernel.ALL or label:
-                    loss -= np.log(q if label else 1 - q)
-                move += rate * (label - q) * (Y[j] + (ymoves[j] if cbow else 0))  # CBOW sees noise that is drawn twice
-                ymoves[j] += rate * (label - q) * h
+            for j, step, lost in answers(h, Y, chosen, outputs.kind):
+                loss += lost
+                move += rate * step * (Y[j] + (ymoves[j] if cbow else 0))  # CBOW sees noise that is drawn twice
+                ymoves[j] += rate * step * h
             examples += 1
         for w, move in zip(near, moves * len(near) if cbow else moves):
             X[places[w]] += move

@@ -10,14 +10,21 @@ from seqloom.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class NaiveBayesConfig(Config):
+class TextsConfig(Config):
+    """How texts become words, for every classifier."""
+
     tokenizer: str = option("word", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
     vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
-    min_count: int = option(1, "leave out words and n-grams seen less often than this", minimum=1)
+    min_count: int = option(1, "leave out words seen less often than this", minimum=1)
     vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveBayesConfig(TextsConfig):
+    min_count: int = option(1, "leave out words and n-grams seen less often than this", minimum=1)
     variant: Literal["multinomial", "bernoulli", "complement"] = option(
         "multinomial", "multinomial: draws of words; bernoulli: which words are there and which are not; complement: "
         "how little a text is like the other classes")
@@ -32,14 +39,7 @@ class NaiveBayesConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastTextClassifierConfig(Config):
-    tokenizer: str = option("word", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
-                            metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
-    min_count: int = option(1, "leave out words seen less often than this", minimum=1)
-    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
+class FastTextClassifierConfig(TextsConfig):
     ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
     min_ngram: int = option(3, "shortest character n-grams of a word, where max_ngram is given", minimum=1, maximum=100)
     max_ngram: int = option(0, "longest character n-grams of a word; 0: words have none", minimum=0, maximum=100)

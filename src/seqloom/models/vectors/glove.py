@@ -29,6 +29,7 @@ from seqloom.models.language.workspace import Workspace
 from seqloom.models.vectors.configs import GloveConfig
 from seqloom.models.vectors.cooccurrence import Cells, count_cells
 from seqloom.models.vectors.learning import Passes, learn
+from seqloom.models.vectors.matrices import aligned, combined
 from seqloom.models.vectors.reading import read_words
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
@@ -87,7 +88,7 @@ class Glove(Embedder):
         self.check_fitted()
         if which not in ("input", "output", "sum"):
             raise ConfigError(f"vectors must be one of input, output, sum; got {which!r}")
-        return {"input": self.input, "output": self.output}[which] if which != "sum" else self.input + self.output
+        return combined(which, self.input, self.output)
 
     @property
     def vectors(self) -> WordVectors:
@@ -133,7 +134,7 @@ class Factorisation:
     def _table(self, draw: np.random.Generator, bias: int, one: int) -> np.ndarray:
         """Small random vectors and biases."""
         d, rows = self.config.dimensions, self.parts * self.part
-        table = _aligned(rows * 2 * self.width)
+        table = aligned(rows * 2 * self.width)
         shaped = table.reshape(rows, 2 * self.width)
         shaped[self.places, :d] = (draw.random((self.vocab_size, d), np.float32) - 0.5) / d
         shaped[self.places, bias] = (draw.random(self.vocab_size, np.float32) - 0.5) / d
@@ -222,10 +223,3 @@ class Blocks:
         """Cells of the whole matrix."""
         stored = int(self.sizes.sum())
         return 2 * stored - int(np.trace(self.sizes)) if self.symmetric else stored
-
-
-def _aligned(n: int) -> np.ndarray:
-    """Zeros whose first lies at the beginning of a cache line."""
-    room = np.zeros(n + 16, np.float32)
-    skip = -room.ctypes.data % 64 // 4
-    return room[skip:skip + n]

@@ -9,6 +9,7 @@ import numpy as np
 
 from seqloom.models.vectors.configs import WindowConfig
 from seqloom.models.vectors.learning import Passes, learn
+from seqloom.models.vectors.matrices import aligned
 from seqloom.models.vectors.reading import WordStream
 from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
 
@@ -89,9 +90,7 @@ def rows(n: int, dimensions: int) -> np.ndarray:
     from seqloom.kernels.word2vec import LANES
 
     width = -(-dimensions // LANES) * LANES
-    room = np.zeros(n * width + LANES, np.float32)
-    skip = (-room.ctypes.data // 4) % LANES
-    return room[skip:skip + n * width].reshape(n, width)
+    return aligned(n * width).reshape(n, width)
 
 
 def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from seqloom.contracts.embedder import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.vectors.configs import Word2VecConfig
+from seqloom.models.vectors.matrices import combined
 from seqloom.models.vectors.reading import read_words
 from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags, output_rows, random_rows, train_windows
 from seqloom.models.vectors.word_vectors import WordVectors
@@ -133,8 +134,7 @@ class Word2Vec(Embedder):
     # ---- what it learnt
 
     def _matrix(self) -> np.ndarray:
-        which = self.config.vectors
-        return {"input": self.input, "output": self.output}[which] if which != "sum" else self.input + self.output
+        return combined(self.config.vectors, self.input, self.output)
 
     @property
     def vectors(self) -> WordVectors:
