@@ -85,8 +85,8 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     """The checked `config.json` of a saved model."""
     place = Path(directory)
     if not place.exists():
-        raise ModelError(f"{place}: no such directory; fit a model first, for example: "
-                         f"seqloom fit ngram TEXT -o {place}")
+        raise ModelError(f"{place}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {place} "
+                         "(seqloom models lists them)")
     if not place.is_dir():
         raise ModelError(f"{place}: not a directory; a saved model is a directory with {CONFIG}{_foreign(place)}")
     if not (place / CONFIG).is_file():

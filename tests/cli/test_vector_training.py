@@ -88,10 +88,15 @@ def test_bad_input(seqloom, text, args, says):
 
 
 def test_vectors_given_as_a_corpus(seqloom, text):
-    assert seqloom("fit", "word2vec", "text.txt", "-o", "m", *SMALL).code == 0
+    assert seqloom("fit", "word2vec", "text.txt", "-o", "m", *SMALL, "--dimensions", 12).code == 0
     assert seqloom("convert", "m", "v.bin", "--form", "word2vec-binary").code == 0
     failed = seqloom("fit", "word2vec", "v.bin", "-o", "n", "-q")
     assert "not text; `seqloom convert` makes a model of it" in failed.one_line()
+    assert seqloom("convert", "m", "v.txt", "--form", "glove").code == 0
+    failed = seqloom("fit", "glove", "v.txt", "-o", "n", "-q")
+    assert failed.code != 0
+    assert "v.txt holds vectors already" in failed.one_line()
+    assert "n" not in left(text)
 
 
 # ---- sudden ends

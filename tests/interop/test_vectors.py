@@ -149,7 +149,8 @@ def test_a_vector_file_is_told_from_a_text(vectors, tmp_path):
         write_vectors(wide, tmp_path / "v", form)
         assert vectors_instead_of_text((tmp_path / "v").read_bytes())
     for text in (b"", b"to be or not to be\n", b"12 34\nan invoice of 1998\n", b"1 2 3\n4 5 6\n", b"3 4\n1 2\n",
-                 b"3 1\n1 2\n4 5\n", b"chapter 1\nchapter 2\n", b"the 1 2 3\nand so on\n"):
+                 b"3 1\n1 2\n4 5\n", b"chapter 1\nchapter 2\n", b"the 1 2 3\nand so on\n",
+                 b"".join(b" ".join(b"%d" % (i * j % 97) for j in range(20)) + b"\n" for i in range(9))):  # walks in a graph
         assert vectors_instead_of_text(text) is None
     assert sniff_vectors(b"the 1 2 3\nand so on\n") is None
 

@@ -43,6 +43,13 @@ def answers(h, Y, chosen, kind):
             for (j, label), p in zip(chosen, said) if label >= 0]
 
 
+def turns(n, free):
+    """Which word is in the middle, step by step; None: there is none. Where nothing hinders, from several places in turn."""
+    places = kernel.PLACES if free else 1
+    apart = -(-n // places)
+    return [p * apart + i if p * apart + i < n else None for i in range(apart) for p in range(places)]
+
+
 def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
     """One pass by the definition, in float64: all of a window is computed, then all of it moves."""
     draw, loss, examples = Random(seed), 0.0, 0
@@ -62,13 +69,15 @@ def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
 
     turned = not cbow and bags.kind != kernel.OWN  # a word made of n-grams predicts its neighbours
     places = [bags.rows[(bags.ends[w - 1] if w else 0):bags.ends[w]] for w in range(len(bags.ends))]
-    following = choose(kept[0]) if kept and kept[0] >= 0 and outputs.kind != kernel.ALL and not turned else None
-    for c, word in enumerate(kept):
+    order = [c if c is not None and kept[c] >= 0 else None for c in turns(len(kept), turned or bags.kind == kernel.OWN)]
+    following = None
+    for c, then in zip([None, *order], [*order, None]):
         chosen = following
-        if outputs.kind != kernel.ALL and not turned and c + 1 < len(kept) and kept[c + 1] >= 0:
-            following = choose(kept[c + 1])
-        if word < 0:
+        if outputs.kind != kernel.ALL and not turned and then is not None:
+            following = choose(kept[then])
+        if c is None:
             continue
+        word = kept[c]
         reach = 1 + (draw() >> 33) % window if shrink else window
         near = []
         for direction in (-1, 1):

@@ -1,5 +1,7 @@
 """word2vec, fastText and charngram: every option does something, training goes on with new words, and what they claim."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.contract.test_embedders import ANIMALS, MACHINES, lines
@@ -8,14 +10,18 @@ import seqloom
 from seqloom import registry
 from seqloom.errors import ConfigError
 from seqloom.kernels.char_ngrams import hash_ngrams
-from seqloom.models.vectors.windows import random_rows
+from seqloom.models.vectors.reading import END
+from seqloom.models.vectors.windows import Chunks, random_rows
 from seqloom.models.vectors.words import Words
 
 SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
 
 
 def fit(name="word2vec", text=None, **options):
-    return registry.model_class(name)(**{**SMALL, **options}).fit(lines(200) if text is None else text)
+    chosen = {**SMALL, **options}
+    if name == "glove":
+        del chosen["deterministic"]  # it always is
+    return registry.model_class(name)(**chosen).fit(lines(200) if text is None else text)
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +73,46 @@ def test_lock_free_is_as_good(monkeypatch):
     assert free == pytest.approx(ordered, rel=0.05)
 
 
+def test_questions_are_spelled_as_the_text_was():
+    model = fit("fasttext", text=[line.title() for line in lines(200)], normalize="case=lower")
+    assert (model.embed("Cat") == model.embed("cat")).all()
+    assert (model.rows(["CAT"]) == model.rows(["cat"])).all()
+    assert model.nearest("CAT", 5) == model.nearest("cat", 5)
+    assert "cat" not in dict(model.nearest("The Cat", 50))
+    assert model.analogy("Cat", "Dog", "Cow", 3) == model.analogy("cat", "dog", "cow", 3)
+    assert fit("word2vec", normalize="case=lower").knows("CAT")
+    assert not fit("word2vec").knows("CAT")
+
+
+def test_a_long_text_is_read_at_several_places_at_once():
+    text = np.arange(3_000_000, dtype=np.uint32)
+    chunks = Chunks.of(len(text), 12)
+    read = [chunks.ids(text, i) for i in range(chunks.number)]
+    assert [np.count_nonzero(ids != END) for ids in read] == [chunks.size(i) for i in range(chunks.number)]
+    assert {np.count_nonzero(ids == END) for ids in read} == {12}  # no window goes from one place to the next
+    assert (np.sort(np.concatenate(read))[:len(text)] == text).all()  # all of it, once
+    assert np.ptp(read[0][read[0] != END]) > len(text) // 2
+    short = Chunks.of(20_000, 12)
+    assert (np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]).all()
+
+
 # ---- going on
 
-@pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram"])
+@pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram", "glove"])
 def test_training_goes_on_with_new_words(name, tmp_path):
     first = fit(name)
     old = first.embed("cat")
     seen, before = first.counts.copy(), list(first.words)
     first.save(tmp_path / "old")
     again = seqloom.load(tmp_path / "old")
-    text = ["a zebra and a lynx eat green grass"] * 20
+    text = ["a zebra and a lynx eat green grass"] * 100
     assert again.partial_fit(text) is again
     assert set(before) < set(again.words)
     assert {"zebra", "lynx"} <= set(again.words)
-    assert again.counts[again.words.find(before)].sum() == seen.sum() + 20 * sum(w in before for w in text[0].split())
-    if name == "word2vec":
+    assert again.counts[again.words.find(before)].sum() == seen.sum() + 100 * sum(w in before for w in text[0].split())
+    assert (np.diff(again.counts) <= 0).all()  # the frequent words first, as before
+    assert again.words.find(["zebra"])[0] < len(again.words) - 2
+    if name in ("word2vec", "glove"):
         assert (again.embed("cat") == old).all()  # not in the new text
         assert (again.embed("grass") != first.embed("grass")).any()
     started = fit(name, text=text, start=str(tmp_path / "old"))
@@ -89,10 +120,11 @@ def test_training_goes_on_with_new_words(name, tmp_path):
     assert started.fit_info["start"] == first.fit_info["data_hash"]
 
 
-def test_the_words_that_went_on_begin_where_they_were():
-    first = fit(epochs=5)
+@pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram", "glove"])
+def test_the_words_that_went_on_begin_where_they_were(name):
+    first = fit(name, epochs=5)
     known = {word: first.embed(word) for word in ("grass", "eats")}
-    first.config = type(first.config)(**{**SMALL, "learning_rate": 1e-8})
+    first.config = replace(first.config, learning_rate=1e-8)
     first.partial_fit(["green grass eats"] * 3)
     assert all(np.abs(first.embed(word) - old).max() < 1e-6 for word, old in known.items())
 

@@ -70,13 +70,22 @@ class Embedder(Model):
 
     # ---- vectors of words and texts
 
+    def _spelled(self, words: Sequence[str]) -> list[str]:
+        """As the text was spelled that the vectors were learnt from: a model of lower case knows King too."""
+        normalize = self.tokenizer.normalizer if self.tokenizer is not None else None
+        return list(words) if normalize is None else [normalize(word) or word for word in words]
+
     def knows(self, word: str) -> bool:
         """Whether there is a vector for this word."""
+        word, = self._spelled([word])
         return word in self.vectors.words or self.unseen([word]) is not None
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
         """The vector of each word, float32 (n, D); a word without one is an error that names its neighbours."""
         self.check_fitted()
+        return self._rows(self._spelled(words))
+
+    def _rows(self, words: list[str]) -> np.ndarray:
         table = self.vectors
         places = table.words.find(words)
         found = table.matrix[np.maximum(places, 0)]  # (n, D)
@@ -97,15 +106,15 @@ class Embedder(Model):
         if isinstance(text, str):
             return self.embed([text], unknown=unknown)[0]
         self.check_fitted()
-        table, texts = self.vectors, list(text)
+        table, texts = self.vectors, self._spelled(text)
         phrases = [[t] if k >= 0 or not t.split() else t.split() for t, k in zip(texts, table.words.find(texts).tolist())]
         if unknown == "refuse":
-            flat = self.rows([word for phrase in phrases for word in phrase])
+            flat = self._rows([word for phrase in phrases for word in phrase])
         else:
             words = [word for phrase in phrases for word in phrase]
             known = [k >= 0 or self.unseen([word]) is not None for word, k in zip(words, table.words.find(words).tolist())]
             flat = np.full((len(words), table.matrix.shape[1]), table.mean if unknown == "mean" else 0, np.float32)
-            flat[known] = self.rows([word for word, there in zip(words, known) if there])
+            flat[known] = self._rows([word for word, there in zip(words, known) if there])
             if unknown == "skip":
                 flags = iter(known)
                 phrases = [[word for word in phrase if next(flags)] for phrase in phrases]
@@ -142,7 +151,7 @@ class Embedder(Model):
             asked: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            vectors, asked = self.embed(texts), [[t, *t.split()] for t in texts]
+            vectors, asked = self.embed(texts), [[t, *t.split()] for t in self._spelled(texts)]
         found = self.vectors.search(vectors, k, asked, among, approximate)
         return found[0] if one else found
 
@@ -173,7 +182,7 @@ class Embedder(Model):
                               "leave approximate out")
         three = self.rows([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        asked = [list(words) for words in zip(a, b, c)]
+        asked = [self._spelled(words) for words in zip(a, b, c)]
         if method == "mul":
             return self.vectors.search_products(three, k, asked, among)
         return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)

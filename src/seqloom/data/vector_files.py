@@ -46,10 +46,16 @@ def sniff_vectors(head: bytes) -> Sniffed | None:
 def vectors_instead_of_text(head: bytes) -> str | None:
     """What to call a file of vectors that somebody gives as a text; None: it may well be text."""
     found = sniff_vectors(head)
-    if found is None or (found.form in ("glove", "word2vec") and (found.dimensions or 0) < CLEAR):
+    if found is None or (found.form in ("glove", "word2vec") and ((found.dimensions or 0) < CLEAR or not _fractions(head))):
         return None
     return {"word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
             "glove": "word vectors in GloVe's format", "fasttext-bin": "a fastText model"}[found.form]
+
+
+def _fractions(head: bytes) -> bool:
+    """Whether most of it is numbers with a point; walks through a graph are lines of whole numbers, and text."""
+    fields = head.split()
+    return 2 * sum(b"." in field for field in fields) > len(fields)
 
 
 def _with_header(rest: bytes, dimensions: int) -> Form | None:

@@ -1,9 +1,11 @@
-"""What numba has no name for, as instructions of LLVM. They become part of the kernel that uses them."""
+"""What numba has no name for, as instructions of LLVM, and what several steps need of them. All of it becomes part of the
+kernel that uses it."""
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -26,6 +28,24 @@ def prefetch(context, table, row, column):
         return context.get_dummy_value()
 
     return signature, code
+
+
+@njit(nogil=True, cache=True)
+def prefetch_row(table, row):
+    """Ask for the whole of table[row], float32 of 16 to a cache line."""
+    for column in range(0, table.shape[1], 16):
+        prefetch(table, row, column)
+
+
+@njit(nogil=True, cache=True)
+def random_bits(state):
+    """The next 64 of xorshift64* (Vigna 2016); `state` is an array of one uint64 that is not 0."""
+    x = state[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state[0] = x
+    return x * np.uint64(0x2545F4914F6CDD1D)
 
 
 @intrinsic

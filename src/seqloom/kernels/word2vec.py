@@ -8,7 +8,9 @@ are set against the same few outputs (the word itself with its shared negatives,
 so that single dot products become a small matrix product, and a row is fetched once for a window, not once for a pair (Ji
 et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). Where words are made of n-grams skip-gram is turned
 round, as in fastText: a word is composed once and predicts each of its neighbours, with negatives of its own, because rows
-that many words share bear no delay. Rows are as wide as a multiple of LANES, the rest of them zeros.
+that many words share bear no delay. Where no ring hinders, the words in the middle are taken from several places of the
+stretch in turn: what is read in one go says the same for long, and vectors that follow it forget the rest (fastText reads
+at as many places as it has threads). Rows are as wide as a multiple of LANES, the rest of them zeros.
 """
 
 from __future__ import annotations
@@ -16,33 +18,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import prefetch
+from seqloom.kernels.intrinsics import prefetch_row, random_bits
 
-LANES, LINE = 32, 16  # float32 that a loop takes at once, without any left over; float32 of a cache line
+LANES = 32  # float32 that a loop takes at once, without any left over
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
 MEAN, SUM, WEIGHTED, ATTENTION, OWN = 0, 1, 2, 3, 4  # how the rows of a word become one vector; OWN: row w is word w
 _END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of models/vectors/reading.py
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
 _MOST_WEIGHT = np.float32(4)  # attention: so much more or less an n-gram counts at most, as a power of e
+PLACES = 12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
 _TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
-
-
-@njit(nogil=True, cache=True)
-def _prefetch_row(table, row):
-    for column in range(0, table.shape[1], LINE):
-        prefetch(table, row, column)
-
-
-@njit(nogil=True, cache=True)
-def _random(state):
-    """xorshift64* (Vigna 2016)."""
-    x = state[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state[0] = x
-    return x * np.uint64(0x2545F4914F6CDD1D)
 
 
 @njit(nogil=True, cache=True)
@@ -54,7 +40,7 @@ def _keep_words(ids, keep, state, kept):
         if w == _END:
             kept[n] = -1
             n += 1
-        elif w != _GONE and np.uint32(_random(state) >> np.uint64(32)) <= keep[w]:
+        elif w != _GONE and np.uint32(random_bits(state) >> np.uint64(32)) <= keep[w]:
             kept[n] = w
             n += 1
     return n
@@ -72,13 +58,13 @@ def _choose_outputs(word, outputs, state, chosen, labels, size, Y):
         size[0] = outputs.negatives + 1
         chosen[0], labels[0] = word, 1
         for j in range(1, size[0]):
-            r = _random(state)
+            r = random_bits(state)
             k = np.int64(((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32))
             if np.uint32(r >> np.uint64(32)) > outputs.cut[k]:
                 k = np.int64(outputs.alias[k])
             chosen[j], labels[j] = k, -1 if k == word else 0
     for j in range(size[0]):
-        _prefetch_row(Y, chosen[j])
+        prefetch_row(Y, chosen[j])
 
 
 @njit(nogil=True, cache=True)
@@ -290,16 +276,26 @@ def _near(kept, n, c, reach, places, slots, words):
 
 
 @njit(nogil=True, cache=True)
+def _turn(t, n, window, free):
+    """Which word is in the middle at step t: one after the other or, where no ring hinders, from PLACES in turn."""
+    if not free:
+        return t - window
+    stride = (n + PLACES - 1) // PLACES
+    return t % PLACES * stride + t // PLACES if 0 <= t < PLACES * stride else -1
+
+
+@njit(nogil=True, cache=True)
 def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigmoid, softplus):
     """Learn from a stretch of ids; X and Y change in place. Returns the sum of losses and the number of predictions."""
     state = np.array([seed], np.uint64)
     for _ in range(8):
-        _random(state)
+        random_bits(state)
     kept = np.empty(len(ids) + 2, np.int64)
     n = _keep_words(ids, keep, state, kept)
     kept[n:] = -1
     width, places = X.shape[1], 2 * window + 1
     direct, turned = bags.kind == OWN, not cbow and bags.kind != OWN
+    free = direct or turned
     before = np.zeros((places, width), np.float32)
     ring = X if direct else np.zeros((places, width), np.float32)  # a word with one row needs no other place
     hidden = np.zeros((2, width), np.float32)
@@ -311,20 +307,21 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
     slots, words, own = np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(1, np.int64)
     shares = np.zeros(bags.longest, np.float32)
     loss, examples = 0.0, 0
-    for t in range(n + 2 * window):
-        c = t - window
+    for t in range(-1, n + max(2 * window, PLACES)):
+        c, after = _turn(t, n, window, free), _turn(t + 1, n, window, free)
         new, old = (c, c) if turned else (t, t - 2 * window)  # which word comes into the ring, and which leaves it
         if not direct and 0 <= new < n and kept[new] >= 0:
             _compose(kept[new], X, bags, shares, ring, before, new % places)
-        if 0 <= new + 1 < n and kept[new + 1] >= 0:
-            w = kept[new + 1]
+        soon = after if turned else after + window
+        if 0 <= soon < n and kept[soon] >= 0:
+            w = kept[soon]
             for k in range(bags.ends[w - 1] if w > 0 else 0, bags.ends[w]):
-                _prefetch_row(X, bags.rows[k])
-        side = 0 if turned else c & 1
-        if outputs.kind != ALL and not turned and -1 <= c < n and kept[c + 1] >= 0:
-            _choose_outputs(kept[c + 1], outputs, state, chosen[1 - side], labels[1 - side], sizes[1 - side:], Y)
+                prefetch_row(X, bags.rows[k])
+        side = 0 if turned else t & 1
+        if outputs.kind != ALL and not turned and 0 <= after < n and kept[after] >= 0:
+            _choose_outputs(kept[after], outputs, state, chosen[1 - side], labels[1 - side], sizes[1 - side:], Y)
         if 0 <= c < n and kept[c] >= 0:
-            reach = 1 + np.int64((_random(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
+            reach = 1 + np.int64((random_bits(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
             m = _near(kept, n, c, reach, places, slots, words)
             near = words if direct else slots
             if cbow or turned or outputs.kind == ALL:

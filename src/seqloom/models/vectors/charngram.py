@@ -21,6 +21,7 @@ class CharNgram(FastText):
     name = "charngram"
     config_class = CharNgramConfig
     own_rows = False
+    alike = (*FastText.alike, "aggregate")
 
     @property
     def _aggregate(self) -> str:
@@ -40,7 +41,3 @@ class CharNgram(FastText):
             seen = np.bincount(rows, minlength=n_buckets)
             return np.log(np.log1p(n_words / np.maximum(seen, 1))).astype(np.float32)
         return NO_WEIGHTS
-
-    def _check_like(self, earlier: CharNgram) -> None:
-        super()._check_like(earlier)
-        self._check_same(earlier, ("aggregate",))

@@ -30,6 +30,8 @@ class GloveConfig(TextConfig):
     bias_rate: float = option(1.0, "the same for the biases, which have further to go", minimum=1e-9)
     vectors: Literal["input", "output", "sum"] = option("sum", "what a word's vector is: as a word, as a neighbour, or the sum")
     seed: int = option(1, "of the first vectors and of the order of pairs", minimum=0)
+    start: str | None = option(None, "a saved model of this kind whose vectors are learnt further, new words added",
+                               metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from seqloom.text.vocabulary import padded
 class FastText(Word2Vec):
     name = "fasttext"
     config_class: ClassVar[type[Config]] = FastTextConfig
+    alike = (*Word2Vec.alike, "min_ngram", "max_ngram", "buckets")
     buckets: np.ndarray  # int64 (B,), ascending: the n-grams of each have a row of `input`, behind those of words
     weights: np.ndarray  # float32 (B,) or none: how much n-grams count
     matrix: np.ndarray  # float32 (V, D): the words made of their rows
@@ -62,10 +63,6 @@ class FastText(Word2Vec):
         self.buckets, self.weights = buckets, bags.weights
         self.matrix = _composed(self.input, bags.ends, bags.rows, self._aggregate, self.weights)
 
-    def _check_like(self, earlier: Self) -> None:
-        super()._check_like(earlier)
-        self._check_same(earlier, ("min_ngram", "max_ngram", "buckets"))
-
     def _take_over(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
                    outputs: np.ndarray) -> None:
         if self.own_rows:
@@ -77,6 +74,10 @@ class FastText(Word2Vec):
         inputs[first + here, :self.config.dimensions] = earlier.input[before + there]
         if self._aggregate == "attention":
             bags.weights[here] = earlier.weights[there]
+
+    def _reorder(self, order: np.ndarray) -> None:
+        super()._reorder(order)
+        self.matrix = self.matrix[order]
 
     # ---- what it learnt
 

@@ -16,13 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from seqloom.contracts.base import Fitting
-from seqloom.contracts.embedder import Embedder
-from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.kernels.parallel import parallel_map, parallel_run
 from seqloom.models.language.workspace import Workspace
@@ -30,9 +28,7 @@ from seqloom.models.vectors.configs import GloveConfig
 from seqloom.models.vectors.cooccurrence import Cells, count_cells
 from seqloom.models.vectors.learning import Passes, learn
 from seqloom.models.vectors.matrices import aligned, combined
-from seqloom.models.vectors.reading import read_words
-from seqloom.models.vectors.word_vectors import WordVectors
-from seqloom.models.vectors.words import Words
+from seqloom.models.vectors.trained import Lesson, TrainedVectors
 
 PART_BYTES = 5 << 19  # of the rows of a part: two parts a thread stay in the cache
 MOST_WORDS = 1 << 16  # of a part: places in it are 16 bits
@@ -44,42 +40,35 @@ SHARES = 32  # of the cells, when they are put into blocks
 Which = Literal["input", "output", "sum"]
 
 
-class Glove(Embedder):
+class Glove(TrainedVectors):
     name = "glove"
     config_class = GloveConfig
-    resumable = True
-    words: Words
-    counts: np.ndarray  # int64 (V,)
-    input: np.ndarray  # float32 (V, D), w
-    output: np.ndarray  # float32 (V, D), c
     biases: np.ndarray  # float32 (2, V), of words and of contexts
-
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        super().__init__(config, **options)
-        self._vectors: WordVectors | None = None
 
     def label(self) -> str:
         return f"glove{self.config.dimensions}"
 
-    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
-        c = self.config
-        self.tokenizer = self._make_tokenizer(corpus)
-        stream = read_words(corpus, self.tokenizer, c.unit, how.memory)
+    def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+        """Going on, the pairs of the new text are learnt from where words, contexts and biases are; AdaGrad begins anew."""
+        c, stream = self.config, lesson.stream
         cells = count_cells(stream.ids, len(stream.words), window=c.window, symmetric=c.symmetric, weighting=c.weighting,
                             memory=how.memory)
         if not len(cells.columns):
-            raise DataError(f"no two words of {corpus.name} stand beside each other in one {c.unit}; give more text, a lower "
-                            "min_count (--min-count) or a larger unit (--unit)")
-        self.fit_info |= {"words": len(stream.words), "tokens": stream.n_words, "cells": cells.count}
-        facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"],
-                 "tokenizer": self.tokenizer.label()}
+            raise DataError(f"no two words of {self.fit_info['data']} stand beside each other in one {c.unit}; give more text, "
+                            "a lower min_count (--min-count) or a larger unit (--unit)")
         learning = Factorisation(cells, c, how.memory)
+        self.fit_info["cells"] = cells.count
         del cells
+        if earlier is not None:
+            learning.begin(lesson.places, earlier.input, earlier.output, earlier.biases)
         passes = Passes("learning vectors", learning.rounds(), c.epochs, "cells")
         losses = learn(passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts)
         self.input, self.output, self.biases = learning.result()
-        self.words, self.counts, self._vectors = stream.words, stream.counts, None
-        self.fit_info |= {"dimensions": c.dimensions, "epochs": len(losses), "losses": losses}
+        self.fit_info |= {"epochs": len(losses), "losses": losses}
+
+    def _reorder(self, order: np.ndarray) -> None:
+        super()._reorder(order)
+        self.biases = self.biases[:, order]
 
     # ---- what it learnt
 
@@ -91,27 +80,20 @@ class Glove(Embedder):
         return combined(which, self.input, self.output)
 
     @property
-    def vectors(self) -> WordVectors:
-        if self._vectors is None:
-            matrix = self.matrix(self.config.vectors)
-            self._vectors = WordVectors.of(self.words, matrix, self.counts, source=self.fit_info["data"])
-        return self._vectors
-
-    @property
     def parameters(self) -> int:
         return 2 * self.input.size + self.biases.size if self.fit_info else 0
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.words.arrays(), "counts": self.counts, "input": self.input, "output": self.output, "biases": self.biases}
+        return {**super().arrays(), "biases": self.biases}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.words = Words.restore(arrays)
-        self.counts, self.input, self.output, self.biases = (arrays[n] for n in ("counts", "input", "output", "biases"))
-        shape = len(self.words), self.config.dimensions
-        if not self.input.shape == self.output.shape == shape or not self.input.dtype == self.output.dtype == np.float32:
-            raise ModelError(f"its matrices are {self.input.dtype} {self.input.shape} and {self.output.dtype} "
-                             f"{self.output.shape}; float32 {shape} is needed")
-        self._vectors = None
+        super().restore_arrays(arrays)
+        self.biases = arrays["biases"]
+        size, width = len(self.words), self.config.dimensions
+        good = self.input.shape == self.output.shape == (size, width) and self.biases.shape == (2, size)
+        good = good and self.counts.shape == (size,)
+        if not (good and self.input.dtype == self.output.dtype == self.biases.dtype == np.float32):
+            raise ModelError("the tables of its vectors contradict each other; save the model again")
 
 
 class Factorisation:
@@ -140,6 +122,13 @@ class Factorisation:
         shaped[self.places, bias] = (draw.random(self.vocab_size, np.float32) - 0.5) / d
         shaped[:, one] = 1
         return table
+
+    def begin(self, places: np.ndarray, words: np.ndarray, contexts: np.ndarray, biases: np.ndarray) -> None:
+        """From vectors and biases that are known, for the words in these places."""
+        d, rows = self.config.dimensions, self.places[places]
+        for name, known, bias, at in (("words", words, biases[0], d), ("contexts", contexts, biases[1], d + 1)):
+            table = self.tables[name].reshape(-1, 2 * self.width)
+            table[rows, :d], table[rows, at] = known, bias
 
     def _starts(self, bias: int, one: int) -> np.ndarray:
         """What the sums of squares begin with: eta g / sqrt(1 + sum (eta g)^2) is g / sqrt(1 / eta^2 + sum g^2)."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from seqloom.config import Unit
 from seqloom.data.corpus import Corpus
+from seqloom.data.documents import Document
 from seqloom.data.encode import encoded_blocks
+from seqloom.data.vector_files import vectors_instead_of_text
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.vectors.words import Words
 from seqloom.text.tokenizer import Tokenizer
@@ -31,6 +33,14 @@ class WordStream:
     def n_words(self) -> int:
         """Words of the text that are in the list."""
         return int(self.counts.sum())
+
+
+def check_text(corpus: Corpus) -> None:
+    """Refuse finished vectors, before anything is made of them."""
+    for document in corpus.documents:
+        if isinstance(document, Document) and vectors_instead_of_text(document.head()):
+            raise DataError(f"{document.name} holds vectors already; give running text to learn vectors from, or make a model "
+                            "of it with `seqloom convert`")
 
 
 def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None) -> WordStream:
@@ -57,7 +67,7 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
             file.flush()
             ids = np.memmap(file, np.uint32, "r").view(np.ndarray)
         else:
-            ids = np.concatenate([*parts, np.array([END], np.uint32)])
+            ids = np.concatenate(parts)
     offsets = np.concatenate([[0], np.cumsum([len(s) for s in spellings])]).astype(np.int64)
     return WordStream(Words.from_bytes(padded(b"".join(spellings)), offsets), totals[first:], ids)
 

@@ -10,7 +10,7 @@ import numpy as np
 from seqloom.models.vectors.configs import WindowConfig
 from seqloom.models.vectors.learning import Passes, learn
 from seqloom.models.vectors.matrices import aligned
-from seqloom.models.vectors.reading import WordStream
+from seqloom.models.vectors.reading import END, WordStream
 from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
 
 CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
@@ -45,6 +45,41 @@ class Outputs(NamedTuple):
     turns: np.ndarray  # int8, 1: the node says yes
 
 
+class Chunks(NamedTuple):
+    """A long text is read at several places at once, a piece of each in a chunk, so that no subject has the vectors for
+    itself for long; a short one from the beginning to the end."""
+
+    total: int  # ids of the text
+    places: int
+    piece: int  # ids of a chunk from one place
+
+    @classmethod
+    def of(cls, total: int, places: int) -> Chunks:
+        size = max(LEAST_CHUNK, min(CHUNK, total // CHUNKS))
+        return cls(total, places, CHUNK // places) if size == CHUNK else cls(total, 1, size)
+
+    @property
+    def _part(self) -> int:
+        return -(-self.total // self.places)
+
+    @property
+    def number(self) -> int:
+        return -(-self._part // self.piece)
+
+    def _bounds(self, chunk: int) -> list[tuple[int, int]]:
+        starts = [place * self._part for place in range(self.places)]
+        ends = [min(start + self._part, self.total) for start in starts]
+        low, high = chunk * self.piece, (chunk + 1) * self.piece
+        return [(min(start + low, end), min(start + high, end)) for start, end in zip(starts, ends)]
+
+    def size(self, chunk: int) -> int:
+        return sum(high - low for low, high in self._bounds(chunk))
+
+    def ids(self, ids: np.ndarray, chunk: int) -> np.ndarray:
+        end = np.array([END], np.uint32)
+        return np.concatenate([part for low, high in self._bounds(chunk) for part in (ids[low:high], end)])
+
+
 def make_outputs(counts: np.ndarray, loss: str, negatives: int, noise_exponent: float) -> Outputs:
     noise = alias_table(counts if loss == "ns" else counts[:0], noise_exponent)
     tree = huffman(counts if loss == "hs" else counts[:0])
@@ -66,22 +101,21 @@ def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: n
 
     The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
     """
-    from seqloom.kernels.word2vec import train
+    from seqloom.kernels.word2vec import PLACES, train
 
     c = config
     target, (sigmoid, softplus) = make_outputs(noise_counts, c.loss, c.negatives, c.noise_exponent), tables()
     keep = keep_thresholds(stream.counts, c.sample)
-    size = max(LEAST_CHUNK, min(CHUNK, len(stream.ids) // CHUNKS))
-    starts = range(0, len(stream.ids), size)
+    chunks = Chunks.of(len(stream.ids), PLACES)
 
     def work(epoch: int, chunk: int) -> tuple[float, int]:
-        step = epoch * len(starts) + chunk
-        rate = c.rate * max(1 - step / (c.epochs * len(starts)), LAST_RATE)
-        return train(stream.ids[starts[chunk]:starts[chunk] + size], c.architecture == "cbow", inputs, bags, outputs,
-                     target, keep, c.window, c.shrink, np.float32(rate), np.uint64(_mix(c.seed, step)), sigmoid, softplus)
+        step = epoch * chunks.number + chunk
+        rate = c.rate * max(1 - step / (c.epochs * chunks.number), LAST_RATE)
+        return train(chunks.ids(stream.ids, chunk), c.architecture == "cbow", inputs, bags, outputs, target, keep, c.window,
+                     c.shrink, np.float32(rate), np.uint64(_mix(c.seed, step)), sigmoid, softplus)
 
     arrays = {"input": inputs, "output": outputs} | ({"weights": bags.weights} if len(bags.weights) else {})
-    passes = Passes("training vectors", [min(size, len(stream.ids) - start) for start in starts], c.epochs)
+    passes = Passes("training vectors", [chunks.size(i) for i in range(chunks.number)], c.epochs)
     return learn(passes, work, arrays, deterministic=c.deterministic, run=run, facts=facts)
 
 

@@ -1,0 +1,128 @@
+"""What word2vec, its descendants and GloVe have in common: words with an input and an output matrix that were learnt from
+text, and that can be learnt further from other text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from seqloom import storage
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.embedder import Embedder
+from seqloom.data.corpus import Corpus, as_corpus
+from seqloom.errors import ConfigError
+from seqloom.models.vectors.matrices import combined
+from seqloom.models.vectors.reading import WordStream, check_text, read_words
+from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.models.vectors.words import Words
+from seqloom.text.tokenizer import Tokenizer
+
+
+class Lesson(NamedTuple):
+    """What there is to learn from."""
+
+    tokenizer: Tokenizer
+    stream: WordStream
+    counts: np.ndarray  # int64 (V,), of this text and of what was read before
+    places: np.ndarray  # where the words of the earlier model stand now
+
+
+class TrainedVectors(Embedder):
+    resumable = True
+    alike: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")  # what cannot change when learning goes on
+    own_rows: ClassVar[bool] = True  # every word has a row of `input`
+    words: Words
+    counts: np.ndarray  # int64 (V,)
+    input: np.ndarray  # float32 (V, D); fastText: more rows, for n-grams
+    output: np.ndarray  # float32 (V, D), or (V - 1, D) for the nodes of a tree
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._vectors: WordVectors | None = None
+
+    # ---- learning
+
+    @abstractmethod
+    def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+        """Learn the words of a lesson, from an earlier model or from nothing; checkpoints are told apart by `facts`."""
+
+    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+        start = self.config.start
+        earlier = storage.load(start) if start is not None else None
+        if earlier is not None and type(earlier) is not type(self):
+            raise ConfigError(f"start must be a saved {self.name} model; {start} is {earlier.name}")
+        self._study(corpus, how, earlier, earlier.fit_info if earlier else {})
+
+    def partial_fit(self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None) -> Self:
+        """Learn further from new text: known words go on from where they are, new ones are added, none is forgotten.
+
+        Broken off, the model stays what it was.
+        """
+        if not self.fit_info:
+            return self.fit(data, memory=memory, run=run)
+        corpus, before = as_corpus(data), self.fit_info
+        self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
+        try:
+            self._study(corpus, self.told(memory, None, None, run), self, before)
+        except BaseException:
+            self.fit_info = before
+            raise
+        return self
+
+    def _study(self, corpus: Corpus, how: Fitting, earlier: Self | None, told: dict[str, Any]) -> None:
+        """`told`: the fit_info of what was learnt before."""
+        check_text(corpus)
+        tokenizer, places = self._make_tokenizer(corpus), np.zeros(0, np.int64)
+        if earlier is not None:
+            self._check_like(earlier)
+            tokenizer = tokenizer.extended([earlier.words.spelling(i) for i in range(len(earlier.words))])
+        stream = read_words(corpus, tokenizer, self.config.unit, how.memory)
+        counts = stream.counts
+        if earlier is not None:
+            places, counts = stream.words.find(earlier.words[:]), counts.copy()
+            counts[places] += earlier.counts
+        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+                 "words": len(stream.words), "start": told.get("data_hash")}
+        self._learn(Lesson(tokenizer, stream, counts, places), how, earlier, facts)
+        self.tokenizer, self.words, self.counts, self._vectors = tokenizer, stream.words, counts, None
+        self.fit_info |= {"words": len(stream.words), "tokens": stream.n_words, "dimensions": self.config.dimensions}
+        if earlier is not None:
+            self.fit_info["start"] = facts["start"]
+            self._reorder(np.argsort(-counts, kind="stable"))
+
+    def _check_like(self, earlier: Self) -> None:
+        """Refuse to go on from what has another shape."""
+        for name in self.alike:
+            mine, other = getattr(self.config, name), getattr(earlier.config, name)
+            if mine != other:
+                raise ConfigError(f"{name} is {mine}, but the model to go on from has {other}; give the same")
+
+    def _reorder(self, order: np.ndarray) -> None:
+        """The frequent words first again."""
+        self.words, self.counts = self.words.take(order), self.counts[order]
+        if self.own_rows:
+            self.input = np.concatenate([self.input[order], self.input[len(order):]])
+        if len(self.output) == len(order):  # not a tree, which has nodes
+            self.output = self.output[order]
+
+    # ---- what it learnt
+
+    def _matrix(self) -> np.ndarray:
+        return combined(self.config.vectors, self.input, self.output)
+
+    @property
+    def vectors(self) -> WordVectors:
+        self.check_fitted()
+        if self._vectors is None:
+            self._vectors = WordVectors.of(self.words, self._matrix(), self.counts, source=self.fit_info["data"])
+        return self._vectors
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {**self.words.arrays(), "counts": self.counts, "input": self.input, "output": self.output}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.words, self._vectors = Words.restore(arrays), None
+        self.counts, self.input, self.output = (arrays[name] for name in ("counts", "input", "output"))
