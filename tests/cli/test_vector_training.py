@@ -99,6 +99,13 @@ def test_vectors_given_as_a_corpus(seqloom, text):
     assert "n" not in left(text)
 
 
+@pytest.mark.parametrize(("name", "unit"), [("word2vec", "nats per prediction"), ("glove", "weighted squares per pair")])
+def test_the_curve_of_training_says_what_its_loss_is(seqloom, text, name, unit):
+    assert seqloom("fit", name, "text.txt", "-o", "m", *SMALL).code == 0
+    assert unit in seqloom("plot", "m", "--by", "steps", "-o", "curve.svg").out
+    assert unit in (text / "curve.svg").read_text()
+
+
 # ---- sudden ends
 
 

@@ -44,10 +44,12 @@ def answers(h, Y, chosen, kind):
 
 
 def turns(n, free):
-    """Which word is in the middle, step by step; None: there is none. Where nothing hinders, from several places in turn."""
-    places = kernel.PLACES if free else 1
-    apart = -(-n // places)
-    return [p * apart + i if p * apart + i < n else None for i in range(apart) for p in range(places)]
+    """Which word is in the middle, step by step; None: there is none. Else runs from several places in turn."""
+    if not free:
+        return list(range(n))
+    apart = -(-n // (kernel.PLACES * kernel.RUN)) * kernel.RUN
+    order = [p * apart + r + i for r in range(0, apart, kernel.RUN) for p in range(kernel.PLACES) for i in range(kernel.RUN)]
+    return [c if c < n else None for c in order]
 
 
 def slow(ids, cbow, bags, X, Y, outputs, keep, window, shrink, rate, seed):
@@ -152,7 +154,7 @@ def test_a_pass_is_what_the_definition_says(cbow, loss, shrink, bags):
     X, Y = rows(len(bags.rows), D), rows(V - 1 if loss == "hs" else V, D)
     X[:, :D], Y[:, :D] = random.normal(0, 0.4, (len(X), D)), random.normal(0, 0.4, (len(Y), D))
     X2, Y2 = X[:, :D].astype(np.float64), Y[:, :D].astype(np.float64)
-    ids, keep, outputs = far_apart(120, 3, 8), keep_thresholds(COUNTS, 0.1), outputs_of(loss)
+    ids, keep, outputs = far_apart(450, 3, 8), keep_thresholds(COUNTS, 0.1), outputs_of(loss)
     rate = 0.003 if loss == "softmax" and not cbow else 0.05  # softmax moves after each neighbour, not after each window
     found = kernel.train(ids, cbow, X, bags, Y, outputs, keep, 2, shrink, np.float32(rate), np.uint64(77), *tables())
     expected = slow(ids, cbow, bags, X2, Y2, outputs, keep, 2, shrink, rate, 77)

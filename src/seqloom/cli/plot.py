@@ -76,7 +76,8 @@ def _draw_runs(names: list[str], target: str, output: str | None, by: str, as_js
     logs = {name: _read(name) for name in names}
     in_bits = all("bits_per_byte" in line for lines in logs.values() for line in lines)
     curves = [_curves(name, lines, by, in_bits) for name, lines in logs.items()]
-    unit = "bits per byte" if in_bits else "nats per token"
+    units = {line.get("unit", "nats per token") for lines in logs.values() for line in lines}
+    unit = "bits per byte" if in_bits else " or ".join(sorted(units))
     if output is not None or not as_json:
         _draw(curves, target, by, unit)
     for run, lines in zip(curves, logs.values()):

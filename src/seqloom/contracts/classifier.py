@@ -62,7 +62,8 @@ class Classifier(Model):
     # ---- the verbs
 
     def summary(self) -> str:
-        return f"{self.fit_info['texts']:,} texts, {len(self.classes)} classes"
+        texts, classes = self.fit_info["texts"], len(self.classes)
+        return f"{texts:,} text{'s' * (texts != 1)}, {classes} class{'es' * (classes != 1)}"
 
     def log_probs(self, texts: list[str]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""

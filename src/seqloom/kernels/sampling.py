@@ -1,9 +1,18 @@
-"""Tables for drawing words: Walker's alias method and the Huffman tree."""
+"""Words as places in a list, and tables for drawing them: Walker's alias method and the Huffman tree."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def place_and_count(ids, table, totals):
+    """Count ids, and replace them by what the table has for each."""
+    for i in range(len(ids)):
+        k = ids[i]
+        totals[k] += 1
+        ids[i] = table[k]
 
 
 @njit(nogil=True, cache=True)

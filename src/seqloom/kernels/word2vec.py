@@ -27,6 +27,7 @@ _END, _GONE = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFE)  # END and GONE of mo
 BOUND, CELLS = 8.0, 4096  # the tables of sigmoid and softplus go from -bound to bound
 _MOST_WEIGHT = np.float32(4)  # attention: so much more or less an n-gram counts at most, as a power of e
 PLACES = 12  # of a stretch that are read in turn, so that no subject has the vectors for itself for long
+RUN = 16  # words that are read at one of them: neighbours share most of their windows
 _TOGETHER = 3  # outputs that are worked on at once: their sums fit into the registers
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
 
@@ -280,8 +281,9 @@ def _turn(t, n, window, free):
     """Which word is in the middle at step t: one after the other or, where no ring hinders, from PLACES in turn."""
     if not free:
         return t - window
-    stride = (n + PLACES - 1) // PLACES
-    return t % PLACES * stride + t // PLACES if 0 <= t < PLACES * stride else -1
+    rounds = (n + PLACES * RUN - 1) // (PLACES * RUN)
+    run = t // RUN
+    return run % PLACES * rounds * RUN + run // PLACES * RUN + t % RUN if 0 <= run < PLACES * rounds else -1
 
 
 @njit(nogil=True, cache=True)
@@ -307,7 +309,7 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
     slots, words, own = np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(1, np.int64)
     shares = np.zeros(bags.longest, np.float32)
     loss, examples = 0.0, 0
-    for t in range(-1, n + max(2 * window, PLACES)):
+    for t in range(-1, n + max(2 * window, PLACES * RUN)):
         c, after = _turn(t, n, window, free), _turn(t + 1, n, window, free)
         new, old = (c, c) if turned else (t, t - 2 * window)  # which word comes into the ring, and which leaves it
         if not direct and 0 <= new < n and kept[new] >= 0:

@@ -116,13 +116,16 @@ class Tokenizer:
 
     def extended(self, spellings: list[bytes]) -> Tokenizer:
         """The same with these words of a closed vocabulary in front of its own, each once."""
-        coder = self._coder
-        if not isinstance(coder, Vocabulary):
-            raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have words that can be added to; this is {self.kind!r}")
+        coder = self._vocabulary()
         own = [coder.spelling(token) for token in range(coder.size) if coder.spelling(token)]
         made = Tokenizer(self.config)
         made._fitted = Vocabulary.build(coder.kind, list(dict.fromkeys([*spellings, *own])))
         return made
+
+    def _vocabulary(self) -> Vocabulary:
+        if not isinstance(self._coder, Vocabulary):
+            raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have a list of words; this is {self.kind!r}")
+        return self._coder
 
     def _fit_subwords(self, data: Any) -> Coder:
         from seqloom.text.subword import PIECE
@@ -231,6 +234,12 @@ class Tokenizer:
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token stands for; none for `</s>` and `<unk>`."""
         return self._coder.spelling(self._check_id(id))
+
+    def spellings(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bytes of all tokens of a closed vocabulary behind one another, uint8 with some spare, and their offsets (V + 1);
+        none for the specials, which come first."""
+        coder = self._vocabulary()
+        return coder.arena, coder.offsets
 
     def id(self, token: str | bytes) -> int | None:
         """The id of a token, or None. A literal `</s>` in the vocabulary goes before the special one."""

@@ -61,7 +61,7 @@ class Glove(TrainedVectors):
         del cells
         if earlier is not None:
             learning.begin(lesson.places, earlier.input, earlier.output, earlier.biases)
-        passes = Passes("learning vectors", learning.rounds(), c.epochs, "cells")
+        passes = Passes("learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair")
         losses = learn(passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts)
         self.input, self.output, self.biases = learning.result()
         self.fit_info |= {"epochs": len(losses), "losses": losses}

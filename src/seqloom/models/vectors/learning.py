@@ -41,6 +41,7 @@ class Passes:
     sizes: Sequence[int]
     epochs: int
     unit: str = "words"
+    loss: str = "nats per prediction"  # what the loss is counted in
 
 
 def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, run: Path | None = None,
@@ -91,7 +92,7 @@ class _State:
     def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays, sums: np.ndarray, done: int) -> None:
         self.passes, self.keeper, self.arrays, self.sums, self.done = passes, keeper, arrays, sums, done
         self.total = passes.epochs * len(passes.sizes)
-        self.every = max(1, self.total // REPORTS)
+        self.every = -(-self.total // REPORTS)
         self.window = np.zeros(2)  # losses and examples since the last report
         self.shown = math.nan
         self.saved, self.cost, self.held = time.monotonic(), 0.0, done
@@ -118,7 +119,7 @@ class _State:
             self.shown = self.recent()
             self.window[:] = 0
             if self.keeper is not None:
-                self.keeper.log({"step": self.done, "loss": self.shown})
+                self.keeper.log({"step": self.done, "loss": self.shown, "unit": self.passes.loss})
 
     def save(self) -> None:
         if self.keeper is not None:

@@ -15,7 +15,7 @@ from seqloom.data.vector_files import vectors_instead_of_text
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.vectors.words import Words
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.vocabulary import SPLITTERS, padded
+from seqloom.text.vocabulary import SPLITTERS
 
 END, GONE = 0xFFFFFFFF, 0xFFFFFFFE  # the end of a unit; a word that is not in the list
 IN_MEMORY = 2 << 30  # bytes of text; more is encoded into a file that is mapped
@@ -45,36 +45,36 @@ def check_text(corpus: Corpus) -> None:
 
 def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | None = None) -> WordStream:
     """The text, in memory or, where it is larger than `memory` bytes, in a file that nobody else sees."""
-    spellings = _spellings(tokenizer)
-    if not spellings:
+    from seqloom.kernels.sampling import place_and_count
+
+    words = _words(tokenizer)
+    if not len(words):
         raise DataError(f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more; "
                         "give more text or a lower min_count (--min-count)")
-    first = tokenizer.vocab_size - len(spellings)
-    table = np.concatenate([np.full(first, GONE), np.arange(len(spellings))]).astype(np.uint32)
+    first = tokenizer.vocab_size - len(words)
+    table = np.concatenate([np.full(first, GONE), np.arange(len(words))]).astype(np.uint32)
     table[tokenizer.eos_id] = END
     totals = np.zeros(tokenizer.vocab_size, np.int64)
     parts: list[np.ndarray] = []
     on_disk = (corpus.n_bytes or 0) > (IN_MEMORY if memory is None else memory)
     with tempfile.TemporaryFile(prefix="seqloom-ids-") as file:
         for block in encoded_blocks(tokenizer, corpus, unit):
-            totals += np.bincount(block, minlength=len(totals))
-            places = table[block]
+            place_and_count(block, table, totals)
             if on_disk:
-                file.write(places.tobytes())
+                file.write(block.tobytes())
             else:
-                parts.append(places)
+                parts.append(block)
         if on_disk:
             file.flush()
             ids = np.memmap(file, np.uint32, "r").view(np.ndarray)
         else:
             ids = np.concatenate(parts)
-    offsets = np.concatenate([[0], np.cumsum([len(s) for s in spellings])]).astype(np.int64)
-    return WordStream(Words.from_bytes(padded(b"".join(spellings)), offsets), totals[first:], ids)
+    return WordStream(words, totals[first:], ids)
 
 
-def _spellings(tokenizer: Tokenizer) -> list[bytes]:
+def _words(tokenizer: Tokenizer) -> Words:
     """Every word of the vocabulary in the order of its ids; a literal <unk> is one of them, the specials are not."""
     if tokenizer.kind not in SPLITTERS:
         raise ConfigError(f"vectors are of words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}")
-    found = [tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)]
-    return [spelling for spelling in found if spelling]
+    arena, offsets = tokenizer.spellings()
+    return Words.from_bytes(arena, offsets[np.count_nonzero(np.diff(offsets) == 0):])  # specials have no bytes

@@ -15,6 +15,7 @@ from seqloom.models.vectors.sampling import alias_table, huffman, keep_threshold
 
 CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
 LEAST_CHUNK = 256
+LEAST_PIECE = 1024  # ids from one place: windows end with them
 LAST_RATE = 1e-4  # of the first, at the end
 
 KINDS = ("mean", "sum", "weighted", "attention", "own")  # the numbers of kernels/word2vec.py
@@ -56,7 +57,7 @@ class Chunks(NamedTuple):
     @classmethod
     def of(cls, total: int, places: int) -> Chunks:
         size = max(LEAST_CHUNK, min(CHUNK, total // CHUNKS))
-        return cls(total, places, CHUNK // places) if size == CHUNK else cls(total, 1, size)
+        return cls(total, places, size // places) if size >= places * LEAST_PIECE else cls(total, 1, size)
 
     @property
     def _part(self) -> int:
@@ -129,9 +130,9 @@ def rows(n: int, dimensions: int) -> np.ndarray:
 
 def random_rows(n: int, dimensions: int, seed: int) -> np.ndarray:
     """The beginning of input vectors: small, and different for every word."""
-    made = rows(n, dimensions)
-    random = np.random.default_rng(seed).random((n, dimensions), np.float32)
-    made[:, :dimensions] = (2 * random - 1) / np.float32(dimensions)
+    made, random = rows(n, dimensions), np.random.default_rng(seed).random((n, dimensions), np.float32)
+    random -= np.float32(0.5)
+    np.multiply(random, np.float32(2 / dimensions), out=made[:, :dimensions])
     return made
 
 
