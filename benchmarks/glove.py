@@ -62,7 +62,7 @@ class Bench:
         from seqloom.models.vectors.configs import GloveConfig
         from seqloom.models.vectors.glove import Factorisation
 
-        if (text := self._text(20_000_000)) is None:
+        if (text := self._text(8_000_000)) is None:
             return
         stream, cells = self._count_ours(text, 5)
         learner = Factorisation(cells, GloveConfig(dimensions=DIMENSIONS, window=5))

@@ -1,16 +1,14 @@
 """One pass of word2vec or fastText over a stretch of text (Mikolov et al. 2013; Bojanowski et al. 2017).
 
 A word's vector is made of the rows of its bag: its own row alone (word2vec), with the rows of its character n-grams
-(fastText: their mean), or those of its n-grams alone (charngram). Where there are n-grams, the words near the current one
-live in a ring: a vector is composed when its word comes into reach, changed there, and what has changed is given to the
-rows of the bag when it leaves. With skip-gram each of them predicts the word in the middle, with CBOW their mean does. All
-are set against the same few outputs (the word itself with its shared negatives, or the nodes on its way through the tree),
-so that single dot products become a small matrix product, and a row is fetched once for a window, not once for a pair (Ji
-et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). Where words are made of n-grams skip-gram is turned
+(fastText: their mean), or those of its n-grams alone (charngram). With skip-gram each word near the current one predicts it,
+with CBOW their mean does. All are set against the same few outputs (the word itself with its shared negatives, or the nodes on
+its way through the tree), so that single dot products become a small matrix product, and a row is fetched once for a window,
+not once for a pair (Ji et al. 2016, "Parallelizing Word2Vec in Shared and Distributed Memory"). For CBOW with n-grams the words
+in reach live in a ring: composed when they come, given back to their rows when they leave. Skip-gram with n-grams is turned
 round, as in fastText: a word is composed once and predicts each of its neighbours, with negatives of its own, because rows
-that many words share bear no delay. Where no ring hinders, the words in the middle are taken from several places of the
-stretch in turn: what is read in one go says the same for long, and vectors that follow it forget the rest (fastText reads
-at as many places as it has threads). Rows are as wide as a multiple of LANES, the rest of them zeros.
+that many words share bear no delay. Where there is no ring, runs of words from several places are taken in turn: what is read
+in one go says the same for long, and vectors that follow it forget the rest. Rows are padded with zeros to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -48,24 +46,25 @@ def _keep_words(ids, keep, state, kept):
 
 
 @njit(nogil=True, cache=True)
-def _choose_outputs(word, outputs, state, chosen, labels, size, Y):
+def _choose_outputs(word, outputs, state, chosen, labels, sizes, side, Y):
     """Which rows say yes (1) and no (0) to this word; -1 where the noise is the word itself. They are asked for at once."""
     if outputs.kind == TREE:
         low = outputs.ends[word - 1] if word > 0 else 0
-        size[0] = outputs.ends[word] - low
-        for j in range(size[0]):
-            chosen[j], labels[j] = outputs.nodes[low + j], outputs.turns[low + j]
+        m = outputs.ends[word] - low
+        for j in range(m):
+            chosen[side, j], labels[side, j] = outputs.nodes[low + j], outputs.turns[low + j]
     else:
-        size[0] = outputs.negatives + 1
-        chosen[0], labels[0] = word, 1
-        for j in range(1, size[0]):
+        m = outputs.negatives + 1
+        chosen[side, 0], labels[side, 0] = word, 1
+        for j in range(1, m):
             r = random_bits(state)
             k = np.int64(((r & np.uint64(0xFFFFFFFF)) * np.uint64(len(outputs.cut))) >> np.uint64(32))
-            if np.uint32(r >> np.uint64(32)) > outputs.cut[k]:
-                k = np.int64(outputs.alias[k])
-            chosen[j], labels[j] = k, -1 if k == word else 0
-    for j in range(size[0]):
-        prefetch_row(Y, chosen[j])
+            other = np.int64(outputs.alias[k])
+            k = other if np.uint32(r >> np.uint64(32)) > outputs.cut[k] else k
+            chosen[side, j], labels[side, j] = k, -1 if k == word else 0
+    sizes[side] = m
+    for j in range(m):
+        prefetch_row(Y, chosen[side, j])
 
 
 @njit(nogil=True, cache=True)
@@ -86,13 +85,13 @@ def _judge(score, label, sigmoid, softplus):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _learn_many(hidden, slots, n, Y, chosen, labels, m, rate, ys, moves, scores, sigmoid, softplus):
+def _learn_many(hidden, slots, n, Y, chosen, labels, side, m, rate, ys, moves, scores, sigmoid, softplus):
     """Every hidden vector against every chosen output; both sides move. Returns the sum of losses."""
     width = hidden.shape[1]
     whole = (m + _TOGETHER - 1) // _TOGETHER * _TOGETHER
     loss = 0.0
     for j in range(m):
-        row = chosen[j]
+        row = chosen[side, j]
         for d in range(width):
             ys[j, d] = Y[row, d]
             moves[j, d] = np.float32(0)
@@ -107,7 +106,7 @@ def _learn_many(hidden, slots, n, Y, chosen, labels, m, rate, ys, moves, scores,
                 s2 += v * ys[j + 2, d]
             scores[j], scores[j + 1], scores[j + 2] = s0, s1, s2
         for j in range(m):
-            move, lost = _judge(scores[j], labels[j], sigmoid, softplus)
+            move, lost = _judge(scores[j], labels[side, j], sigmoid, softplus)
             scores[j] = move * rate
             loss += lost
         for j in range(m, whole):
@@ -124,29 +123,32 @@ def _learn_many(hidden, slots, n, Y, chosen, labels, m, rate, ys, moves, scores,
             for d in range(width):
                 hidden[x, d] += g0 * ys[j, d] + g1 * ys[j + 1, d] + g2 * ys[j + 2, d]
     for j in range(m):
-        row = chosen[j]
+        row = chosen[side, j]
         for d in range(width):
             Y[row, d] += moves[j, d]
     return loss
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _learn_one(hidden, Y, chosen, labels, m, rate, scores, sigmoid, softplus):
-    """The same for the single vector hidden[0], which needs no copies; hidden[1] is what it moves by."""
+def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softplus):
+    """The same for the single vector hidden[0], which needs no copies; hidden[1], zeros before, is what it moves by."""
     width = hidden.shape[1]
     loss = 0.0
-    for j in range(m):
-        row = chosen[j]
-        s = np.float32(0)
+    for j in range(0, m, _TOGETHER):
+        r0, r1, r2 = chosen[side, j], chosen[side, j + 1], chosen[side, j + 2]
+        s0, s1, s2 = np.float32(0), np.float32(0), np.float32(0)
         for d in range(width):
-            s += hidden[0, d] * Y[row, d]
-        move, lost = _judge(s, labels[j], sigmoid, softplus)
+            v = hidden[0, d]
+            s0 += v * Y[r0, d]
+            s1 += v * Y[r1, d]
+            s2 += v * Y[r2, d]
+        scores[j], scores[j + 1], scores[j + 2] = s0, s1, s2
+    for j in range(m):
+        move, lost = _judge(scores[j], labels[side, j], sigmoid, softplus)
         scores[j] = move * rate
         loss += lost
-    for d in range(width):
-        hidden[1, d] = np.float32(0)
     for j in range(m):
-        row, g = chosen[j], scores[j]
+        row, g = chosen[side, j], scores[j]
         for d in range(width):
             y = Y[row, d]
             hidden[1, d] += g * y
@@ -168,8 +170,6 @@ def _learn_all(hidden, Y, word, rate, scores):
     total = np.float32(0)
     for j in range(len(Y)):
         total += np.exp(scores[j] - top)
-    for d in range(width):
-        hidden[1, d] = np.float32(0)
     for j in range(len(Y)):
         g = rate * (np.float32(j == word) - np.exp(scores[j] - top) / total)
         for d in range(width):
@@ -242,10 +242,11 @@ def _give_back(word, X, bags, shares, ring, before, slot):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _mean_of_slots(ring, slots, low, high, hidden):
+    """The mean as hidden[0], and zeros as hidden[1]."""
     share = np.float32(1) / np.float32(high - low)
     width = ring.shape[1]
     for d in range(width):
-        hidden[0, d] = np.float32(0)
+        hidden[0, d] = hidden[1, d] = np.float32(0)
     for i in range(low, high):
         x = slots[i]
         for d in range(width):
@@ -321,7 +322,7 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
                 prefetch_row(X, bags.rows[k])
         side = 0 if turned else t & 1
         if outputs.kind != ALL and not turned and 0 <= after < n and kept[after] >= 0:
-            _choose_outputs(kept[after], outputs, state, chosen[1 - side], labels[1 - side], sizes[1 - side:], Y)
+            _choose_outputs(kept[after], outputs, state, chosen, labels, sizes, 1 - side, Y)
         if 0 <= c < n and kept[c] >= 0:
             reach = 1 + np.int64((random_bits(state) >> np.uint64(33)) % np.uint64(window)) if shrink else window
             m = _near(kept, n, c, reach, places, slots, words)
@@ -336,12 +337,12 @@ def train(ids, cbow, X, bags, Y, outputs, keep, window, shrink, rate, seed, sigm
                         loss += _learn_all(hidden, Y, word, rate, scores)
                     else:
                         if turned:
-                            _choose_outputs(word, outputs, state, chosen[0], labels[0], sizes, Y)
-                        loss += _learn_one(hidden, Y, chosen[side], labels[side], sizes[side], rate, scores, sigmoid, softplus)
+                            _choose_outputs(word, outputs, state, chosen, labels, sizes, 0, Y)
+                        loss += _learn_one(hidden, Y, chosen, labels, side, sizes[side], rate, scores, sigmoid, softplus)
                     _move_slots(ring, used, low, high, hidden)
                     examples += 1
             elif m > 0:
-                loss += _learn_many(ring, near, m, Y, chosen[side], labels[side], sizes[side], rate, ys, moves, scores,
+                loss += _learn_many(ring, near, m, Y, chosen, labels, side, sizes[side], rate, ys, moves, scores,
                                     sigmoid, softplus)
                 examples += m
         if not direct and 0 <= old < n and kept[old] >= 0:
