@@ -7,11 +7,17 @@ itself is not copied, so it may be memory-mapped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from seqloom.errors import DataError
+from seqloom.kernels.parallel import chunk_bounds, thread_count
 
-SHARE = 1 << 17  # rows that one thread looks through
+Share = Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]  # the best of these rows
+
+SHARE = 1 << 16  # rows that a thread looks through at least
 BATCH = 256  # queries that go through the rows together
 GROUP = 64  # queries of one matrix product
 STEP = 1024  # rows, about, whose scores are made and sifted at once
@@ -29,6 +35,7 @@ class Index:
         self.inverse = np.empty(len(matrix), np.float32)  # (V,) one over the length, 0 for a row of zeros
         if (bad := measure_rows(matrix, self.inverse)) >= 0:
             raise DataError(f"row {bad} has a value that is not a finite number")
+        self._threads: ThreadPoolExecutor | None = None
         self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -43,8 +50,6 @@ class Index:
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The best of each share of the rows, and of these the best."""
-        from seqloom.kernels.parallel import chunk_bounds, parallel_map
-
         look = self._one_by_one if len(queries) < FEW else self._together
         if len(queries) < FEW:
             self._shrunk()  # before threads begin
@@ -55,9 +60,18 @@ class Index:
             look(queries, *bounds, best, rows)
             return rows, best
 
-        rows, best = (np.concatenate(column, axis=1) for column in zip(*parallel_map(share, chunk_bounds(limit, SHARE))))
+        size = max(-(-limit // thread_count()), SHARE)
+        rows, best = (np.concatenate(column, axis=1) for column in zip(*self._at_once(share, chunk_bounds(limit, size))))
         order = np.lexsort((rows, -best), axis=1)[:, :k]
         return np.take_along_axis(rows, order, axis=1), np.take_along_axis(best, order, axis=1)
+
+    def _at_once(self, share: Share, bounds: list[tuple[int, int]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
+        here, *others = bounds
+        if others and self._threads is None:
+            self._threads = ThreadPoolExecutor(len(others))
+        waiting = [self._threads.submit(share, there) for there in others] if self._threads is not None else []
+        return [share(here), *(future.result() for future in waiting)]
 
     def _one_by_one(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
         from seqloom.kernels.vector_search import search_one
