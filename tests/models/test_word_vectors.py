@@ -1,6 +1,8 @@
 """Word vectors: search against brute force, verbs against their formulas and gensim, saving, and what is refused."""
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -59,6 +61,17 @@ def test_pieces_of_a_search_are_put_together(random_vectors, monkeypatch):
         monkeypatch.setattr("seqloom.models.vectors.search.SHARE", share)
         assert random_vectors.nearest("w39", 30) == one
         assert [[w for w, _ in row] for row in random_vectors.nearest(words, 30)] == [[w for w, _ in row] for row in together]
+
+
+def test_a_forked_process_searches_too(random_vectors, monkeypatch):
+    """As in a multiprocessing.Pool of vectors that were asked before: threads do not go along."""
+    monkeypatch.setattr("seqloom.models.vectors.search.SHARE", 7)
+    monkeypatch.setenv("SEQLOOM_THREADS", "2")
+    expected = random_vectors.nearest("w39", 5)
+    if (child := os.fork()) == 0:
+        signal.alarm(20)
+        os._exit(0 if random_vectors.nearest("w39", 5) == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("width", [1, 2, 31, 32, 33, 300])

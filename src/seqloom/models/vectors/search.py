@@ -7,6 +7,7 @@ itself is not copied, so it may be memory-mapped.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,7 @@ class Index:
         if (bad := measure_rows(matrix, self.inverse)) >= 0:
             raise DataError(f"row {bad} has a value that is not a finite number")
         self._threads: ThreadPoolExecutor | None = None
+        self._process: int | None = None  # whose threads they are
         self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -68,9 +70,9 @@ class Index:
     def _at_once(self, share: Share, bounds: list[tuple[int, int]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
         here, *others = bounds
-        if others and self._threads is None:
-            self._threads = ThreadPoolExecutor(len(others))
-        waiting = [self._threads.submit(share, there) for there in others] if self._threads is not None else []
+        if others and self._process != os.getpid():  # a forked child has none of its parent's threads
+            self._threads, self._process = ThreadPoolExecutor(len(others)), os.getpid()
+        waiting = [self._threads.submit(share, there) for there in others] if self._threads is not None and others else []
         return [share(here), *(future.result() for future in waiting)]
 
     def _one_by_one(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
