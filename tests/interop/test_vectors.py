@@ -143,6 +143,14 @@ def test_our_own_directory_is_read_too(vectors, tmp_path):
 
 # ---- what a file is
 
+@pytest.mark.parametrize("dimensions", [50, 100, 300])
+def test_the_first_bytes_of_a_long_vector_file_are_enough(tmp_path, dimensions):
+    many = WordVectors.of([f"w{i}" for i in range(99)], np.random.default_rng(0).normal(size=(99, dimensions)))
+    write_vectors(many, tmp_path / "v", "glove")
+    with open(tmp_path / "v", "rb") as file:
+        assert vectors_instead_of_text(file.read(8192))  # cut in the middle of a line
+
+
 def test_a_vector_file_is_told_from_a_text(vectors, tmp_path):
     wide = WordVectors.of(["a", "b", "c"], np.random.default_rng(0).normal(size=(3, 50)))
     for form in FORMS:

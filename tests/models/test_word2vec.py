@@ -1,5 +1,6 @@
 """word2vec, fastText and charngram: every option does something, training goes on with new words, and what they claim."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,9 @@ from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 
 import seqloom
 from seqloom import registry
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.kernels.char_ngrams import hash_ngrams
+from seqloom.models.vectors import learning
 from seqloom.models.vectors.reading import END
 from seqloom.models.vectors.windows import Chunks, random_rows
 from seqloom.models.vectors.words import Words
@@ -96,6 +98,20 @@ def test_a_long_text_is_read_at_several_places_at_once():
     assert (np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]).all()
 
 
+def test_words_of_the_list_are_not_spelled_again():
+    model = fit(text=["adhesion of 25 apples"] * 9, normalize="case=lower,stem=porter")
+    assert "adhes" in model.words
+    assert model.knows("adhes")  # which would be stemmed once more
+    assert (model.embed("Adhesion") == model.embed("adhes")).all()
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_a_text_without_any_of_the_words(tmp_path, memory):
+    (tmp_path / "list.txt").write_text("cat\ndog\n")
+    with pytest.raises(DataError, match="none of the 2 words is in"):
+        seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), min_count=1).fit(["other words"], memory=memory)
+
+
 # ---- going on
 
 @pytest.mark.parametrize("name", ["word2vec", "fasttext", "charngram", "glove"])
@@ -138,15 +154,37 @@ def test_what_cannot_go_on(tmp_path):
         fit("fasttext", start=str(tmp_path / "w"))
 
 
-def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch):
+@pytest.mark.parametrize("where", ["word2vec.train_windows", "fasttext._composed", "fasttext.FastText._reorder"])
+def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     model = fit("fasttext")
     before, info = model.vectors.matrix.copy(), dict(model.fit_info)
-    monkeypatch.setattr("seqloom.models.vectors.word2vec.train_windows", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr(f"seqloom.models.vectors.{where}", lambda *args, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.partial_fit(["a zebra eats"] * 9)
     assert model.fit_info == info
     assert (model.embed(list(model.words)) == before).all()
+    monkeypatch.undo()
+    assert model.input.shape == (len(model.words) + len(model.buckets), 8)
     assert model.similarity("horses", "horse") > 0.3
+
+
+@pytest.mark.parametrize("stop", [4, 5, 51])
+def test_the_log_of_a_run_that_goes_on_is_the_same(tmp_path, monkeypatch, stop):
+    """More chunks than lines, so that a checkpoint may come between two lines."""
+    def run(name, ends_at):
+        def work(epoch, chunk):
+            return epoch * 64 + chunk if epoch * 64 + chunk != ends_at else 1 / 0, 1
+
+        with suppress(ZeroDivisionError):
+            learning.learn(learning.Passes("test", [1] * 64, 7), work, {"x": np.zeros(3)}, deterministic=True,
+                           run=tmp_path / name)
+        return (tmp_path / name / "log.jsonl").read_text()
+
+    monkeypatch.setattr(learning, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(learning, "SHARE_OF_TIME", 1e9)
+    logs = run("whole", None), (run("twice", stop), run("twice", None))[1]
+    assert logs[0] == logs[1]
+    assert logs[0].count("\n") == 150
 
 
 # ---- words made of n-grams

@@ -1,5 +1,6 @@
 """Word vectors: search against brute force, verbs against their formulas and gensim, saving, and what is refused."""
 
+import copy
 import json
 import os
 import signal
@@ -61,6 +62,13 @@ def test_pieces_of_a_search_are_put_together(random_vectors, monkeypatch):
         monkeypatch.setattr("seqloom.models.vectors.search.SHARE", share)
         assert random_vectors.nearest("w39", 30) == one
         assert [[w for w, _ in row] for row in random_vectors.nearest(words, 30)] == [[w for w, _ in row] for row in together]
+
+
+def test_a_copy_searches_too(random_vectors, monkeypatch):
+    monkeypatch.setattr("seqloom.models.vectors.search.SHARE", 7)
+    monkeypatch.setenv("SEQLOOM_THREADS", "3")
+    expected = random_vectors.nearest("w39", 5)
+    assert copy.deepcopy(random_vectors).nearest("w39", 5) == expected
 
 
 def test_a_forked_process_searches_too(random_vectors, monkeypatch):

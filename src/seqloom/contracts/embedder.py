@@ -71,9 +71,12 @@ class Embedder(Model):
     # ---- vectors of words and texts
 
     def _spelled(self, words: Sequence[str]) -> list[str]:
-        """As the text was spelled that the vectors were learnt from: a model of lower case knows King too."""
+        """Words of the list as they are, others as the text was spelled: a model of lower case knows King too."""
         normalize = self.tokenizer.normalizer if self.tokenizer is not None else None
-        return list(words) if normalize is None else [normalize(word) or word for word in words]
+        if normalize is None:
+            return list(words)
+        return [word if place >= 0 else normalize(word) or word
+                for word, place in zip(words, self.vectors.words.find(words).tolist())]
 
     def knows(self, word: str) -> bool:
         """Whether there is a vector for this word."""

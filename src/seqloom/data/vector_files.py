@@ -76,7 +76,7 @@ def _with_header(rest: bytes, dimensions: int) -> Form | None:
 def _numbers_behind(head: bytes) -> int:
     """How many numbers stand behind the word in every one of the first lines; 0: this is something else."""
     lines = head.split(b"\n")
-    whole = lines[:-1] if len(lines) > 1 and len(head) >= HEAD else lines
+    whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
     rows = [fields for line in whole[:50] if (fields := line.split())]
     if not rows:
         return 0

@@ -50,17 +50,17 @@ def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, ru
     keeper = Run(run) if run is not None else None
     chunks = len(passes.sizes)
     sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
-    done = 0
+    done, pending = 0, np.zeros(2)
     if keeper is not None:
         keeper.open(facts or {})
         if (kept := keeper.load()) is not None:
             done = int(kept[1]["step"])
-            sums[:] = kept[0].pop("sums")
+            sums[:], pending = kept[0]["sums"], kept[0]["pending"]
             for name, array in arrays.items():
                 array[...] = kept[0][name]
             keeper.keep_log(done)
     threads = 1 if deterministic else thread_count()
-    state = _State(passes, keeper, arrays, sums, done)
+    state = _State(passes, keeper, arrays, sums, pending, done)
     with (Interrupts() as interrupts, progress.task(passes.label, passes.epochs * sum(passes.sizes), passes.unit) as bar,
           ThreadPoolExecutor(threads) as pool):
         bar.advance(sum(passes.sizes[i % chunks] for i in range(done)))
@@ -89,11 +89,12 @@ def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, ru
 class _State:
     """How far it is, and what is to be remembered of it."""
 
-    def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays, sums: np.ndarray, done: int) -> None:
+    def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays, sums: np.ndarray, pending: np.ndarray,
+                 done: int) -> None:
         self.passes, self.keeper, self.arrays, self.sums, self.done = passes, keeper, arrays, sums, done
         self.total = passes.epochs * len(passes.sizes)
         self.every = -(-self.total // REPORTS)
-        self.window = np.zeros(2)  # losses and examples since the last report
+        self.window = np.array(pending)  # losses and examples since the last report
         self.shown = math.nan
         self.saved, self.cost, self.held = time.monotonic(), 0.0, done
 
@@ -118,12 +119,12 @@ class _State:
         if self.done % self.every == 0 or self.done == self.total:
             self.shown = self.recent()
             self.window[:] = 0
-            if self.keeper is not None:
+            if self.keeper is not None and math.isfinite(self.shown):  # lines of one word predict nothing
                 self.keeper.log({"step": self.done, "loss": self.shown, "unit": self.passes.loss})
 
     def save(self) -> None:
         if self.keeper is not None:
             begun = time.monotonic()
-            self.keeper.save({**self.arrays, "sums": self.sums}, {"step": self.done})
+            self.keeper.save({**self.arrays, "sums": self.sums, "pending": self.window}, {"step": self.done})
             self.saved, self.held = time.monotonic(), self.done
             self.cost = self.saved - begun

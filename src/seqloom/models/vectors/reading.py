@@ -64,6 +64,8 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
                 file.write(block.tobytes())
             else:
                 parts.append(block)
+        if not totals[first:].any():
+            raise DataError(f"none of the {len(words):,} words is in {corpus.name}; give text that has some of them")
         if on_disk:
             file.flush()
             ids = np.memmap(file, np.uint32, "r").view(np.ndarray)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,9 @@ class Index:
         self._threads: ThreadPoolExecutor | None = None
         self._process: int | None = None  # whose threads they are
         self._small: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_threads": None, "_process": None}  # copies make their own
 
     def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
@@ -71,7 +75,7 @@ class Index:
         """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""
         here, *others = bounds
         if others and self._process != os.getpid():  # a forked child has none of its parent's threads
-            self._threads, self._process = ThreadPoolExecutor(len(others)), os.getpid()
+            self._threads, self._process = ThreadPoolExecutor(max(thread_count() - 1, len(others))), os.getpid()
         waiting = [self._threads.submit(share, there) for there in others] if self._threads is not None and others else []
         return [share(here), *(future.result() for future in waiting)]
 

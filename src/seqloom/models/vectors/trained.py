@@ -59,16 +59,17 @@ class TrainedVectors(Embedder):
     def partial_fit(self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None) -> Self:
         """Learn further from new text: known words go on from where they are, new ones are added, none is forgotten.
 
-        Broken off, the model stays what it was.
+        When that fails, the model stays what it was.
         """
         if not self.fit_info:
             return self.fit(data, memory=memory, run=run)
-        corpus, before = as_corpus(data), self.fit_info
+        corpus, before = as_corpus(data), dict(self.__dict__)
         self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
         try:
-            self._study(corpus, self.told(memory, None, None, run), self, before)
+            self._study(corpus, self.told(memory, None, None, run), self, before["fit_info"])
         except BaseException:
-            self.fit_info = before
+            self.__dict__.clear()
+            self.__dict__.update(before)  # arrays are replaced, never changed in place
             raise
         return self
 
