@@ -4,7 +4,7 @@
     h = mean of X[row]        p = softmax(Y h)        loss = -log p[label]
 
 With a tree (Morin and Bengio 2005) a class is a way from the root, and p the product of a yes or no at each of its nodes. Rows
-come in the order in which they are read, so that the processor is asked for those a few places ahead (`prefetch`); without
+come in the order in which they are read, so that the processor is asked for those a few places ahead (`prefetch_row`); without
 that a text of rare n-grams is a sequence of waits for memory.
 """
 
@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import prefetch
+from seqloom.kernels.intrinsics import prefetch_row
 
-_LINE = 16  # float32 of a cache line
 _AHEAD = 8  # rows that are under way
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
 _ONE, _ZERO = np.float32(1), np.float32(0)
@@ -56,8 +55,7 @@ def _mean(X, rows, low, high, hidden):
     whole = low + (high - low) // 4 * 4
     for k in range(low, whole, 4):  # four at once, so that `hidden` is read and written a quarter as often
         for ahead in range(k + _AHEAD, min(k + _AHEAD + 4, high)):
-            for d in range(0, width, _LINE):
-                prefetch(X, rows[ahead], d)
+            prefetch_row(X, rows[ahead])
         a, b, c, e = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
         for d in range(width):
             hidden[d] += (X[a, d] + X[b, d]) + (X[c, d] + X[e, d])
@@ -142,8 +140,7 @@ def train(order, rows, borders, labels, X, Y, ends, nodes, turns, first, last):
         if i + 1 < len(order):  # the beginning of the next text, while there is arithmetic to do
             after = borders[order[i + 1]]
             for k in range(after, min(after + _AHEAD, borders[order[i + 1] + 1])):
-                for d in range(0, width, _LINE):
-                    prefetch(X, rows[k], d)
+                prefetch_row(X, rows[k])
         label = labels[doc]
         if len(ends):
             loss += _learn_tree(hidden, Y, ends[label - 1] if label > 0 else 0, ends[label], nodes, turns, rate, move)

@@ -18,13 +18,11 @@ from seqloom.models.vectors.matrices import combined
 from seqloom.models.vectors.reading import WordStream, check_text, read_words
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
-from seqloom.text.tokenizer import Tokenizer
 
 
 class Lesson(NamedTuple):
     """What there is to learn from."""
 
-    tokenizer: Tokenizer
     stream: WordStream
     counts: np.ndarray  # int64 (V,), of this text and of what was read before
     places: np.ndarray  # where the words of the earlier model stand now
@@ -87,7 +85,7 @@ class TrainedVectors(Embedder):
             counts[places] += earlier.counts
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "words": len(stream.words), "start": told.get("data_hash")}
-        self._learn(Lesson(tokenizer, stream, counts, places), how, earlier, facts)
+        self._learn(Lesson(stream, counts, places), how, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = tokenizer, stream.words, counts, None
         self.fit_info |= {"words": len(stream.words), "tokens": stream.n_words, "dimensions": self.config.dimensions}
         if earlier is not None:
