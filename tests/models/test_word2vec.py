@@ -105,6 +105,23 @@ def test_words_of_the_list_are_not_spelled_again():
     assert (model.embed("Adhesion") == model.embed("adhes")).all()
 
 
+def test_analogies_are_asked_and_judged_as_the_text_was_spelled(tmp_path):
+    model = fit(text=["running dogs chased cats"] * 9, normalize="case=lower,stem=porter", epochs=1)
+    (tmp_path / "questions.txt").write_text("Running chased dogs cats\n")  # only one word is left for an answer
+    assert [word for word, _ in model.analogy("Running", "chased", "dogs")] == ["cat"]
+    found = model.evaluate(tmp_path / "questions.txt")
+    assert (found["asked"], found["missing"], found["accuracy"]) == (1, 0, 1)
+
+
+def test_analogies_of_phrases():
+    """A phrase is the mean of its words, none of which is an answer."""
+    model = fit()
+    found = model.analogy("the cat", "dog", "cow", len(model.words))
+    assert not {"the", "cat", "dog", "cow"} & {word for word, _ in found}
+    two = fit(text=["cats do not like dogs"] * 9, normalize="sentiment", epochs=1)
+    assert [word for word, _ in two.analogy("don't", "cats", "dogs")] == ["like"]
+
+
 @pytest.mark.parametrize("memory", [None, 1])
 def test_a_text_without_any_of_the_words(tmp_path, memory):
     (tmp_path / "list.txt").write_text("cat\ndog\n")

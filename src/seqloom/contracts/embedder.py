@@ -167,7 +167,7 @@ class Embedder(Model):
                 approximate: bool = False) -> list[Neighbours]: ...
     def analogy(self, a: str | list[str], b: str | list[str], c: str | list[str], k: int = 10, *,
                 method: Literal["add", "mul"] = "add", among: int | None = None, approximate: bool = False) -> Any:
-        """a is to b as c is to what? The three words are never the answer.
+        """a is to b as c is to what? The three words (or phrases) are never the answer.
 
         `add` (Mikolov et al. 2013): nearest to b - a + c, each of length one. `mul` (Levy and Goldberg 2014): the largest
         cos(b) cos(c) / cos(a), so that one large cosine cannot decide alone. `approximate`: as of `nearest`; for `add` only.
@@ -183,9 +183,9 @@ class Embedder(Model):
         if approximate and method == "mul":
             raise ConfigError("an approximate search finds what is near one point; method mul asks for three: use add, or "
                               "leave approximate out")
-        three = self.rows([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
+        three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        asked = [self._spelled(words) for words in zip(a, b, c)]
+        asked = [[word for text in self._spelled(texts) for word in (text, *text.split())] for texts in zip(a, b, c)]
         if method == "mul":
             return self.vectors.search_products(three, k, asked, among)
         return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)
@@ -222,11 +222,11 @@ class Embedder(Model):
         self.check_fitted()
         questions = judging.as_questions(data)
         if questions.kind == "similarity":
-            metrics, details, notes = judging.judge_pairs(questions, self.knows, self.similarity)
+            metrics, details, notes = judging.judge_pairs(questions, lambda w: w if self.knows(w) else None, self.similarity)
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
         words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
         metrics, details, notes = judging.judge_analogies(
-            questions, lambda w: 0 <= words.find([w])[0] < limit,
+            questions, lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
             lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
         return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
 

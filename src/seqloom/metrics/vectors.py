@@ -72,13 +72,13 @@ def read_questions(raw: bytes, name: str) -> Questions:
     return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
 
 
-def judge_analogies(questions: Questions, knows: Callable[[str], bool],
+def judge_analogies(questions: Questions, spell: Callable[[str], str | None],
                     answer: Callable[[list[str], list[str], list[str]], list[str]]) -> Judged:
-    """Share of right answers in each section and in all."""
+    """Share of right answers in each section and in all; `spell`: the word as the model has it, None where it does not."""
     table, right, asked, missing = [], 0, 0, 0
     forms: dict[str, str | None] = {}
     for section, lines in questions.sections.items():
-        known = [found for line in lines if None not in (found := tuple(_form(word, knows, forms) for word in line))]
+        known = [found for line in lines if None not in (found := tuple(_form(word, spell, forms) for word in line))]
         answers = answer(*(list(column) for column in list(zip(*known))[:3])) if known else []
         good = sum(given == line[3] for given, line in zip(answers, known))
         table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),
@@ -88,12 +88,12 @@ def judge_analogies(questions: Questions, knows: Callable[[str], bool],
     return ({"accuracy": right / asked if asked else None, "asked": asked, "missing": missing}, {"sections": table}, notes)
 
 
-def judge_pairs(questions: Questions, knows: Callable[[str], bool],
+def judge_pairs(questions: Questions, spell: Callable[[str], str | None],
                 similarity: Callable[[list[str], list[str]], np.ndarray]) -> Judged:
     """Rank correlation of the cosines with people's scores."""
     forms: dict[str, str | None] = {}
     known = [(a, b, score) for first, second, score in questions.pairs
-             if (a := _form(first, knows, forms)) is not None and (b := _form(second, knows, forms)) is not None]
+             if (a := _form(first, spell, forms)) is not None and (b := _form(second, spell, forms)) is not None]
     missing = len(questions.pairs) - len(known)
     cosines = similarity([a for a, _, _ in known], [b for _, b, _ in known]) if known else np.zeros(0)
     rho = spearman(cosines, np.array([score for _, _, score in known])) if len(known) > 1 else None
@@ -123,10 +123,10 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
-def _form(word: str, knows: Callable[[str], bool], forms: dict[str, str | None]) -> str | None:
+def _form(word: str, spell: Callable[[str], str | None], forms: dict[str, str | None]) -> str | None:
     """The word, else in lower case, else nothing; remembered, since the same words come again and again."""
     if word not in forms:
-        forms[word] = next((form for form in (word, word.lower()) if knows(form)), None)
+        forms[word] = spell(word) or spell(word.lower())
     return forms[word]
 
 
