@@ -6,10 +6,12 @@ import struct
 import numpy as np
 import pytest
 
+import seqloom
 import seqloom.interop.vectors as module
 from seqloom.data.vector_files import sniff_vectors, vectors_instead_of_text
 from seqloom.errors import ConfigError, DataError
 from seqloom.interop.fasttext_bin import read_fasttext
+from seqloom.interop.fasttext_model import convert_fasttext
 from seqloom.interop.vectors import read_vectors, write_vectors
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
@@ -250,6 +252,35 @@ def test_unsupervised_models(tmp_path, options):
     if found.knows("neverseen"):
         assert found.embed("neverseen") == pytest.approx(model.get_word_vector("neverseen"), abs=1e-6)  # by its n-grams
     assert file.output.rows(np.arange(len(words))) == pytest.approx(model.get_output_matrix())
+
+
+@pytest.mark.parametrize("options", [UNSUPERVISED["skipgram"], UNSUPERVISED["single letters"], {"loss": "hs"}])
+def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(tmp_path, options):
+    model = train(tmp_path, TEXT, **options)
+    model.save_model(str(tmp_path / "m.bin"))
+    convert_fasttext(tmp_path / "m.bin").save(tmp_path / "ours")
+    ours = seqloom.load(tmp_path / "ours")
+    words = [*model.get_words(), "moonlight", "日本日", "é"]
+    assert ours.rows(words) == pytest.approx(np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7)
+    assert ours.config.loss == options.get("loss", "ns")
+    assert ours.summary() and ours.parameters > 500 * 8
+    before, table = ours.embed("cats"), ours.input.copy()
+    ours.partial_fit(["the zebra sat on the cats"] * 40)
+    assert {"zebra", "cats", "日本"} <= set(ours.words)
+    assert 0 < np.abs(ours.embed("cats") - before).max() < 0.5
+    old = ours.words.find(["日本"])[0]  # which the new text does not have
+    assert np.abs(ours.input[old] - table[model.get_word_id("日本")]).max() == 0
+
+
+def test_what_has_no_rows_of_its_own_is_converted_to_words(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    train(tmp_path, LABELLED, supervised=True, minn=2, maxn=3).save_model(str(tmp_path / "m.bin"))
+    assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
+    assert "only the vectors of its" in said.pop()
+    train(tmp_path, TEXT, model="skipgram", maxn=0).save_model(str(tmp_path / "m.bin"))
+    assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
+    assert not said
 
 
 @pytest.mark.parametrize("options", SUPERVISED.values(), ids=list(SUPERVISED))

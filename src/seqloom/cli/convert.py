@@ -17,6 +17,7 @@ Examples:
   seqloom convert model.arpa.gz model            # ARPA to a seqloom model
   seqloom convert model model.arpa               # and back
   seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
+  seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
   seqloom convert vectors words.bin --form word2vec-binary
 """)
 @click.argument("source")
@@ -61,13 +62,15 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
 def _read(source: str) -> Any:
     from seqloom.data.vector_files import sniff_vectors
     from seqloom.interop.arpa import read_arpa
+    from seqloom.interop.fasttext_model import convert_fasttext
     from seqloom.interop.vectors import read_vectors
 
     path = Path(source)
     if path.is_file() and path.suffix != ".gz":
         with open(path, "rb") as file:
-            if sniff_vectors(file.read(1 << 16)) is not None:
-                return read_vectors(path)
+            found = sniff_vectors(file.read(1 << 16))
+        if found is not None:
+            return convert_fasttext(path) if found.form == "fasttext-bin" else read_vectors(path)
     return read_arpa(source)
 
 

@@ -1,0 +1,41 @@
+"""A fastText model file as a model of our own: open at once, with vectors for unseen words, and ready to learn further."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.interop.fasttext_bin import Dense, FastTextFile, read_fasttext
+from seqloom.models.vectors.fasttext import FastText
+from seqloom.models.vectors.word_vectors import WordVectors
+
+
+def convert_fasttext(path: str | Path) -> FastText | WordVectors:
+    """A `fasttext` model with all rows; words alone where the file has no n-grams, is a classifier or is quantised."""
+    file = read_fasttext(path)
+    words, o = file.vectors(), file.options
+    if o["maxn"] <= 0:
+        return words
+    if not isinstance(file.input, Dense) or not isinstance(file.output, Dense) or o["model"] == "supervised":
+        progress.say(f"{path}: {'a classifier' if o['model'] == 'supervised' else 'quantised'}, so only the vectors of its "
+                     f"{len(words):,} words are kept; ask the file itself about other words")
+        return words
+    model = FastText(dimensions=o["dim"], architecture="cbow" if o["model"] == "cbow" else "skip-gram",
+                     loss="softmax" if o["loss"] == "ova" else o["loss"], window=o["ws"], negatives=max(o["neg"], 1),
+                     epochs=o["epoch"], min_count=o["minCount"], sample=o["t"], min_ngram=max(o["minn"], 1),
+                     max_ngram=o["maxn"], buckets=o["bucket"])
+    model.fit_info = words.fit_info | {"tokens": int(file.counts.sum())}
+    model.restore_arrays({**words.words.arrays(), "counts": file.counts, "matrix": words.matrix,
+                          "input": _rows(file, len(words) + o["bucket"]), "buckets": np.arange(o["bucket"]),
+                          "output": file.output.rows(np.arange(len(words) - (o["loss"] == "hs")))})
+    return model
+
+
+def _rows(file: FastTextFile, n: int) -> np.ndarray:
+    made = np.empty((n, file.options["dim"]), np.float32)
+    for low in range(0, n, 1 << 16):
+        part = np.arange(low, min(low + (1 << 16), n))
+        made[part] = file.input.rows(part)
+    return made
