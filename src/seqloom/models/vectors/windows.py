@@ -16,6 +16,7 @@ from seqloom.models.vectors.sampling import alias_table, huffman, keep_threshold
 CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
 LEAST_CHUNK = 256
 LEAST_PIECE = 1024  # ids from one place: windows end with them
+WORD_PLACES, NGRAM_PLACES = 3, 12  # of a long text that are read at once; rows that many words share forget sooner
 LAST_RATE = 1e-4  # of the first, at the end
 
 KINDS = ("mean", "sum", "weighted", "attention", "own")  # the numbers of kernels/word2vec.py
@@ -102,12 +103,12 @@ def train_windows(stream: WordStream, bags: Bags, inputs: np.ndarray, outputs: n
 
     The loss is that of one prediction: of the word and its negatives (ns), or -log p(word) (hs, softmax).
     """
-    from seqloom.kernels.word2vec import PLACES, train
+    from seqloom.kernels.word2vec import train
 
     c = config
     target, (sigmoid, softplus) = make_outputs(noise_counts, c.loss, c.negatives, c.noise_exponent), tables()
     keep = keep_thresholds(stream.counts, c.sample)
-    chunks = Chunks.of(len(stream.ids), PLACES)
+    chunks = Chunks.of(len(stream.ids), WORD_PLACES if bags.kind == KINDS.index("own") else NGRAM_PLACES)
 
     def work(epoch: int, chunk: int) -> tuple[float, int]:
         step = epoch * chunks.number + chunk
