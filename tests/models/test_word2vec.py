@@ -13,7 +13,7 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.kernels.char_ngrams import hash_ngrams
 from seqloom.models.vectors import learning
 from seqloom.models.vectors.reading import END
-from seqloom.models.vectors.windows import Chunks, random_rows
+from seqloom.models.vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
 from seqloom.models.vectors.words import Words
 
 SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
@@ -86,15 +86,16 @@ def test_questions_are_spelled_as_the_text_was():
     assert not fit("word2vec").knows("CAT")
 
 
-def test_a_long_text_is_read_at_several_places_at_once():
+@pytest.mark.parametrize("places", [WORD_PLACES, NGRAM_PLACES])
+def test_a_long_text_is_read_at_several_places_at_once(places):
     text = np.arange(3_000_000, dtype=np.uint32)
-    chunks = Chunks.of(len(text), 12)
+    chunks = Chunks.of(len(text), places)
     read = [chunks.ids(text, i) for i in range(chunks.number)]
     assert [np.count_nonzero(ids != END) for ids in read] == [chunks.size(i) for i in range(chunks.number)]
-    assert {np.count_nonzero(ids == END) for ids in read} == {12}  # no window goes from one place to the next
+    assert {np.count_nonzero(ids == END) for ids in read} == {places}  # no window goes from one place to the next
     assert (np.sort(np.concatenate(read))[:len(text)] == text).all()  # all of it, once
     assert np.ptp(read[0][read[0] != END]) > len(text) // 2
-    short = Chunks.of(20_000, 12)
+    short = Chunks.of(20_000, places)
     assert (np.concatenate([short.ids(text, i)[:-1] for i in range(short.number)]) == text[:20_000]).all()
 
 
