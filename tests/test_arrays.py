@@ -1,5 +1,6 @@
 """Arrays in safetensors files: exact, mapped, defended."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -36,3 +37,19 @@ def test_damaged_files(tmp_path: Path) -> None:
             read_arrays(path)
     with pytest.raises(ModelError, match="no such file"):
         read_arrays(tmp_path / "none")
+
+
+def test_written_arrays_are_for_whom_new_files_are(tmp_path):
+    before = os.umask(0o022)
+    try:
+        write_arrays(tmp_path / "a", {"x": np.arange(3)})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_an_array_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "a", {"x": np.arange(3)})
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ModelError, match="cannot be read: Permission denied"):
+        read_arrays(tmp_path / "a")

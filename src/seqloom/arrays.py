@@ -24,12 +24,15 @@ _DTYPES = {
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays; safetensors orders them so that each one is aligned."""
+    """Write the arrays, readable for whom new files are; safetensors orders them so that each one is aligned."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     try:
+        path.touch()
+        mode = path.stat().st_mode  # the library's own files are for their owner alone
         save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
+        path.chmod(mode)
     except SafetensorError as error:  # a full disk comes as this, with the system's number in its text
         found = re.search(r"\(os error (\d+)\)", str(error))
         code = int(found[1]) if found else errno.EIO
@@ -55,6 +58,8 @@ def _check_file(path: Path) -> None:
 
     if not path.is_file():
         raise ModelError(f"{path}: no such file; the saved model is incomplete")
+    if not os.access(path, os.R_OK):
+        raise ModelError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}; ask its owner")
     try:
         with safe_open(path, framework="numpy"):
             pass

@@ -206,6 +206,26 @@ def test_other_refusals(vectors, tmp_path):
         read_vectors(late)
 
 
+@pytest.mark.parametrize(("text", "message"), [
+    ("3 2\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: more than 2 numbers behind 'a'"),
+    ("3 4\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: expected a word and 4 numbers; found 'a 1 2 3'"),
+    ("99999999999 300\na 1 2 3\n", "the first line says 99,999,999,999 words, but 1 lines follow"),
+    ("a 1 2\nb 1 2 3\nc 3 4\n", "line 2: more than 2 numbers behind 'b'"),
+    ("a 1 2\nb 1 x\nc 3 4\n", "line 2: expected a word and 2 numbers; found 'b 1 x'")])
+def test_lines_that_do_not_fit_the_others_are_named(tmp_path, text, message):
+    (tmp_path / "v").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_vectors(tmp_path / "v")
+
+
+@pytest.mark.parametrize("text", ["a 1 2\nb c 3 4\n", "2 2\na 1 2\nb 3 4\n"])
+def test_a_mark_of_the_byte_order_is_no_part_of_a_word(tmp_path, text):
+    (tmp_path / "v").write_text(text, encoding="utf-8-sig")
+    found = read_vectors(tmp_path / "v")
+    assert found.words[0] == "a"
+    assert found.matrix.tolist() == [[1, 2], [3, 4]]
+
+
 # ---- fastText's model files
 
 TEXT = ("the cat sat on the mat while the naïve dog barked at the 日本 moon\n" * 30

@@ -334,3 +334,8 @@ def test_as_good_as_fasttext(tmp_path):
                                      verbose=0)  # with fewer threads than ten it leaves rows uninitialised
     ours = FastTextClassifier(tokenizer="whitespace", learning_rate=0.3, epochs=4, dimensions=20).fit(train)
     assert accuracy(ours, test) > peer.test(str(tmp_path / "b.txt"))[1] - 0.02
+
+
+def test_minutes_are_for_tuning():
+    with pytest.raises(ConfigError, match="give tune too"):
+        FastTextClassifier(minutes=2)

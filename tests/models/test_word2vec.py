@@ -114,6 +114,41 @@ def test_analogies_are_asked_and_judged_as_the_text_was_spelled(tmp_path):
     assert (found["asked"], found["missing"], found["accuracy"]) == (1, 0, 1)
 
 
+def test_texts_are_taken_apart_as_the_tokenizer_does():
+    text = ["good king, my lord.", "北京 is a city, my king."] * 20
+    model = fit(text=text, tokenizer="word", normalize="case=lower")
+    wanted = model.rows(["good", "king", ",", "my", "lord", "."]).mean(axis=0)
+    assert model.embed("Good king, my LORD.") == pytest.approx(wanted)
+    assert model.embed("北京") == pytest.approx(model.rows(["北", "京"]).mean(axis=0))
+    assert not {"king", ","} & {word for word, _ in model.nearest("king,", 99)}
+
+
+def test_a_word_list_from_a_file_needs_no_other_option(tmp_path):
+    (tmp_path / "list.txt").write_text("cat\ndog\nthe\n")
+    model = seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), dimensions=4, epochs=1).fit(lines(200))
+    assert sorted(model.words) == ["cat", "dog", "the"]
+    with pytest.raises(ConfigError, match="taken whole"):
+        seqloom.Word2Vec(vocab_file=str(tmp_path / "list.txt"), min_count=3).fit(lines(200))
+
+
+@pytest.mark.parametrize("name", ["word2vec", "fasttext", "glove"])
+def test_words_that_all_stand_alone_teach_nothing(name):
+    with pytest.raises(DataError, match=r"no two words of .* stand beside each other in one line"):
+        fit(name, text=["cat", "dog"] * 99)
+
+
+def test_what_is_unknown_must_be_said_rightly():
+    with pytest.raises(ConfigError, match="unknown must be one of refuse, skip, mean; got 'ignore'"):
+        fit().embed("zzz", unknown="ignore")
+
+
+def test_nothing_is_near_a_word_without_any_ngram():
+    model = fit("fasttext")
+    assert not model.embed("ЖЖЖ").any()
+    with pytest.raises(DataError, match="nothing is near 'ЖЖЖ'"):
+        model.nearest(["cat", "ЖЖЖ"])
+
+
 def test_analogies_of_phrases():
     """A phrase is the mean of its words, none of which is an answer."""
     model = fit()

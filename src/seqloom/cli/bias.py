@@ -69,7 +69,8 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
 
     from seqloom.models.vectors.debias import bias_direction, debias, known_pairs, report
 
-    model = load_vectors("bias", vectors).vectors  # words that are in the list: others have no row to change
+    source = load_vectors("bias", vectors)
+    model = source.vectors  # words that are in the list: others have no row to change
     there = known_pairs(model, pairs)
     needed = direction is not None or neutralise or chart is not None
     line = bias_direction(model, pairs) if there or needed else None
@@ -82,6 +83,8 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
         _draw(found, line.pairs[0], chart)
     if output is not None and after is not None:
         after.save(output)
+        if source.unseen(["x"]) is not None:
+            say(f"{output}: its {len(after):,} words alone; words that {vectors} never saw have no vectors there")
     if as_json:
         emit(found | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
         return
@@ -143,14 +146,15 @@ def _table(found: dict[str, Any], both: bool) -> str:
     more = len(found["direction"]["pairs"]) - 1
     rows = [["direct bias, mean |cos|", *(f"{v:.4f}" for v in neutral["direct_bias"])],
             ["mean |projection|", *(f"{v:.4f}" for v in neutral["mean_projection"])],
-            ["side told by neighbours", *(f"{v:.1%}" for v in neutral["told_by_neighbours"])]]
+            ["side told by neighbours", *("-" if v != v else f"{v:.1%}" for v in neutral["told_by_neighbours"])]]
     lines += ["", f"direction {ends[0]} - {ends[1]}" + (f" and {more} more pairs" if more else "")
               + f", {found['direction']['explained']:.0%} of their variance; {neutral['words']:,} words"]
     if neutral["words"]:
         lines += aligned([["", *(["before", "after"] if both else ["now"])], *rows])
         order = sorted(neutral["leans"], key=lambda word: -neutral["leans"][word][0])
-        for end, words in zip(ends, (order[:SHOWN], order[::-1][:SHOWN])):
-            lines.append(f"towards {end}: " + ", ".join(f"{word} {neutral['leans'][word][0]:+.2f}" for word in words))
+        for end, sign, words in zip(ends, (1, -1), (order, order[::-1])):
+            shown = [f"{word} {lean:+.2f}" for word in words if sign * (lean := neutral["leans"][word][0]) > 0][:SHOWN]
+            lines.append(f"towards {end}: " + (", ".join(shown) or "none"))
     return "\n".join([*lines, *_costs(found), *_notes(found)])
 
 

@@ -19,6 +19,7 @@ Examples:
   seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
   seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
   seqloom convert vectors words.bin --form word2vec-binary
+  seqloom convert glove.6B.50d.txt words.vec --form fasttext
 """)
 @click.argument("source")
 @click.argument("target")
@@ -26,7 +27,8 @@ Examples:
               help="Of written word vectors  [default: word2vec].")
 @common
 def command(source: str, target: str, form: str | None, as_json: bool) -> None:
-    """Turn a file of another program into a model directory, or a model directory into such a file.
+    """Turn a file of another program into a model directory, or a model directory into such a file; with --form a file of
+    word vectors into another.
 
     n-gram models are ARPA files (plain or .gz); word vectors are those of word2vec, GloVe and fastText.
     """
@@ -36,20 +38,20 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
     if Path(source).is_dir():
         model = load(source)
         if model.task == TASK:
-            from seqloom.interop.vectors import write_vectors
-
-            write_vectors(model.vectors, target, form or "word2vec")  # type: ignore[arg-type]
+            _write_vectors(model, source, target, form or "word2vec")
         else:
             _write_arpa(model, source, target, form)
     else:
         if target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
                               "to read an ARPA file name a directory as the target")
-        if form is not None:
-            raise ConfigError("--form is for writing word vectors; a file that is read tells its form")
-        check_target(target)
+        if form is None:
+            check_target(target)
         model = _read(source)
-        model.save(target)
+        if form is None:
+            model.save(target)
+        else:
+            _write_vectors(model, source, target, form)
     if as_json:
         emit({"source": source, "target": target, **({"ngrams": model.fit_info["ngrams"]} if model.task != TASK else
                                                      {"words": len(model.vectors), "dimensions": model.vectors.dimensions})})
@@ -60,18 +62,27 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
 
 
 def _read(source: str) -> Any:
-    from seqloom.data.vector_files import sniff_vectors
+    from seqloom.data.vector_files import file_head, sniff_vectors
     from seqloom.interop.arpa import read_arpa
     from seqloom.interop.fasttext_model import convert_fasttext
     from seqloom.interop.vectors import read_vectors
 
     path = Path(source)
-    if path.is_file() and path.suffix != ".gz":
-        with open(path, "rb") as file:
-            found = sniff_vectors(file.read(1 << 16))
-        if found is not None:
-            return convert_fasttext(path) if found.form == "fasttext-bin" else read_vectors(path)
-    return read_arpa(source)
+    head, packed = file_head(path) if path.is_file() else (b"", False)
+    if not head or path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm"):
+        return read_arpa(source)
+    found = sniff_vectors(head)
+    if found is not None and found.form == "fasttext-bin" and not packed:
+        return convert_fasttext(path)
+    return read_vectors(path)
+
+
+def _write_vectors(model: Any, source: str, target: str, form: str) -> None:
+    from seqloom.interop.vectors import write_vectors
+
+    if model.task != TASK:
+        raise ConfigError(f"--form is for word vectors; {source} is a {model.task}")
+    write_vectors(model.vectors, target, form)  # type: ignore[arg-type]
 
 
 def _write_arpa(model: Any, source: str, target: str, form: str | None) -> None:

@@ -23,12 +23,13 @@ Examples:
 def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool) -> None:
     """The vector of each TEXT, a word or a phrase (the mean of its words): text, then numbers, tab between.
 
-    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. Without TEXT each line of standard input is one.
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. Without TEXT, or with a single -, each line of standard
+    input is one.
     """
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
     model = load_vectors("embed", vectors)
-    asked = list(texts) or list(stdin_lines())
+    asked = list(stdin_lines()) if texts in ((), ("-",)) else list(texts)
     made = model.embed(asked, unknown=unknown)
     if output is not None:
         from io import BytesIO
@@ -40,10 +41,13 @@ def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | No
         buffer = BytesIO()
         np.save(buffer, made)
         write(output, buffer.getvalue())
-        click.echo(f"{output}: {made.shape[0]:,} x {made.shape[1]}")
+        if as_json:
+            emit({"output": output, "texts": made.shape[0], "dimensions": made.shape[1]})
+        else:
+            click.echo(f"{output}: {made.shape[0]:,} x {made.shape[1]}")
         return
     for text, row in zip(asked, made.tolist()):
         if as_json:
             emit({"text": text, "vector": row})
         else:
-            click.echo("\t".join([text, *(f"{value:.6g}" for value in row)]))
+            click.echo("\t".join([text.replace("\t", " "), *(f"{value:.6g}" for value in row)]))

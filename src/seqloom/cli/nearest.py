@@ -26,7 +26,7 @@ def command(vectors: str, words: tuple[str, ...], number: int, among: int | None
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
     """
     model = load_vectors("nearest", vectors)
-    asked = list(stdin_lines()) if words == ("-",) else list(words)
+    asked = [line for line in stdin_lines() if line.strip()] if words == ("-",) else list(words)
     for word, found in zip(asked, model.nearest(asked, number, among=among, approximate=approximate)):
         if as_json:
             emit({"word": word, "nearest": [{"word": w, "cosine": c} for w, c in found]})

@@ -113,7 +113,9 @@ class Model(ABC):
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
-        chosen = {"vocab_size": c.vocab_size, "min_count": c.min_count, "vocab_file": c.vocab_file,
+        default = type(c).__dataclass_fields__["min_count"].default
+        least = 1 if c.vocab_file is not None and c.min_count == default else c.min_count  # a list from a file is taken whole
+        chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
         kinds = choices(field_types(TokenizerConfig)["kind"])
         if c.tokenizer in kinds:  # also where a directory happens to have that name

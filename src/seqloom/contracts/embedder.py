@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import vectors as judging
 from seqloom.metrics.result import Result, Signature
+from seqloom.text.vocabulary import split
 
 if TYPE_CHECKING:
     from seqloom.models.vectors.word_vectors import WordVectors
@@ -78,6 +79,11 @@ class Embedder(Model):
         return [word if place >= 0 else normalize(word) or word
                 for word, place in zip(words, self.vectors.words.find(words).tolist())]
 
+    def _parts(self, text: str) -> list[str]:
+        """The words of a text that is spelled already, as the tokenizer of the model takes them apart."""
+        kind = self.tokenizer.kind if self.tokenizer is not None else "whitespace"
+        return text.split() if kind == "whitespace" else split(text, kind)
+
     def knows(self, word: str) -> bool:
         """Whether there is a vector for this word."""
         word, = self._spelled([word])
@@ -109,8 +115,10 @@ class Embedder(Model):
         if isinstance(text, str):
             return self.embed([text], unknown=unknown)[0]
         self.check_fitted()
+        if unknown not in (choices := get_args(Unknown)):
+            raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
         table, texts = self.vectors, self._spelled(text)
-        phrases = [[t] if k >= 0 or not t.split() else t.split() for t, k in zip(texts, table.words.find(texts).tolist())]
+        phrases = [[t] if k >= 0 else self._parts(t) or [t] for t, k in zip(texts, table.words.find(texts).tolist())]
         if unknown == "refuse":
             flat = self._rows([word for phrase in phrases for word in phrase])
         else:
@@ -154,7 +162,10 @@ class Embedder(Model):
             asked: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            vectors, asked = self.embed(texts), [[t, *t.split()] for t in self._spelled(texts)]
+            vectors, asked = self.embed(texts), [[t, *self._parts(t)] for t in self._spelled(texts)]
+            for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
+                if asked[i][0] not in self.vectors.words:
+                    raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
         found = self.vectors.search(vectors, k, asked, among, approximate)
         return found[0] if one else found
 
@@ -185,7 +196,7 @@ class Embedder(Model):
                               "leave approximate out")
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        asked = [[word for text in self._spelled(texts) for word in (text, *text.split())] for texts in zip(a, b, c)]
+        asked = [[word for text in self._spelled(texts) for word in (text, *self._parts(text))] for texts in zip(a, b, c)]
         if method == "mul":
             return self.vectors.search_products(three, k, asked, among)
         return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)

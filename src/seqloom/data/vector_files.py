@@ -8,18 +8,37 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import Counter
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 Form = Literal["word2vec", "word2vec-binary", "glove", "fasttext-bin"]
 
 HEAD = 1 << 16  # bytes that are enough to tell
 FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
+BOM = b"\xef\xbb\xbf"  # that some editors begin a text with
 CLEAR = 10  # so many numbers behind every word are no accident
 
 _HEADER = re.compile(rb"[ \t]*(\d{1,12})[ \t]+(\d{1,7})[ \t]*\r?\n")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def file_head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, unpacked where it is gzipped, and whether it is."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    try:
+        with (gzip.open if packed else open)(path, "rb") as file:
+            return file.read(HEAD), packed
+    except (OSError, EOFError, zlib.error):  # what reads it says more
+        return b"", packed
+
+
+def is_number(field: bytes) -> bool:
+    return _NUMBER.fullmatch(field) is not None
 
 
 class Sniffed(NamedTuple):
@@ -30,7 +49,10 @@ class Sniffed(NamedTuple):
 
 
 def sniff_vectors(head: bytes) -> Sniffed | None:
-    """What the first bytes of a file are the beginning of; None: not of word vectors."""
+    """What the first bytes of a file are the beginning of; None: not of word vectors. Single lines may still be wrong."""
+    if head.startswith(BOM):
+        found = sniff_vectors(head[len(BOM):])
+        return found and found._replace(begins=found.begins + len(BOM))
     if head.startswith(FASTTEXT_MAGIC):
         return Sniffed("fasttext-bin", None, None, 0)
     header = _HEADER.match(head)
@@ -67,6 +89,8 @@ def _with_header(rest: bytes, dimensions: int) -> Form | None:
     numbers = fields[-dimensions:] if whole else fields[1:]
     if numbers and (whole or not newline) and all(map(_NUMBER.fullmatch, numbers)):
         return "word2vec"
+    if len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
+        return "word2vec"  # of other dimensions than its first line says
     word, blank, values = rest.lstrip(b"\n").partition(b" ")
     values = values[:4 * dimensions]
     printable = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in values)
@@ -74,13 +98,12 @@ def _with_header(rest: bytes, dimensions: int) -> Form | None:
 
 
 def _numbers_behind(head: bytes) -> int:
-    """How many numbers stand behind the word in every one of the first lines; 0: this is something else."""
+    """How many numbers stand behind the word in most of the first lines; 0: this is something else."""
     lines = head.split(b"\n")
     whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
     rows = [fields for line in whole[:50] if (fields := line.split())]
     if not rows:
         return 0
     dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1
-    good = dimensions >= 1 and all(
-        len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:])) for fields in rows)
-    return dimensions if good else 0
+    good = sum(len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:])) for fields in rows)
+    return dimensions if dimensions >= 1 and 3 * good >= 2 * len(rows) else 0

@@ -19,6 +19,7 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
     if o["maxn"] <= 0:
         return words
     if not isinstance(file.input, Dense) or not isinstance(file.output, Dense) or o["model"] == "supervised":
+        words.maker = None
         progress.say(f"{path}: {'a classifier' if o['model'] == 'supervised' else 'quantised'}, so only the vectors of its "
                      f"{len(words):,} words are kept; ask the file itself about other words")
         return words

@@ -16,7 +16,7 @@ from typing import Literal, NoReturn
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.data.vector_files import HEAD, Sniffed, sniff_vectors
+from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
 from seqloom.errors import ConfigError, DataError
 from seqloom.interop.fasttext_bin import read_fasttext
 from seqloom.models.vectors.word_vectors import WordVectors
@@ -119,7 +119,18 @@ def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
                 number = int(rows[i]) + done + 1 + (found.words is not None)
                 shown = data[at:at + 200].tobytes().partition(b"\n")[0].decode("utf-8", "backslashreplace")
                 raise DataError(f"{name}, line {number:,}: expected a word and {width} numbers; found {shown[:60]!r}")
-    return _finish(data, starts, stops, matrix, name)
+    return _finish(data, starts, stops, matrix, found, name)
+
+
+def _check_blanks(arena: np.ndarray, offsets: np.ndarray, found: Sniffed, name: str) -> None:
+    """A word of several parts that ends in a number: there are more numbers in its line than in others."""
+    blanks = np.flatnonzero(arena[:offsets[-1]] == 32)
+    for i in np.unique(np.searchsorted(offsets, blanks, side="right") - 1).tolist():
+        parts = arena[offsets[i]:offsets[i + 1]].tobytes().split(b" ")
+        if is_number(parts[-1]):
+            line = i + 1 + (found.words is not None)
+            raise DataError(f"{name}, line {line:,}: more than {found.dimensions} numbers behind "
+                            f"{parts[0].decode('utf-8', 'backslashreplace')!r}, which is how many there must be")
 
 
 def _without_end(data: np.ndarray) -> int:
@@ -161,10 +172,11 @@ def _read_binary(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
     if _without_end(data[at:]):
         raise DataError(f"{name}: {len(data) - at:,} bytes follow the {total:,} words that the first line names; "
                         "the file is damaged or not what it says")
-    return _finish(data, starts, stops, matrix.astype(np.float32, copy=False), name)
+    return _finish(data, starts, stops, matrix.astype(np.float32, copy=False), found, name)
 
 
-def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, name: str) -> WordVectors:
+def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, found: Sniffed,
+            name: str) -> WordVectors:
     """Words and matrix together; later vectors of a word that was there already are left out."""
     from seqloom.kernels.numbers import gather_words
     from seqloom.kernels.tokens import PAD
@@ -173,6 +185,8 @@ def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.
     np.cumsum(stops - starts, out=offsets[1:])
     arena = np.zeros(int(offsets[-1]) + PAD, np.uint8)
     gather_words(data, starts, stops, offsets, arena)
+    if found.form != "word2vec-binary":
+        _check_blanks(arena, offsets, found, name)
     words = Words.from_bytes(arena, offsets)
     again = words.repeated()
     if len(again):

@@ -1,0 +1,33 @@
+"""Loops that numba compiles, and keeps compiled: beside the source, or in the user's cache. Where neither can be written, as
+for a service account in a container, numba would refuse to work; then they are kept in a directory of this process alone."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+
+def _writable(place: Path) -> bool:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(place, os.W_OK)
+
+
+def keep_somewhere(*places: Path) -> None:
+    """Unless numba can write to one of its places, or was told another."""
+    if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, places)):
+        return
+    os.environ["NUMBA_CACHE_DIR"] = made = tempfile.mkdtemp(prefix="seqloom-numba-")  # nobody else may write there
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = made
+
+
+keep_somewhere(Path(__file__).parent / "__pycache__",
+               Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "numba")

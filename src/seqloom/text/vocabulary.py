@@ -216,6 +216,20 @@ def read_list(path: Path, kind: str) -> list[bytes]:
     return list(seen)
 
 
+def split(text: str, kind: str) -> list[str]:
+    """The tokens of a text, known or not.
+
+    >>> split("Don't, 北京", "word")
+    ["Don't", ',', '北', '京']
+    """
+    from seqloom.kernels.tokens import split_tokens
+
+    data = text.encode("utf-8", "surrogatepass")
+    starts, stops = np.empty(len(data) + 1, np.int64), np.empty(len(data) + 1, np.int64)
+    n, _ = split_tokens(padded(data), len(data), 0, SPLITTERS.index(kind), False, classes_for(kind), starts, stops)
+    return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
+
+
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
     from seqloom.kernels.tokens import find_tokens
 

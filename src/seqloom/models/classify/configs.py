@@ -8,6 +8,8 @@ from typing import Literal
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
 
+MINUTES = 5.0  # that tune may take, unless told
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextsConfig(Config):
@@ -58,7 +60,7 @@ class FastTextClassifierConfig(TextsConfig):
     cutoff: int | None = option(None, "with quantise: keep this many features, the longest vectors", minimum=1)
     tune: bool = option(False, "try other settings and keep those that are best on the valid data; options that are given a "
                         "value other than their default stay as they are")
-    minutes: float = option(5.0, "how long tune may take", minimum=0.001)
+    minutes: float = option(MINUTES, "how long tune may take", minimum=0.001)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,3 +68,5 @@ class FastTextClassifierConfig(TextsConfig):
             raise ConfigError(f"min_ngram {self.min_ngram} is more than max_ngram {self.max_ngram}")
         if self.cutoff is not None and not self.quantise:
             raise ConfigError("cutoff is how many features a quantised model keeps; give quantise too")
+        if self.minutes != MINUTES and not self.tune:
+            raise ConfigError("minutes is how long tune may take; give tune too")

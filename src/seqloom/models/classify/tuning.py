@@ -19,7 +19,7 @@ from seqloom import progress
 from seqloom.data.labelled import Labelled
 from seqloom.errors import DataError, TrainingError
 from seqloom.models.classify.bag_training import OutOfTime, default_epochs
-from seqloom.models.classify.configs import FastTextClassifierConfig
+from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
 
 if TYPE_CHECKING:
     from seqloom.models.classify.fasttext_classifier import FastTextClassifier
@@ -142,7 +142,7 @@ class Tuning:
     def _try(self, settings: Settings) -> bool:
         """Learn and judge; False after an interruption. Only the first may take longer than allowed."""
         start = time.monotonic()
-        config = replace(self.config, tune=False, quantise=False, cutoff=None, **settings)
+        config = replace(self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings)
         made = type(self.model)(config)
         made.fit_info = dict(self.model.fit_info)
         whole = made.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)

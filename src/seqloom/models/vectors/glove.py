@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from seqloom.contracts.base import Fitting
-from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import parallel_map, parallel_run
 from seqloom.models.language.workspace import Workspace
 from seqloom.models.vectors.configs import GloveConfig
@@ -53,9 +53,6 @@ class Glove(TrainedVectors):
         c, stream = self.config, lesson.stream
         cells = count_cells(stream.ids, len(stream.words), window=c.window, symmetric=c.symmetric, weighting=c.weighting,
                             memory=how.memory)
-        if not len(cells.columns):
-            raise DataError(f"no two words of {self.fit_info['data']} stand beside each other in one {c.unit}; give more text, "
-                            "a lower min_count (--min-count) or a larger unit (--unit)")
         learning = Factorisation(cells, c, how.memory)
         self.fit_info["cells"] = cells.count
         del cells

@@ -18,6 +18,7 @@ from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import SPLITTERS
 
 END, GONE = 0xFFFFFFFF, 0xFFFFFFFE  # the end of a unit; a word that is not in the list
+BLOCK = 1 << 16  # ids that are looked at together
 IN_MEMORY = 2 << 30  # bytes of text; more is encoded into a file that is mapped
 
 
@@ -34,6 +35,17 @@ class WordStream:
         """Words of the text that are in the list."""
         return int(self.counts.sum())
 
+    def has_neighbours(self) -> bool:
+        """Whether two words stand in one unit; those that are not in the list leave no gap."""
+        last = np.array([END], np.uint32)
+        for low in range(0, len(self.ids), BLOCK):
+            block = self.ids[low:low + BLOCK]
+            block = np.concatenate([last, block[block != GONE]])
+            if ((block[1:] != END) & (block[:-1] != END)).any():
+                return True
+            last = block[-1:]
+        return False
+
 
 def check_text(corpus: Corpus) -> None:
     """Refuse finished vectors, before anything is made of them."""
@@ -49,8 +61,10 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
 
     words = _words(tokenizer)
     if not len(words):
-        raise DataError(f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more; "
-                        "give more text or a lower min_count (--min-count)")
+        size = tokenizer.config.vocab_size
+        raise DataError(f"no word of {corpus.name} is seen {tokenizer.config.min_count} times or more"
+                        + (f" and among the first {size} with </s> and <unk>" if size else "")
+                        + "; give more text or a lower min_count (--min-count)" + (", or a larger vocab_size" if size else ""))
     first = tokenizer.vocab_size - len(words)
     table = np.concatenate([np.full(first, GONE), np.arange(len(words))]).astype(np.uint32)
     table[tokenizer.eos_id] = END

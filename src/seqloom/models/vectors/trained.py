@@ -13,7 +13,7 @@ from seqloom import storage
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.embedder import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.models.vectors.matrices import combined
 from seqloom.models.vectors.reading import WordStream, check_text, read_words
 from seqloom.models.vectors.word_vectors import WordVectors
@@ -79,6 +79,9 @@ class TrainedVectors(Embedder):
             self._check_like(earlier)
             tokenizer = tokenizer.extended([earlier.words.spelling(i) for i in range(len(earlier.words))])
         stream = read_words(corpus, tokenizer, self.config.unit, how.memory)
+        if not stream.has_neighbours():
+            raise DataError(f"no two words of {corpus.name} stand beside each other in one {self.config.unit}; give more text, "
+                            "a lower min_count (--min-count) or a larger unit (--unit)")
         counts = stream.counts
         if earlier is not None:
             places, counts = stream.words.find(earlier.words[:]), counts.copy()
@@ -94,10 +97,9 @@ class TrainedVectors(Embedder):
 
     def _check_like(self, earlier: Self) -> None:
         """Refuse to go on from what has another shape."""
-        for name in self.alike:
-            mine, other = getattr(self.config, name), getattr(earlier.config, name)
-            if mine != other:
-                raise ConfigError(f"{name} is {mine}, but the model to go on from has {other}; give the same")
+        pairs = [(name, getattr(self.config, name), getattr(earlier.config, name)) for name in self.alike]
+        if other := [f"{name} is {mine}, but the model to go on from has {had}" for name, mine, had in pairs if mine != had]:
+            raise ConfigError(f"{', '.join(other)}; give the same")
 
     def _reorder(self, order: np.ndarray) -> None:
         """The frequent words first again."""

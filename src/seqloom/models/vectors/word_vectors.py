@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError
 from seqloom.models.vectors.approximate import Graph
@@ -46,7 +48,10 @@ class WordVectors(Embedder):
     @classmethod
     def of(cls, words: Iterable[str], matrix: Any, counts: Any = None, *, source: str = "memory") -> WordVectors:
         """Distinct words and their vectors (V, D)."""
-        rows = np.asarray(matrix)
+        try:
+            rows = np.asarray(matrix)
+        except ValueError:
+            raise DataError("vectors are a matrix: one row a word, all of the same length") from None
         if rows.ndim != 2:
             raise DataError(f"vectors are a matrix of one row a word; got {rows.ndim} dimensions, shape {rows.shape}")
         if not np.issubdtype(rows.dtype, np.number) or np.iscomplexobj(rows):
@@ -201,19 +206,27 @@ class WordVectors(Embedder):
         """
         try:
             from sklearn.cluster import KMeans
+            from sklearn.exceptions import ConvergenceWarning
         except ImportError:
             raise MissingExtra("clusters need scikit-learn; install it: pip install 'seqloom[maps]'") from None
         part = self if words is None else self.subset(words)
         if not 1 <= n <= len(part):
             raise ConfigError(f"n must be between 1 and the number of words, {len(part):,}; got {n}")
         units = unit_rows(part.matrix)
-        found = KMeans(n, n_init=3, random_state=seed).fit(units)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different vectors than groups: there are fewer groups
+            found = KMeans(n, n_init=3, random_state=seed).fit(units)
         distances = np.linalg.norm(units - found.cluster_centers_[found.labels_], axis=1)
         order = np.lexsort((distances, found.labels_))
         groups = [g for g in np.split(order, np.cumsum(np.bincount(found.labels_, minlength=n))[:-1]) if len(g)]
         return [[part.words[i] for i in group.tolist()] for group in sorted(groups, key=lambda group: (-len(group), group[0]))]
 
     # ---- on disk
+
+    def save(self, directory: str | Path) -> None:
+        super().save(directory)
+        if self.maker is not None:
+            progress.say(f"{directory}: words alone; `seqloom convert` makes a model of a fastText file with its n-grams")
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.words.arrays(), "matrix": self.matrix, **({} if self.counts is None else {"counts": self.counts})}

@@ -26,7 +26,10 @@ class Words(Sequence[str]):
     @classmethod
     def of(cls, words: Iterable[str]) -> Words:
         """These words; one that stands twice is refused."""
-        spelled = [to_bytes(word) for word in words]
+        listed = list(words)
+        if other := [word for word in listed if not isinstance(word, str)]:
+            raise DataError(f"words are strings; {other[0]!r} is {type(other[0]).__name__}")
+        spelled = [to_bytes(word) for word in listed]
         offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
         made = cls.from_bytes(padded(b"".join(spelled)), offsets)
