@@ -29,5 +29,5 @@ def keep_somewhere(*places: Path) -> None:
         sys.modules["numba"].config.CACHE_DIR = made
 
 
-keep_somewhere(Path(__file__).parent / "__pycache__",
-               Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "numba")
+_USERS = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # stays as it is for users without a home
+keep_somewhere(Path(__file__).parent / "__pycache__", *([] if _USERS.startswith("~") else [Path(_USERS, "numba")]))
