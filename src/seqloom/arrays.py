@@ -7,6 +7,7 @@ that the header gives, copy-on-write, so that a model opens at once and processe
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -32,7 +33,9 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
         path.touch()
         mode = path.stat().st_mode  # the library's own files are for their owner alone
         save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
-        path.chmod(mode)
+        if path.stat().st_mode != mode:
+            with contextlib.suppress(OSError):  # some file systems know no modes
+                path.chmod(mode)
     except SafetensorError as error:  # a full disk comes as this, with the system's number in its text
         found = re.search(r"\(os error (\d+)\)", str(error))
         code = int(found[1]) if found else errno.EIO

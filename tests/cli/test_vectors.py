@@ -82,6 +82,14 @@ def test_a_saved_model_is_no_text(seqloom, vectors):
     assert "saved is a saved model, not text" in seqloom("fit", "word2vec", "saved", "-o", "m").one_line()
 
 
+def test_a_directory_with_a_model_of_another_program_may_hold_text(seqloom, tmp_path):
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "hf" / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
+    (tmp_path / "hf" / "a.txt").write_text("the cat sat on the mat\n" * 9)
+    assert seqloom("fit", "word2vec", "hf", "-o", "m", "--dimensions", 4, "--encoding", "utf-8").code == 0
+
+
 @pytest.mark.parametrize("place", ["v.txt", "saved"])
 def test_questions(seqloom, vectors, place):
     seqloom("convert", "v.txt", "saved")

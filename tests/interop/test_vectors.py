@@ -207,15 +207,32 @@ def test_other_refusals(vectors, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("3 2\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: more than 2 numbers behind 'a'"),
+    ("3 2\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: 'a 1' stands before 2 numbers; most lines have more"),
     ("3 4\na 1 2 3\nb 1 2 3\nc 3 4 5\n", "line 2: expected a word and 4 numbers; found 'a 1 2 3'"),
     ("99999999999 300\na 1 2 3\n", "the first line says 99,999,999,999 words, but 1 lines follow"),
-    ("a 1 2\nb 1 2 3\nc 3 4\n", "line 2: more than 2 numbers behind 'b'"),
     ("a 1 2\nb 1 x\nc 3 4\n", "line 2: expected a word and 2 numbers; found 'b 1 x'")])
 def test_lines_that_do_not_fit_the_others_are_named(tmp_path, text, message):
     (tmp_path / "v").write_text(text)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "v")
+
+
+@pytest.mark.parametrize("form", ["glove", "word2vec"])
+def test_a_phrase_may_end_in_a_number(tmp_path, monkeypatch, form):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    lines = "a 1 2\nroute 66 1 2\nto infinity 3 4\nb 3 4\n"
+    (tmp_path / "v").write_text(lines if form == "glove" else f"4 2\n{lines}")
+    assert list(read_vectors(tmp_path / "v").words) == ["a", "route 66", "to infinity", "b"]
+    assert said == [f"{tmp_path / 'v'}, line {2 + (form == 'word2vec')}: 'route 66' stands before 2 numbers and was taken as "
+                    "one word, 1 more like it"]
+
+
+def test_a_text_that_begins_with_a_table_is_a_text():
+    row = b" ".join(b"%.1f" % (i / 3) for i in range(12))
+    assert vectors_instead_of_text(b"Mean temperatures\n" + b"January " + row + b"\nFebruary " + row + b"\n" * 3) is None
+    assert vectors_instead_of_text(b"2024 15\nJanuary " + row + b"\nFebruary " + row + b"\n") is None
+    assert vectors_instead_of_text(b"January " + row + b"\nFebruary " + row + b"\n") is not None
 
 
 @pytest.mark.parametrize("text", ["a 1 2\nb c 3 4\n", "2 2\na 1 2\nb 3 4\n"])
@@ -288,8 +305,18 @@ def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(tmp
     ours.partial_fit(["the zebra sat on the cats"] * 40)
     assert {"zebra", "cats", "日本"} <= set(ours.words)
     assert 0 < np.abs(ours.embed("cats") - before).max() < 0.5
-    old = ours.words.find(["日本"])[0]  # which the new text does not have
-    assert np.abs(ours.input[old] - table[model.get_word_id("日本")]).max() == 0
+    for word in ("日本", "</s>"):  # which the new text does not have
+        assert (ours.input[ours.words.find([word])[0]] == table[model.get_word_id(word)]).all()
+    assert ours.embed("</s>") == pytest.approx(model.get_word_vector("</s>"))  # it has no n-grams that could have changed
+
+
+@pytest.mark.parametrize("options", [{"minCount": 0}, {"epoch": 0}, {"ws": 0}, {"t": 2.0}, {"label": "dog"}])
+def test_options_of_other_ranges_do_not_hinder_a_conversion(tmp_path, options):
+    model = train(tmp_path, TEXT, **options)
+    model.save_model(str(tmp_path / "m.bin"))
+    ours = convert_fasttext(tmp_path / "m.bin")
+    assert ours.embed("catsat") == pytest.approx(model.get_word_vector("catsat"), rel=1e-5, abs=1e-7)
+    assert len(ours.counts) == len(ours.words)
 
 
 def test_what_has_no_rows_of_its_own_is_converted_to_words(tmp_path, monkeypatch):
@@ -298,8 +325,9 @@ def test_what_has_no_rows_of_its_own_is_converted_to_words(tmp_path, monkeypatch
     train(tmp_path, LABELLED, supervised=True, minn=2, maxn=3).save_model(str(tmp_path / "m.bin"))
     assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
     assert "only the vectors of its" in said.pop()
-    train(tmp_path, TEXT, model="skipgram", maxn=0).save_model(str(tmp_path / "m.bin"))
-    assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
+    for none in ({"maxn": 0}, {"minn": 5, "maxn": 4}):
+        train(tmp_path, TEXT, model="skipgram", **none).save_model(str(tmp_path / "m.bin"))
+        assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
     assert not said
 
 

@@ -338,4 +338,4 @@ def test_as_good_as_fasttext(tmp_path):
 
 def test_minutes_are_for_tuning():
     with pytest.raises(ConfigError, match="give tune too"):
-        FastTextClassifier(minutes=2)
+        FastTextClassifier(minutes=2).fit(Labelled(["good", "bad"], ["a", "b"]))

@@ -119,6 +119,8 @@ def test_texts_are_taken_apart_as_the_tokenizer_does():
     model = fit(text=text, tokenizer="word", normalize="case=lower")
     wanted = model.rows(["good", "king", ",", "my", "lord", "."]).mean(axis=0)
     assert model.embed("Good king, my LORD.") == pytest.approx(wanted)
+    with pytest.raises(DataError, match="there is no vector for"):
+        model.embed("caf\udce9")  # a byte that is not UTF-8
     assert model.embed("北京") == pytest.approx(model.rows(["北", "京"]).mean(axis=0))
     assert not {"king", ","} & {word for word, _ in model.nearest("king,", 99)}
 

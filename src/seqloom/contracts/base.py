@@ -113,11 +113,12 @@ class Model(ABC):
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
+        kinds = choices(field_types(TokenizerConfig)["kind"])
         default = type(c).__dataclass_fields__["min_count"].default
-        least = 1 if c.vocab_file is not None and c.min_count == default else c.min_count  # a list from a file is taken whole
+        finished = c.vocab_file is not None or c.tokenizer not in kinds  # which a default does not contradict
+        least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
-        kinds = choices(field_types(TokenizerConfig)["kind"])
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not Path(c.tokenizer).exists():

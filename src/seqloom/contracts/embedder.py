@@ -164,7 +164,7 @@ class Embedder(Model):
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
             vectors, asked = self.embed(texts), [[t, *self._parts(t)] for t in self._spelled(texts)]
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
-                if asked[i][0] not in self.vectors.words:
+                if (self.vectors.words.find(asked[i]) < 0).all():
                     raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
         found = self.vectors.search(vectors, k, asked, among, approximate)
         return found[0] if one else found

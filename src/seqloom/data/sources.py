@@ -56,7 +56,8 @@ def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
 
-    if (path / "config.json").is_file() and (path / "model.safetensors").is_file():
+    config = path / "config.json"
+    if config.is_file() and (path / "model.safetensors").is_file() and b'"seqloom"' in config.read_bytes()[:100]:
         raise DataError(f"{path} is a saved model, not text")
     found = []
     for folder, folders, files in os.walk(path, onerror=refuse):

@@ -48,26 +48,31 @@ class Sniffed(NamedTuple):
     begins: int  # where the first word is
 
 
-def sniff_vectors(head: bytes) -> Sniffed | None:
-    """What the first bytes of a file are the beginning of; None: not of word vectors. Single lines may still be wrong."""
-    if head.startswith(BOM):
-        found = sniff_vectors(head[len(BOM):])
-        return found and found._replace(begins=found.begins + len(BOM))
+def sniff_vectors(head: bytes, *, strict: bool = False) -> Sniffed | None:
+    """What the first bytes of a file are the beginning of; None: not of word vectors.
+
+    Single lines may be wrong, which who reads them can then say; `strict`: none of the first is.
+    """
+    found = _sniff(head.removeprefix(BOM), strict)
+    return found and found._replace(begins=found.begins + len(BOM) * head.startswith(BOM))
+
+
+def _sniff(head: bytes, strict: bool) -> Sniffed | None:
     if head.startswith(FASTTEXT_MAGIC):
         return Sniffed("fasttext-bin", None, None, 0)
     header = _HEADER.match(head)
     if header:
         words, dimensions, begins = int(header[1]), int(header[2]), header.end()
-        form = _with_header(head[begins:], dimensions)
+        form = _with_header(head[begins:], dimensions, strict)
         if form and words and dimensions:
             return Sniffed(form, words, dimensions, begins)
-    dimensions = _numbers_behind(head)
+    dimensions = _numbers_behind(head, strict)
     return Sniffed("glove", None, dimensions, 0) if dimensions else None
 
 
 def vectors_instead_of_text(head: bytes) -> str | None:
     """What to call a file of vectors that somebody gives as a text; None: it may well be text."""
-    found = sniff_vectors(head)
+    found = sniff_vectors(head, strict=True)
     if found is None or (found.form in ("glove", "word2vec") and ((found.dimensions or 0) < CLEAR or not _fractions(head))):
         return None
     return {"word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
@@ -80,7 +85,7 @@ def _fractions(head: bytes) -> bool:
     return 2 * sum(b"." in field for field in fields) > len(fields)
 
 
-def _with_header(rest: bytes, dimensions: int) -> Form | None:
+def _with_header(rest: bytes, dimensions: int, strict: bool) -> Form | None:
     line, newline, _ = rest.partition(b"\n")
     fields = line.split()
     if not newline and len(rest) > HEAD // 2:
@@ -89,7 +94,7 @@ def _with_header(rest: bytes, dimensions: int) -> Form | None:
     numbers = fields[-dimensions:] if whole else fields[1:]
     if numbers and (whole or not newline) and all(map(_NUMBER.fullmatch, numbers)):
         return "word2vec"
-    if len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
+    if not strict and len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[1:])):
         return "word2vec"  # of other dimensions than its first line says
     word, blank, values = rest.lstrip(b"\n").partition(b" ")
     values = values[:4 * dimensions]
@@ -97,7 +102,7 @@ def _with_header(rest: bytes, dimensions: int) -> Form | None:
     return "word2vec-binary" if word and blank and len(word) < 10_000 and values and not printable else None
 
 
-def _numbers_behind(head: bytes) -> int:
+def _numbers_behind(head: bytes, strict: bool) -> int:
     """How many numbers stand behind the word in most of the first lines; 0: this is something else."""
     lines = head.split(b"\n")
     whole = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
@@ -106,4 +111,4 @@ def _numbers_behind(head: bytes) -> int:
         return 0
     dimensions = Counter(map(len, rows)).most_common(1)[0][0] - 1
     good = sum(len(fields) > dimensions and all(map(_NUMBER.fullmatch, fields[-dimensions:])) for fields in rows)
-    return dimensions if dimensions >= 1 and 3 * good >= 2 * len(rows) else 0
+    return dimensions if dimensions >= 1 and (good == len(rows) if strict else 3 * good >= 2 * len(rows)) else 0

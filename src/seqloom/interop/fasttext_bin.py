@@ -123,8 +123,6 @@ class FastTextFile:
             table[list(self.pruned)] = list(self.pruned.values())
             found = table[found]
             kept = found >= 0
-        for k in (i for i, word in enumerate(words) if word == b"</s>"):
-            kept[(ends[k - 1] if k else 0):ends[k]] = False
         ends = np.concatenate([[0], np.cumsum(kept)])[ends]
         return found[kept] + len(self.words), ends
 

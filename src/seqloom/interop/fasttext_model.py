@@ -16,21 +16,26 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
     """A `fasttext` model with all rows; words alone where the file has no n-grams, is a classifier or is quantised."""
     file = read_fasttext(path)
     words, o = file.vectors(), file.options
-    if o["maxn"] <= 0:
-        return words
-    if not isinstance(file.input, Dense) or not isinstance(file.output, Dense) or o["model"] == "supervised":
+    nodes = max(len(words) - 1, 1) if o["loss"] == "hs" else len(words)
+    if o["maxn"] <= 0 or o["minn"] > o["maxn"]:
         words.maker = None
-        progress.say(f"{path}: {'a classifier' if o['model'] == 'supervised' else 'quantised'}, so only the vectors of its "
-                     f"{len(words):,} words are kept; ask the file itself about other words")
+        return words
+    if not isinstance(file.input, Dense) or not isinstance(file.output, Dense) or len(file.output) < nodes \
+            or o["model"] == "supervised":
+        words.maker = None
+        what = "a classifier" if o["model"] == "supervised" else "quantised or without an output matrix"
+        progress.say(f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
+                     "other words")
         return words
     model = FastText(dimensions=o["dim"], architecture="cbow" if o["model"] == "cbow" else "skip-gram",
-                     loss="softmax" if o["loss"] == "ova" else o["loss"], window=o["ws"], negatives=max(o["neg"], 1),
-                     epochs=o["epoch"], min_count=o["minCount"], sample=o["t"], min_ngram=max(o["minn"], 1),
-                     max_ngram=o["maxn"], buckets=o["bucket"])
-    model.fit_info = words.fit_info | {"tokens": int(file.counts.sum())}
-    model.restore_arrays({**words.words.arrays(), "counts": file.counts, "matrix": words.matrix,
+                     loss="softmax" if o["loss"] == "ova" else o["loss"], window=max(o["ws"], 1),
+                     negatives=max(o["neg"], 1), epochs=max(o["epoch"], 1), min_count=max(o["minCount"], 1),
+                     sample=min(max(o["t"], 0.0), 1.0), min_ngram=max(o["minn"], 1), max_ngram=o["maxn"], buckets=o["bucket"])
+    counts = file.counts[:len(words)]  # labels come behind
+    model.fit_info = words.fit_info | {"tokens": int(counts.sum())}
+    model.restore_arrays({**words.words.arrays(), "counts": counts, "matrix": words.matrix,
                           "input": _rows(file, len(words) + o["bucket"]), "buckets": np.arange(o["bucket"]),
-                          "output": file.output.rows(np.arange(len(words) - (o["loss"] == "hs")))})
+                          "output": file.output.rows(np.arange(nodes))})
     return model
 
 

@@ -123,14 +123,18 @@ def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
 
 
 def _check_blanks(arena: np.ndarray, offsets: np.ndarray, found: Sniffed, name: str) -> None:
-    """A word of several parts that ends in a number: there are more numbers in its line than in others."""
+    """A word of several parts that ends in a number may be a phrase (route 66), or a line with too many numbers: one is told,
+    many are refused."""
     blanks = np.flatnonzero(arena[:offsets[-1]] == 32)
-    for i in np.unique(np.searchsorted(offsets, blanks, side="right") - 1).tolist():
-        parts = arena[offsets[i]:offsets[i + 1]].tobytes().split(b" ")
-        if is_number(parts[-1]):
-            line = i + 1 + (found.words is not None)
-            raise DataError(f"{name}, line {line:,}: more than {found.dimensions} numbers behind "
-                            f"{parts[0].decode('utf-8', 'backslashreplace')!r}, which is how many there must be")
+    several = np.unique(np.searchsorted(offsets, blanks, side="right") - 1).tolist()
+    words = [(i, arena[offsets[i]:offsets[i + 1]].tobytes()) for i in several]
+    doubtful = [(i + 1 + (found.words is not None), word) for i, word in words if is_number(word.rsplit(b" ", 1)[1])]
+    if doubtful:
+        line, word = doubtful[0]
+        said = f"{name}, line {line:,}: {word.decode('utf-8', 'backslashreplace')!r} stands before {found.dimensions} numbers"
+        if 2 * len(doubtful) > len(offsets) - 1:
+            raise DataError(f"{said}; most lines have more, so the dimensions are not what the file says or seems to say")
+        progress.say(f"{said} and was taken as one word" + (f", {len(doubtful) - 1:,} more like it" if doubtful[1:] else ""))
 
 
 def _without_end(data: np.ndarray) -> int:

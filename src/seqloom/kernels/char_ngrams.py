@@ -1,7 +1,8 @@
 """Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
 
-A word stands between `<` and `>`. An n-gram counts characters, not bytes; the marks alone are none. The hash is 32-bit
-FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there, and every file since depends on it.
+A word stands between `<` and `>`. An n-gram counts characters, not bytes; the marks alone are none, and </s> has none. The
+hash is 32-bit FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there, and every file since depends
+on it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def hash_ngrams(arena, offsets, shortest, longest, buckets, out, ends):
         for j in range(size - 2):
             framed[1 + j] = arena[offsets[k] + j]
         framed[size - 1] = 62
-        for i in range(size):
+        whole = size == 6 and framed[1] == 60 and framed[2] == 47 and framed[3] == 115 and framed[4] == 62  # </s> has none
+        for i in range(0 if whole else size):
             if framed[i] & 0xC0 == 0x80:
                 continue
             j, h = i, _BASIS

@@ -224,10 +224,13 @@ def split(text: str, kind: str) -> list[str]:
     """
     from seqloom.kernels.tokens import split_tokens
 
-    data = text.encode("utf-8", "surrogatepass")
+    try:
+        data = text.encode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stand as such in Python's strings
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "surrogatepass")
     starts, stops = np.empty(len(data) + 1, np.int64), np.empty(len(data) + 1, np.int64)
     n, _ = split_tokens(padded(data), len(data), 0, SPLITTERS.index(kind), False, classes_for(kind), starts, stops)
-    return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
+    return [data[a:b].decode("utf-8", "surrogateescape") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
 
 
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:

@@ -68,5 +68,3 @@ class FastTextClassifierConfig(TextsConfig):
             raise ConfigError(f"min_ngram {self.min_ngram} is more than max_ngram {self.max_ngram}")
         if self.cutoff is not None and not self.quantise:
             raise ConfigError("cutoff is how many features a quantised model keeps; give quantise too")
-        if self.minutes != MINUTES and not self.tune:
-            raise ConfigError("minutes is how long tune may take; give tune too")

@@ -29,7 +29,7 @@ from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classify.bag_training import Learning, Tree, tree_of
 from seqloom.models.classify.bags import BagReader, Bags, FeatureRows, check_numbers
-from seqloom.models.classify.configs import FastTextClassifierConfig
+from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
 from seqloom.models.classify.quantised import Codes, quantise
 from seqloom.models.classify.tuning import Tuning
 from seqloom.models.vectors.words import from_bytes
@@ -50,6 +50,8 @@ class FastTextClassifier(Classifier):
     # ---- fitting
 
     def fit_texts(self, data: Labelled, how: Fitting) -> None:
+        if self.config.minutes != MINUTES and not self.config.tune:
+            raise ConfigError("minutes is how long tune may take; give tune too")
         if self.config.tune:
             if how.valid is None:
                 raise ConfigError("tune needs held-out texts to judge settings by; give valid (--valid FILE)")
