@@ -84,6 +84,10 @@ class Embedder(Model):
         kind = self.tokenizer.kind if self.tokenizer is not None else "whitespace"
         return text.split() if kind == "whitespace" else split(text, kind)
 
+    def made_of(self, texts: Sequence[str]) -> list[list[str]]:
+        """Each text as the model spells it, and its words: what is no answer to a question about it."""
+        return [[text, *self._parts(text)] for text in self._spelled(texts)]
+
     def knows(self, word: str) -> bool:
         """Whether there is a vector for this word."""
         word, = self._spelled([word])
@@ -162,7 +166,7 @@ class Embedder(Model):
             asked: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            vectors, asked = self.embed(texts), [[t, *self._parts(t)] for t in self._spelled(texts)]
+            vectors, asked = self.embed(texts), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(asked[i]) < 0).all():
                     raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
@@ -196,7 +200,7 @@ class Embedder(Model):
                               "leave approximate out")
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        asked = [[word for text in self._spelled(texts) for word in (text, *self._parts(text))] for texts in zip(a, b, c)]
+        asked = [[word for made in self.made_of(texts) for word in made] for texts in zip(a, b, c)]
         if method == "mul":
             return self.vectors.search_products(three, k, asked, among)
         return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)

@@ -17,15 +17,14 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
     file = read_fasttext(path)
     words, o = file.vectors(), file.options
     nodes = max(len(words) - 1, 1) if o["loss"] == "hs" else len(words)
-    if o["maxn"] <= 0 or o["minn"] > o["maxn"]:
+    ngrams = 0 < o["maxn"] >= o["minn"]
+    whole = isinstance(file.input, Dense) and isinstance(file.output, Dense) and len(file.output) >= nodes
+    if not ngrams or not whole or o["model"] == "supervised":
         words.maker = None
-        return words
-    if not isinstance(file.input, Dense) or not isinstance(file.output, Dense) or len(file.output) < nodes \
-            or o["model"] == "supervised":
-        words.maker = None
-        what = "a classifier" if o["model"] == "supervised" else "quantised or without an output matrix"
-        progress.say(f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
-                     "other words")
+        if ngrams:
+            what = "a classifier" if o["model"] == "supervised" else "quantised or without an output matrix"
+            progress.say(f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
+                         "other words")
         return words
     model = FastText(dimensions=o["dim"], architecture="cbow" if o["model"] == "cbow" else "skip-gram",
                      loss="softmax" if o["loss"] == "ova" else o["loss"], window=max(o["ws"], 1),

@@ -118,3 +118,15 @@ def _join(texts: Iterable[str], size: int) -> Iterator[bytes]:
             yield b"".join(waiting)
             waiting, length = [], 0
     yield b"".join(waiting)
+
+
+def to_spelling(word: str) -> bytes:
+    """The bytes of a word, also of one whose bytes are not UTF-8, which Python's strings hold as lone surrogates."""
+    try:
+        return word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return word.encode("utf-8", "surrogatepass")
+
+
+def from_spelling(spelling: bytes) -> str:
+    return spelling.decode("utf-8", "surrogateescape")

@@ -17,7 +17,7 @@ import numpy as np
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
-from seqloom.text.coding import EOS, UNK
+from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 
 FILE = "tokenizer.safetensors"
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
@@ -224,13 +224,10 @@ def split(text: str, kind: str) -> list[str]:
     """
     from seqloom.kernels.tokens import split_tokens
 
-    try:
-        data = text.encode("utf-8", "surrogateescape")  # bytes that are not UTF-8 stand as such in Python's strings
-    except UnicodeEncodeError:
-        data = text.encode("utf-8", "surrogatepass")
+    data = to_spelling(text)
     starts, stops = np.empty(len(data) + 1, np.int64), np.empty(len(data) + 1, np.int64)
     n, _ = split_tokens(padded(data), len(data), 0, SPLITTERS.index(kind), False, classes_for(kind), starts, stops)
-    return [data[a:b].decode("utf-8", "surrogateescape") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
+    return [from_spelling(data[a:b]) for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
 
 
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:

@@ -32,7 +32,7 @@ from seqloom.models.classify.bags import BagReader, Bags, FeatureRows, check_num
 from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
 from seqloom.models.classify.quantised import Codes, quantise
 from seqloom.models.classify.tuning import Tuning
-from seqloom.models.vectors.words import from_bytes
+from seqloom.text.coding import from_spelling
 from seqloom.text.tokenizer import Tokenizer
 
 
@@ -195,6 +195,6 @@ class FastTextClassifier(Classifier):
 
 def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
     """Which tokens have a vector, and where it stands."""
-    found = vectors.words.find([from_bytes(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
+    found = vectors.words.find([from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
     tokens = np.flatnonzero(found >= 0)
     return tokens.astype(np.uint32), found[tokens]

@@ -17,7 +17,8 @@ from seqloom.errors import ModelError
 from seqloom.models.vectors.configs import FastTextConfig
 from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags
 from seqloom.models.vectors.word2vec import Word2Vec
-from seqloom.models.vectors.words import Words, to_bytes
+from seqloom.models.vectors.words import Words
+from seqloom.text.coding import to_spelling
 from seqloom.text.vocabulary import padded
 
 
@@ -86,7 +87,7 @@ class FastText(Word2Vec):
 
     def unseen(self, words: list[str]) -> np.ndarray:
         """Made of the n-grams that were seen in other words; zeros where there are none of them."""
-        spelled = [to_bytes(word) for word in words]
+        spelled = [to_spelling(word) for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
         hashed, ends = self._hashed(padded(b"".join(spelled)), offsets)
         places = np.minimum(np.searchsorted(self.buckets, hashed), max(len(self.buckets) - 1, 0))

@@ -113,7 +113,7 @@ def surroundings(vectors: Embedder, word: str, k: int = 12, further: int = 3, *,
         raise ConfigError("there is no other word; a neighbourhood needs at least two")
     around = pca(unit_rows(vectors.rows(names))).points  # (k, 2)
     turn = np.arctan2(around[:, 1], around[:, 0])
-    taken = {word, *word.split(), *names}
+    taken = {word, *vectors.made_of([word])[0], *names}
     own: dict[str, list[tuple[str, float]]] = {name: [] for name in names}
     if further:
         for name, found in zip(names, vectors.nearest(names, k + 3 * further, among=among)):

@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 
 from seqloom.errors import DataError, ModelError
+from seqloom.text.coding import from_spelling, to_spelling
 from seqloom.text.vocabulary import padded
 
 _LONGEST_ASKED, _SPARE = 64, 8  # bytes: LONGEST of kernels/spelling.py, PAD of kernels/tokens.py, which load numba
@@ -29,7 +30,7 @@ class Words(Sequence[str]):
         listed = list(words)
         if other := [word for word in listed if not isinstance(word, str)]:
             raise DataError(f"words are strings; {other[0]!r} is {type(other[0]).__name__}")
-        spelled = [to_bytes(word) for word in listed]
+        spelled = [to_spelling(word) for word in listed]
         offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
         made = cls.from_bytes(padded(b"".join(spelled)), offsets)
@@ -64,11 +65,11 @@ class Words(Sequence[str]):
             return [self[i] for i in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
             raise IndexError(f"there are {len(self):,} words; there is no place {place}")
-        return from_bytes(self.spelling(place % len(self)))
+        return from_spelling(self.spelling(place % len(self)))
 
     def __iter__(self) -> Iterator[str]:
         blob, ends = self.arena.tobytes(), self.offsets.tolist()
-        return (from_bytes(blob[low:high]) for low, high in pairwise(ends))
+        return (from_spelling(blob[low:high]) for low, high in pairwise(ends))
 
     # ---- from a word to its place
 
@@ -76,7 +77,7 @@ class Words(Sequence[str]):
         """The place of each word, -1 where there is no such word; int64."""
         from seqloom.kernels.tokens import find_tokens
 
-        spelled = [to_bytes(word) for word in words]
+        spelled = [to_spelling(word) for word in words]
         borders = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=borders[1:])
         found = np.empty(len(spelled), np.int64)
@@ -99,11 +100,11 @@ class Words(Sequence[str]):
         from seqloom.kernels.spelling import edit_distances
 
         other_case = [w for w in (word.lower(), word.capitalize(), word.upper()) if w != word and w in self]
-        if not 0 < len(to_bytes(word)) <= _LONGEST_ASKED:
+        if not 0 < len(to_spelling(word)) <= _LONGEST_ASKED:
             return other_case[:most]
-        limit = 1 + len(to_bytes(word)) // 5
+        limit = 1 + len(to_spelling(word)) // 5
         distances = np.full(len(self), limit + 1, np.int64)
-        for spelled in {to_bytes(word), to_bytes(word.lower())[:_LONGEST_ASKED]}:
+        for spelled in {to_spelling(word), to_spelling(word.lower())[:_LONGEST_ASKED]}:
             found = np.empty(len(self), np.int64)
             edit_distances(padded(spelled)[:len(spelled)], self.arena, self.offsets, limit, found)
             np.minimum(distances, found, out=distances)
@@ -139,14 +140,3 @@ class Words(Sequence[str]):
         if not good:
             raise ModelError("the tables of its words contradict each other; save the vectors again")
         return cls(arena, offsets, slots)
-
-
-def to_bytes(word: str) -> bytes:
-    try:
-        return word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return word.encode("utf-8", "surrogatepass")
-
-
-def from_bytes(spelling: bytes) -> str:
-    return spelling.decode("utf-8", "surrogateescape")
