@@ -18,7 +18,7 @@ from typing import IO
 
 from seqloom import progress
 from seqloom.data.pieces import Piece
-from seqloom.data.vector_files import vectors_instead_of_text
+from seqloom.data.vector_files import BINARY, vectors_instead_of_text
 from seqloom.errors import DataError, MissingExtra, suggest
 from seqloom.text.boundaries import cut_between_characters
 
@@ -91,7 +91,7 @@ class Document:
         if head[:2] in _UTF16_MARKS:
             raise DataError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
         vectors = vectors_instead_of_text(head)
-        if self.looks_binary(head):
+        if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
             if vectors:
                 raise DataError(f"{self.name} holds {vectors}, not text; `seqloom convert` makes a model of it")
             raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")

@@ -22,6 +22,11 @@ FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
 BOM = b"\xef\xbb\xbf"  # that some editors begin a text with
 CLEAR = 10  # so many numbers behind every word are no accident
 
+NAMES: dict[Form, str] = {
+    "word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
+    "glove": "word vectors in GloVe's format", "fasttext-bin": "a fastText model"}
+BINARY = NAMES["word2vec-binary"], NAMES["fasttext-bin"]
+
 _HEADER = re.compile(rb"[ \t]*(\d{1,12})[ \t]+(\d{1,7})[ \t]*\r?\n")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
@@ -75,8 +80,7 @@ def vectors_instead_of_text(head: bytes) -> str | None:
     found = sniff_vectors(head, strict=True)
     if found is None or (found.form in ("glove", "word2vec") and ((found.dimensions or 0) < CLEAR or not _fractions(head))):
         return None
-    return {"word2vec": "word vectors in word2vec's text format", "word2vec-binary": "word vectors in word2vec's binary format",
-            "glove": "word vectors in GloVe's format", "fasttext-bin": "a fastText model"}[found.form]
+    return NAMES[found.form]
 
 
 def _fractions(head: bytes) -> bool:
