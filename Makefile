@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: compare test bench lint clean
+.PHONY: compare test bench fuzz lint clean
 
 compare: $(READY)
 	$(BIN)/seqloom compare $(ARGS)
@@ -15,6 +15,9 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks
