@@ -91,6 +91,17 @@ def test_score_is_the_sum_of_token_scores_in_nats(model):
     assert model.score([]) == []
 
 
+def test_a_list_is_scored_as_each_text_alone(model):
+    texts = ["the cat", "", "a dog met\nthe sea\n", "\n", "the cat sat\non\n\nthe log"]
+    for some in (texts, ["the cat sat", "a dog"]):  # texts of several lines, and of one
+        assert model.score(some) == pytest.approx([model.score(text) for text in some], rel=1e-6)
+        for together, alone in zip(model.token_scores(some), map(model.token_scores, some)):
+            assert together == pytest.approx(alone, rel=1e-5, abs=1e-6)
+    assert model.score([]) == []
+    with pytest.raises(DataError, match="holds a int"):
+        model.score(["the cat", 3])
+
+
 def test_perplexity_is_of_the_data(model):
     ids, _ = model.encode(HELD_OUT)
     expected = math.exp(-float(model.text_log_probs(ids).astype(np.float64).mean()))

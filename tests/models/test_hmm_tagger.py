@@ -44,6 +44,14 @@ def test_the_best_tagging_of_all(order):
         assert total(model.tag_ids([words])[0]) == pytest.approx(total(best), abs=1e-9)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_table_of_moves_is_laid_out_once_as_the_kernel_reads_it(order):
+    model = HMMTagger(order=order).fit([(["a", "dog", "barks"], ["DET", "NOUN", "VERB"])])
+    moves = model._moves()
+    assert model._moves() is moves
+    assert moves.transpose(1, 2, 0).flags.c_contiguous  # or every sentence would copy the cube of the number of tags
+
+
 def test_order_two_sees_more_than_order_one():
     """After the first word, which tells its tag, the rest is certain for order 2 and a coin's throw for order 1."""
     rng = np.random.default_rng(0)

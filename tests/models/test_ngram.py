@@ -125,6 +125,21 @@ def test_characters_of_shakespeare(shakespeare):
     assert result["nats"] / result["tokens"] == pytest.approx(1.52, abs=0.005)
 
 
+@pytest.mark.parametrize("smoothing", ["modified-kneser-ney", "add-k"])
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_long_texts_are_scored_by_an_index_to_the_same_bits(kenlm_text, smoothing, order):
+    """Long texts use a hash table of wide contexts and many segments; single lines neither; both must agree."""
+    train, test = kenlm_text
+    model = NGram(order=order, smoothing=smoothing).fit(train)
+    lines = (test * 4)[:6000]
+    one_by_one = [model.token_scores(line) for line in lines[:1500]]
+    assert "index" not in model.trie.__dict__
+    together = model.token_scores(lines)
+    assert (len(model.trie.index) > 1000) == (order > 1)
+    assert together[:1500] == one_by_one
+    assert [model.token_scores(line) for line in lines[:200]] == one_by_one[:200]  # now with the index
+
+
 def test_memory_limit_gives_the_identical_model(shakespeare):
     text = shakespeare[:200_000]
     a, b = NGram(order=4).fit(text), NGram(order=4).fit(text, memory="1M")

@@ -113,6 +113,15 @@ def test_the_word_itself_is_not_its_neighbour(random_vectors):
     assert random_vectors.nearest("w17", 2)[0][1] == 0.0
 
 
+def test_one_word_is_answered_as_a_list_is(random_vectors):
+    words = list(random_vectors.words[:20])
+    phrase = " ".join(words[:2])
+    for query in (*words, phrase):
+        one, (listed,) = random_vectors.nearest(query, 7), random_vectors.nearest([query], 7)
+        assert one == listed
+    assert [random_vectors.words.place(word) for word in (*words, "no such word", "")] == [*range(20), -1, -1]
+
+
 def test_more_neighbours_than_words(people):
     assert len(people.nearest("king", 100)) == 7
     assert people.nearest([], 3) == []

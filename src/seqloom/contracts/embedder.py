@@ -166,7 +166,9 @@ class Embedder(Model):
             asked: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            vectors, asked = self.embed(texts), self.made_of(texts)
+            asked = self.made_of(texts)
+            place = self.vectors.words.place(asked[0][0]) if one else -1
+            vectors = self.vectors.matrix[place:place + 1] if place >= 0 else self.embed(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(asked[i]) < 0).all():
                     raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")

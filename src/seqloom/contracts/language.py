@@ -26,7 +26,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import corpus_bytes, segment_costs, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from seqloom.decoding.generation import Generator
     from seqloom.models.language.dynamic import DynamicEvaluation
     from seqloom.training.config import TrainConfig
+
+
+_ONE = np.zeros(1, np.int64)  # where a single text begins
 
 
 class LanguageModel(Model):
@@ -135,8 +138,9 @@ class LanguageModel(Model):
     def score(self, text: list[str]) -> list[float]: ...
     def score(self, text: str | list[str]) -> float | list[float]:
         """Natural-log probability of the whole text, the end symbol of each unit included."""
-        scores = [float(s.sum(dtype=np.float64)) for s in self._scores([text] if isinstance(text, str) else text)]
-        return scores[0] if isinstance(text, str) else scores
+        if isinstance(text, str):
+            return float(_sums(self._score_batch([text]))[0])
+        return [score for scored in self._scores(text) for score in _sums(scored).tolist()]
 
     @overload
     def token_scores(self, text: str) -> list[float]: ...
@@ -144,34 +148,46 @@ class LanguageModel(Model):
     def token_scores(self, text: list[str]) -> list[list[float]]: ...
     def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
         """The same token by token; the tokens are `tokens().encode(text)` with `</s>` at each unit's end."""
-        scores = [s.tolist() for s in self._scores([text] if isinstance(text, str) else text)]
-        return scores[0] if isinstance(text, str) else scores
+        if isinstance(text, str):
+            return self._score_batch([text])[0].tolist()
+        return [part.tolist() for log_probs, starts in self._scores(text) for part in np.split(log_probs, starts[1:])]
 
-    def _scores(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Token log-probabilities of each text, many texts at a time."""
-        if not texts:
-            return []
+    def _scores(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """What `_score_batch` gives, for one batch of texts after another."""
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         self.tokens()
         batches = text_batches(texts)
-        if self.threaded:
-            return [scores for batch in parallel_map(self._score_batch, batches) for scores in batch]
-        return [scores for batch in batches for scores in self._score_batch(batch)]
+        return parallel_map(self._score_batch, batches) if self.threaded else map(self._score_batch, batches)
 
-    def _score_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+    def _score_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Token log-probabilities of all these texts, float32, and where each text begins in them.
+
+        It is called for a single short text too, so it takes care not to do more than it must.
+        """
         tokenizer = self.tokens()
-        if self.unit == "line":
-            lines = [text.removesuffix("\n") for text in texts]
-            ids = tokenizer.encode_block(to_bytes("\n".join(lines) + "\n"), newline_ends=True)
-            lengths = unit_lengths(ids, tokenizer.eos_id)
-            ends = np.cumsum(lengths)[np.cumsum([1 + line.count("\n") for line in lines]) - 1]
-            lengths = np.diff(ends, prepend=0) if self.carry else lengths
-        else:
+        if self.unit != "line":
             encoded = [self.encode(text)[0] for text in texts]
-            ids, lengths = np.concatenate(encoded), np.array([len(e) for e in encoded])
-            ends = np.cumsum(lengths)
-        return np.split(self.sequence_log_probs(ids, lengths), ends[:-1])
+            ids, ends = np.concatenate(encoded), np.cumsum([len(e) for e in encoded])
+            starts = _starts(ends)
+            return self.sequence_log_probs(ids, ends - starts), starts
+        try:
+            joined = "\n".join(texts) + "\n"
+        except TypeError:
+            raise _not_texts(texts) from None
+        one_line_each = joined.count("\n") == len(texts)
+        if not one_line_each:
+            joined = "\n".join([text.removesuffix("\n") for text in texts]) + "\n"
+        ids = tokenizer.encode_block(to_bytes(joined), newline_ends=True)
+        if one_line_each and len(texts) == 1:
+            return self.sequence_log_probs(ids, np.array([len(ids)])), _ONE
+        ends = np.flatnonzero(ids == tokenizer.eos_id) + 1  # of the lines
+        starts = _starts(ends)
+        lengths = ends - starts
+        if not one_line_each:
+            ends = ends[np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1]  # of the texts
+            starts = _starts(ends)
+        return self.sequence_log_probs(ids, ends - starts if self.carry else lengths), starts
 
     def perplexity(self, data: Any) -> float:
         """exp of the mean cost of a token of the data, end symbols counted."""
@@ -266,3 +282,21 @@ class LanguageModel(Model):
         from seqloom.decoding.generation import Generator
 
         return Generator(self.stepper(), tokenizer, by_line=self.unit == "line")
+
+
+def _starts(ends: np.ndarray) -> np.ndarray:
+    """Where stretches begin that follow one another and end there."""
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1]
+    return starts
+
+
+def _sums(scored: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The score of each text from those of its tokens."""
+    log_probs, starts = scored
+    return np.add.reduceat(log_probs, starts, dtype=np.float64)
+
+
+def _not_texts(texts: Sequence[Any]) -> DataError:
+    wrong = next(text for text in texts if not isinstance(text, str))
+    return DataError(f"expected a text or a list of texts; the list holds a {type(wrong).__name__}")

@@ -183,7 +183,7 @@ def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.
             name: str) -> WordVectors:
     """Words and matrix together; later vectors of a word that was there already are left out."""
     from seqloom.kernels.numbers import gather_words
-    from seqloom.kernels.tokens import PAD
+    from seqloom.kernels import PAD
 
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
@@ -236,7 +236,7 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: WriteForm = "wor
 
 def _check_words(words: Words, form: WriteForm) -> None:
     """A word that the form cannot hold would come back as another one."""
-    from seqloom.kernels.tokens import PAD
+    from seqloom.kernels import PAD
 
     arena = words.arena[:len(words.arena) - PAD]
     ends = {10: "a newline", 32: "a blank", 9: "a tab"} if form != "glove" else {10: "a newline"}

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+PAD = 8  # spare bytes after text and spellings, so that kernels can read eight bytes from anywhere
+
 
 def _writable(place: Path) -> bool:
     try:

@@ -12,6 +12,10 @@ are the nodes contexts[s, 0] to contexts[s + 1, 0], ascending by word. A state i
 was read that the model knows and that something follows. On a miss the state moves along its link and pays the
 back-off weight, as in an Aho-Corasick automaton, so a token costs one search and one more for each back-off,
 never a walk up from the unigram.
+
+A context with many children is searched through several cache lines, and those contexts are met most often. For long
+texts their children are therefore entered in a hash table, `index` (one line a search): word << 32 | node, found from
+the context and the word. It follows from the tables and is not saved; without it (length 0) the answers are the same.
 """
 
 import numpy as np
@@ -20,9 +24,13 @@ from numba import njit
 from seqloom.kernels.intrinsics import prefetch
 
 LANES = 16  # segments that one thread scores side by side
-SEGMENT = 512  # tokens
+SEGMENT, SHORTEST = 512, 8  # tokens
 FIRST, BACKOFF, LINK, LOG_PROB = 0, 1, 2, 3  # columns of contexts
 LEAF_LOG_PROB, LEAF_LINK = 0, 1  # columns of leaves
+WIDE = 16  # children, above which a context is in the index
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)  # a slot of the index
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
@@ -75,8 +83,57 @@ def advance(words, contexts, context_values, leaves, leaf_values, chained, state
     return cost + log_prob if paying else cost, state, node
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _slot(index, state, w):
+    """Where the search for a child of this state begins."""
+    h = (np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(w) * np.uint64(0xC2B2AE3D27D4EB4F))
+    h = ((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> _SHIFT
+    return np.int64((h * np.uint64(len(index))) >> _SHIFT)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _find_indexed(index, slot, lo, hi, w):
+    """The node of word w between lo and hi, or -1."""
+    while True:
+        entry = index[slot]
+        if entry == _EMPTY:
+            return np.int64(-1)
+        node = np.int64(entry & _LOW)
+        if np.int64(entry >> _SHIFT) == w and node >= lo and node < hi:
+            return node
+        slot += 1
+        if slot == len(index):
+            slot = 0
+
+
 @njit(nogil=True, cache=True)
-def score_span(words, contexts, context_values, leaves, leaf_values, chained, ids, lo, hi, order, eos, bos_state,
+def count_indexed(contexts):
+    """How many n-grams have a parent with more than WIDE children."""
+    total = 0
+    for s in range(1, len(contexts) - 1):
+        children = np.int64(contexts[s + 1, FIRST]) - np.int64(contexts[s, FIRST])
+        if children > WIDE:
+            total += children
+    return total
+
+
+@njit(nogil=True, cache=True)
+def fill_index(words, contexts, index):
+    """Enter them into an index of empty slots (all bits set)."""
+    for s in range(1, len(contexts) - 1):
+        lo, hi = np.int64(contexts[s, FIRST]), np.int64(contexts[s + 1, FIRST])
+        if hi - lo > WIDE:
+            for node in range(lo, hi):
+                slot = _slot(index, s, np.int64(words[node]))
+                while index[slot] != _EMPTY:
+                    slot += 1
+                    if slot == len(index):
+                        slot = 0
+                index[slot] = np.uint64(words[node]) << _SHIFT | np.uint64(node)
+
+
+@njit(nogil=True, cache=True)
+def score_span(words, contexts, context_values, leaves, leaf_values, chained, index, ids, lo, hi, order, eos, bos_state,
                out, nodes):
     """Log-probabilities of ids[lo:hi], the same as `advance` gives token by token.
 
@@ -92,16 +149,19 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
     state = np.empty(LANES, np.int64)
     left = np.empty(LANES, np.int64)  # children of the state
     right = np.empty(LANES, np.int64)
+    slot = np.empty(LANES, np.int64)  # where the index is asked, or -1
     found = np.empty(LANES, np.int64)
     cost = np.zeros(LANES, np.float64)
     paying = np.ones(LANES, np.bool_)
     todo = lo
     active = 0
     last = len(words) - 1
+    indexed = len(index) > 0
+    segment = min(max((hi - lo) // LANES, SHORTEST), SEGMENT)
     while True:
         while active < LANES and todo < hi:
             begin[active] = todo
-            end[active] = min(todo + SEGMENT, hi)
+            end[active] = min(todo + segment, hi)
             at[active] = max(todo - order + 1, 0)
             fresh = at[active] == 0 or ids[at[active] - 1] == eos
             state[active] = bos_state if fresh else 0
@@ -112,10 +172,20 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, id
         for j in range(active):
             left[j] = contexts[state[j], FIRST]
             right[j] = contexts[state[j] + 1, FIRST]
-            prefetch(words, min(left[j], last), 0)
+            if indexed and right[j] - left[j] > WIDE and state[j] != 0:
+                slot[j] = _slot(index, state[j], np.int64(ids[at[j]]))
+                prefetch(index, slot[j], 0)
+            else:
+                slot[j] = -1
+                prefetch(words, min(left[j], last), 0)
         for j in range(active):
             w = np.int64(ids[at[j]])
-            node = find_child(words, left[j], right[j], w) if state[j] != 0 else w + 1
+            if state[j] == 0:
+                node = w + 1
+            elif slot[j] >= 0:
+                node = _find_indexed(index, slot[j], left[j], right[j], w)
+            else:
+                node = find_child(words, left[j], right[j], w)
             found[j] = node
             if node >= n_inner:
                 prefetch(leaves, node - n_inner, 0)

@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from seqloom.kernels import PAD
+
 WHITESPACE, WORD, CHAR = 0, 1, 2
 SPACE, LETTER, DIGIT, IDEOGRAPH, SYMBOL, APOSTROPHE = 0, 1, 2, 3, 4, 5  # values of the class table
-
-PAD = 8  # spare bytes after data and arena, so that eight bytes can be read from anywhere
 
 _NEWLINE = 10
 _CHUNK = 4096

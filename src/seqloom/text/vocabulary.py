@@ -9,6 +9,7 @@ like any other and never the end of a unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
+from seqloom.kernels import PAD
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
 from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 
@@ -98,7 +100,7 @@ class Vocabulary:
     """Ids of a frozen list of spellings, as bytes, offsets and hash slots that can be memory-mapped."""
 
     def __init__(self, kind: str, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray, unk_id: int) -> None:
-        self.kind = kind
+        self.kind, self._splitter = kind, SPLITTERS.index(kind)
         self.arena, self.offsets, self.slots = arena, offsets, slots
         self.size = len(offsets) - 1
         self.eos_id, self.unk_id = 0, unk_id
@@ -117,7 +119,7 @@ class Vocabulary:
     @classmethod
     def build(cls, kind: str, spellings: list[bytes]) -> Vocabulary:
         """`</s>`, then `<unk>` unless it is among the spellings, then these in their order."""
-        from seqloom.kernels.tokens import PAD, fill_slots
+        from seqloom.kernels.tokens import fill_slots
 
         literal = UNK.encode()
         first = 1 if literal in spellings else 2
@@ -130,12 +132,21 @@ class Vocabulary:
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """uint32 ids of a block."""
+        ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
+        n = self._encode_tokens(padded(data), len(data), self._splitter, newline_ends, self._classes,
+                                self.arena, self.offsets, self.slots, self.unk_id, self.eos_id, ids)
+        return ids[:n].copy()
+
+    @cached_property
+    def _encode_tokens(self) -> Callable[..., int]:
+        """The kernel, imported once: for a short text an import costs as much as the work."""
         from seqloom.kernels.tokens import encode_tokens
 
-        ids = np.empty(len(data), np.uint32)  # memory that is never touched is never taken
-        n = encode_tokens(padded(data), len(data), SPLITTERS.index(self.kind), newline_ends, classes_for(self.kind),
-                          self.arena, self.offsets, self.slots, self.unk_id, self.eos_id, ids)
-        return ids[:n].copy()
+        return encode_tokens
+
+    @cached_property
+    def _classes(self) -> np.ndarray:
+        return classes_for(self.kind)
 
     def decode(self, ids: list[int]) -> bytes:
         return self.joiner.join(self.piece(i, False) for i in ids)
@@ -254,11 +265,9 @@ def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]
 
 def padded(data: bytes) -> np.ndarray:
     """The bytes as an array with the spare bytes behind it that the kernels need."""
-    from seqloom.kernels.tokens import PAD
-
-    array = np.zeros(len(data) + PAD, np.uint8)  # writable, as the arena is: one compiled kernel serves both
-    array[:len(data)] = np.frombuffer(data, np.uint8)
-    return array
+    spare = bytearray(len(data) + PAD)  # writable, as the arena is: one compiled kernel serves both
+    spare[:len(data)] = data
+    return np.frombuffer(spare, np.uint8)
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -271,8 +280,6 @@ def classes_for(kind: str) -> np.ndarray:
 
 def _check(path: Path, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> None:
     """The kernels trust their tables, so a stranger's file is checked before it reaches them."""
-    from seqloom.kernels.tokens import PAD
-
     shapes = arena.dtype == np.uint8 and offsets.dtype == np.int64 and slots.dtype == np.int32
     shapes = shapes and arena.ndim == offsets.ndim == slots.ndim == 1 and len(offsets) >= 3
     good = shapes and offsets[0] == 0 and bool(np.all(np.diff(offsets) >= 0)) and offsets[-1] + PAD <= len(arena)

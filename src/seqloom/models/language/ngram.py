@@ -92,13 +92,13 @@ class NGram(LanguageModel):
         return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return self.trie.score(ids, self.tokens().eos_id)[0]
+        return self.trie.score(ids, self.tokens().eos_id)
 
     def full_scores(self, text: str) -> list[TokenScore]:
         """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
         tokenizer = self.tokens()
         ids, _ = self.encode(text)
-        log_probs, orders = self.trie.score(ids, tokenizer.eos_id, orders=True)
+        log_probs, orders = self.trie.score_with_orders(ids, tokenizer.eos_id)
         unknown = ids == tokenizer.unk_id if tokenizer.has_oov else np.zeros(len(ids), bool)
         return [TokenScore(tokenizer.token(int(i)), float(p), int(o), bool(u))
                 for i, p, o, u in zip(ids, log_probs, orders, unknown)]
@@ -107,7 +107,7 @@ class NGram(LanguageModel):
         """For each order: possible n-grams, those in the model, and the share of the test's that the model has."""
         tokenizer = self.tokens()
         ids = encode_corpus(tokenizer, as_corpus(data), unit=self.unit)
-        _, matched = self.trie.score(ids, tokenizer.eos_id, orders=True)
+        _, matched = self.trie.score_with_orders(ids, tokenizer.eos_id)
         if tokenizer.has_oov:
             matched[ids == tokenizer.unk_id] = 0  # an unknown word has not been seen
         lengths = unit_lengths(ids, tokenizer.eos_id)

@@ -6,14 +6,17 @@ It scores, steps and gives distributions, and knows ids only, no text. `estimati
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from seqloom.errors import ModelError
 
 SCORE_CHUNK = 1 << 17
+INDEX_FROM = 1 << 14  # tokens that are scored together, from which on an index is worth making
+_NO_NODES, _NO_INDEX = np.empty(0, np.uint32), np.empty(0, np.uint64)
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]
 
 
@@ -44,7 +47,7 @@ class Trie:
     def vocab_size(self) -> int:
         return int(self.level_starts[2] - self.level_starts[1]) - 1
 
-    @property
+    @cached_property
     def bos_state(self) -> int:
         bos = self.vocab_size + 1
         live = self.order > 1 and (self.first[bos] < self.first[bos + 1] or self.backoffs[bos] != 0)
@@ -89,29 +92,52 @@ class Trie:
     def arrays(self) -> dict[str, np.ndarray]:
         return {"words": self.words, "contexts": self.contexts, "leaves": self.leaves, "level_starts": self.level_starts}
 
+    @cached_property
     def tables(self) -> Tables:
         """What the query kernels take."""
         return (self.words, self.contexts, self.contexts.view(np.float32), self.leaves, self.leaves.view(np.float32),
                 self.chained)
 
-    def score(self, ids: np.ndarray, eos_id: int, *, orders: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probability (float32) and, with `orders`, matched order (uint8) of each id.
+    @cached_property
+    def index(self) -> np.ndarray:
+        """uint64: where the children of contexts with many of them are found at once; see kernels/ngram_query."""
+        from seqloom.kernels.ngram_query import count_indexed, fill_index
 
-        Each unit ends with `eos_id` and begins in the `<s>` state.
-        """
-        from seqloom.kernels.ngram_query import score_span
-        from seqloom.kernels.parallel import chunk_bounds, parallel_run
+        slots = 2 * count_indexed(self.contexts)
+        index = np.full(slots, np.iinfo(np.uint64).max, np.uint64)
+        fill_index(self.words, self.contexts, index)
+        return index
 
+    def score(self, ids: np.ndarray, eos_id: int) -> np.ndarray:
+        """Log-probability (float32) of each id. Each unit ends with `eos_id` and begins in the `<s>` state."""
+        return self._score(ids, eos_id, _NO_NODES)
+
+    def score_with_orders(self, ids: np.ndarray, eos_id: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and the length of the n-gram that matched (uint8)."""
+        nodes = np.empty(len(ids), np.uint32)
+        return self._score(ids, eos_id, nodes), self.order_of(nodes)
+
+    def _score(self, ids: np.ndarray, eos_id: int, nodes: np.ndarray) -> np.ndarray:
         ids = np.ascontiguousarray(ids, np.uint32)
         out = np.empty(len(ids), np.float32)
-        nodes = np.empty(len(ids) if orders else 0, np.uint32)
-        tables, bos_state = self.tables(), self.bos_state
+        index = self.index if len(ids) >= INDEX_FROM else self.__dict__.get("index", _NO_INDEX)
+        if len(ids) <= SCORE_CHUNK:
+            self._score_span(index, ids, 0, len(ids), self.order, eos_id, self.bos_state, out, nodes)
+            return out
+        from seqloom.kernels.parallel import chunk_bounds, parallel_run
 
         def run(span: tuple[int, int]) -> None:
-            score_span(*tables, ids, *span, self.order, eos_id, bos_state, out, nodes)
+            self._score_span(index, ids, *span, self.order, eos_id, self.bos_state, out, nodes)
 
         parallel_run(run, chunk_bounds(len(ids), SCORE_CHUNK))
-        return out, self.order_of(nodes)
+        return out
+
+    @cached_property
+    def _score_span(self) -> Callable[..., None]:
+        """The kernel with this model's tables: importing it and taking the tables apart costs more than a short text."""
+        from seqloom.kernels.ngram_query import score_span
+
+        return partial(score_span, *self.tables)
 
     def order_of(self, nodes: np.ndarray) -> np.ndarray:
         return (np.searchsorted(self.level_starts, nodes, side="right") - 1).astype(np.uint8)
@@ -120,14 +146,14 @@ class Trie:
         from seqloom.kernels.ngram_query import step_states
 
         out = np.empty(len(states), np.int64)
-        step_states(*self.tables(), states, np.ascontiguousarray(ids, np.int64), out)
+        step_states(*self.tables, states, np.ascontiguousarray(ids, np.int64), out)
         return out
 
     def distributions(self, states: np.ndarray) -> np.ndarray:
         from seqloom.kernels.ngram_query import distributions
 
         out = np.empty((len(states), self.vocab_size), np.float32)
-        distributions(*self.tables(), self.vocab_size, states, out)
+        distributions(*self.tables, self.vocab_size, states, out)
         return out
 
 

@@ -84,10 +84,11 @@ class HMMTagger(Tagger):
         return np.split(found, np.cumsum(lengths)[:-1])
 
     def _moves(self) -> np.ndarray:
-        """[u, v, w] = log p(w | u, v)."""
+        """[u, v, w] = log p(w | u, v), made once and laid out in memory as the kernel reads it, by v, w and u."""
         if self._log_moves is None:
             probs = np.log(follow_probs(self.follows, self.config.order))
-            self._log_moves = np.broadcast_to(probs, (len(probs),) * 3)  # of order 1: the same for every u
+            probs = np.broadcast_to(probs, (len(probs),) * 3)  # of order 1: the same for every u
+            self._log_moves = np.ascontiguousarray(probs.transpose(1, 2, 0)).transpose(2, 0, 1)
         return self._log_moves
 
     # ---- on disk: counts alone, from which the rest follows

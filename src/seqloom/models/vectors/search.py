@@ -19,7 +19,7 @@ from seqloom.kernels.parallel import chunk_bounds, thread_count
 
 Share = Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]  # the best of these rows
 
-SHARE = 1 << 16  # rows that a thread looks through at least
+SHARE = 1 << 14  # rows that a thread looks through at least
 BATCH = 256  # queries that go through the rows together
 GROUP = 64  # queries of one matrix product
 STEP = 1024  # rows, about, whose scores are made and sifted at once
@@ -66,10 +66,12 @@ class Index:
             look(queries, *bounds, best, rows)
             return rows, best
 
-        size = max(-(-limit // thread_count()), SHARE)
-        rows, best = (np.concatenate(column, axis=1) for column in zip(*self._at_once(share, chunk_bounds(limit, size))))
+        size = limit if limit <= SHARE else max(-(-limit // thread_count()), SHARE)
+        shares = self._at_once(share, chunk_bounds(limit, size))
+        rows, best = shares[0] if len(shares) == 1 else (np.concatenate(column, axis=1) for column in zip(*shares))
         order = np.lexsort((rows, -best), axis=1)[:, :k]
-        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(best, order, axis=1)
+        query = np.arange(len(queries))[:, None]
+        return rows[query, order], best[query, order]
 
     def _at_once(self, share: Share, bounds: list[tuple[int, int]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """The first share here, the others in threads that stay: a single question is answered before new ones would begin."""

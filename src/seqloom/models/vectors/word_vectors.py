@@ -149,7 +149,7 @@ class WordVectors(Embedder):
                approximate: bool = False) -> list[Neighbours]:
         """The k words nearest to each vector (n, D) that are not among those asked about."""
         self._check_query(queries, k, among)
-        excluded = [set(self.words.find(words).tolist()) for words in asked]
+        excluded = [{self.words.place(word) for word in set(words)} for words in asked]
         spare = max((len(rows) for rows in excluded), default=0)
         index = self.approximate_index() if approximate else self.index()
         found, scores = index.nearest(queries, k + spare, among)

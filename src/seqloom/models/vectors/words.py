@@ -7,7 +7,8 @@ published files have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import overload
 
@@ -18,6 +19,8 @@ from seqloom.text.coding import from_spelling, to_spelling
 from seqloom.text.vocabulary import padded
 
 _LONGEST_ASKED, _SPARE = 64, 8  # bytes: LONGEST of kernels/spelling.py, PAD of kernels/tokens.py, which load numba
+
+_FIRST = np.zeros(1, np.int64)
 
 
 class Words(Sequence[str]):
@@ -75,24 +78,34 @@ class Words(Sequence[str]):
 
     def find(self, words: Sequence[str]) -> np.ndarray:
         """The place of each word, -1 where there is no such word; int64."""
-        from seqloom.kernels.tokens import find_tokens
-
         spelled = [to_spelling(word) for word in words]
         borders = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=borders[1:])
         found = np.empty(len(spelled), np.int64)
-        find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, found)
+        self._find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, found)
         return np.maximum(found, -1)
 
+    def place(self, word: str) -> int:
+        """The place of one word, or -1; what `find` says of many."""
+        spelled = to_spelling(word)
+        found = np.empty(1, np.int64)
+        self._find_tokens(padded(spelled), _FIRST, np.array([len(spelled)]), self.arena, self.offsets, self.slots, found)
+        return max(int(found[0]), -1)
+
+    @cached_property
+    def _find_tokens(self) -> Callable[..., None]:
+        """The kernel, imported once: for one word an import costs as much as the work."""
+        from seqloom.kernels.tokens import find_tokens
+
+        return find_tokens
+
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and bool(self.find([word])[0] >= 0)
+        return isinstance(word, str) and self.place(word) >= 0
 
     def repeated(self) -> np.ndarray:
         """Places whose word has an earlier place too, before anybody relies on there being none."""
-        from seqloom.kernels.tokens import find_tokens
-
         found = np.empty(len(self), np.int64)
-        find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, found)
+        self._find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, found)
         return np.flatnonzero(found != np.arange(len(self)))
 
     def near(self, word: str, most: int = 3) -> list[str]:
