@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    calls,
     characters,
     decode_speed,
     glove,
@@ -29,7 +30,7 @@ from benchmarks import (
     vectors,
 )
 
-SUITES = {"ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
+SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,

@@ -98,7 +98,7 @@ def test_a_list_is_scored_as_each_text_alone(model):
         for together, alone in zip(model.token_scores(some), map(model.token_scores, some)):
             assert together == pytest.approx(alone, rel=1e-5, abs=1e-6)
     assert model.score([]) == []
-    with pytest.raises(DataError, match="holds a int"):
+    with pytest.raises(DataError, match="holds int"):
         model.score(["the cat", 3])
 
 

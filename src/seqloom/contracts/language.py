@@ -157,6 +157,8 @@ class LanguageModel(Model):
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         self.tokens()
+        if wrong := [text for text in texts if not isinstance(text, str)]:
+            raise DataError(f"expected a text or a list of texts; the list holds {type(wrong[0]).__name__}")
         batches = text_batches(texts)
         return parallel_map(self._score_batch, batches) if self.threaded else map(self._score_batch, batches)
 
@@ -171,10 +173,7 @@ class LanguageModel(Model):
             ids, ends = np.concatenate(encoded), np.cumsum([len(e) for e in encoded])
             starts = _starts(ends)
             return self.sequence_log_probs(ids, ends - starts), starts
-        try:
-            joined = "\n".join(texts) + "\n"
-        except TypeError:
-            raise _not_texts(texts) from None
+        joined = "\n".join(texts) + "\n"
         one_line_each = joined.count("\n") == len(texts)
         if not one_line_each:
             joined = "\n".join([text.removesuffix("\n") for text in texts]) + "\n"
@@ -295,8 +294,3 @@ def _sums(scored: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """The score of each text from those of its tokens."""
     log_probs, starts = scored
     return np.add.reduceat(log_probs, starts, dtype=np.float64)
-
-
-def _not_texts(texts: Sequence[Any]) -> DataError:
-    wrong = next(text for text in texts if not isinstance(text, str))
-    return DataError(f"expected a text or a list of texts; the list holds a {type(wrong).__name__}")

@@ -7,7 +7,6 @@ followed until the word is over, beginning with all ways to spell the word that 
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +43,12 @@ class Completer:
         found = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
         return [Suggestion(word, p) for word, p in found]
 
-    @cached_property
+    @property
     def ends(self) -> np.ndarray:
         """Which tokens, bool (V,), end the word before them: white space, another word's beginning, `</s>`."""
+        return self.tokenizer.derived("word ends", self._ends)
+
+    def _ends(self) -> np.ndarray:
         pieces = (self.tokenizer.piece(i, before=True) for i in range(self.tokenizer.vocab_size))
         starts = [piece.decode("utf-8", "ignore")[:1] for piece in pieces]
         ends = np.array([bool(start) and not _UNFINISHED.match(start) for start in starts])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import cached_property
 
 import numpy as np
 
@@ -55,11 +54,12 @@ class Generator:
         drawn = sample(self.stepper, [healed.ids], config, first_allowed=[healed.allowed])
         return self._spell(prompt, healed, (int(ids[0]) for ids in drawn), stop)
 
-    @cached_property
+    @property
     def index(self) -> PrefixIndex:
         """Tokens by what they add to a text that goes on a word, so ` th` and `th` (##th) are told apart."""
-        return PrefixIndex([self.tokenizer.piece(i, before=True) if self.tokenizer.token_bytes(i) else b""
-                            for i in range(self.tokenizer.vocab_size)])
+        return self.tokenizer.derived("prefix index", lambda: PrefixIndex(
+            [self.tokenizer.piece(i, before=True) if self.tokenizer.token_bytes(i) else b""
+             for i in range(self.tokenizer.vocab_size)]))
 
     def last_line(self, text: str) -> str:
         return text.rpartition("\n")[2] if self.by_line else text

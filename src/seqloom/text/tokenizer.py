@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ WHAT = "a saved tokenizer"
 _MODEL_FILE = "config.json"  # of a saved model
 _SUBWORD_SIZE = 8000
 _BLOCK = 4 << 20
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +78,13 @@ class Tokenizer:
         self._fitted: Coder | None = ByteCoder() if self.config.kind == "byte" else None
         normalizer = Normalizer(self.config.normalize)
         self.normalizer = None if normalizer.identity else normalizer
+        self._derived: dict[str, Any] = {}
 
     def fit(self, data: Any) -> Self:
         """Learn the vocabulary from a corpus, a text, or a list (any restartable iterable) of texts."""
         for cached in ("fingerprint", "byte_lengths"):
             self.__dict__.pop(cached, None)
+        self._derived = {}
         if self.config.kind == "byte":
             return self
         if self.config.kind in SPLITTERS:
@@ -249,6 +252,12 @@ class Tokenizer:
     def byte_lengths(self) -> np.ndarray:
         """int32 (V): how many bytes each token stands for; 0 for the specials."""
         return self._coder.lengths()
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What follows from the vocabulary alone and takes long for a large one: made at the first call, then kept."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]
 
     def _check_id(self, id: int) -> int:
         if not 0 <= id < self.vocab_size:
