@@ -116,11 +116,12 @@ class Embedder(Model):
         `unknown`: what a word without a vector is: an error, left out of its phrase (zeros where nothing is left), or the
         mean of all vectors.
         """
-        if isinstance(text, str):
-            return self.embed([text], unknown=unknown)[0]
         self.check_fitted()
         if unknown not in (choices := get_args(Unknown)):
             raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
+        if isinstance(text, str):
+            place = self.vectors.words.place(self._spelled([text])[0])
+            return self.vectors.matrix[place].copy() if place >= 0 else self.embed([text], unknown=unknown)[0]
         table, texts = self.vectors, self._spelled(text)
         phrases = [[t] if k >= 0 else self._parts(t) or [t] for t, k in zip(texts, table.words.find(texts).tolist())]
         if unknown == "refuse":
@@ -166,9 +167,7 @@ class Embedder(Model):
             asked: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            asked = self.made_of(texts)
-            place = self.vectors.words.place(asked[0][0]) if one else -1
-            vectors = self.vectors.matrix[place:place + 1] if place >= 0 else self.embed(texts)
+            vectors, asked = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(asked[i]) < 0).all():
                     raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
@@ -216,7 +215,7 @@ class Embedder(Model):
         first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
         if len(first) != len(second):
             raise ConfigError(f"similarity compares pairs; {len(first)} words on one side, {len(second)} on the other")
-        left, right = self.embed(first).astype(np.float64), self.embed(second).astype(np.float64)
+        left, right = (np.atleast_2d(self.embed(x)).astype(np.float64) for x in (a, b))
         lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
         cosines = np.einsum("ij,ij->i", left, right) / np.where(lengths > 0, lengths, 1)
         return float(cosines[0]) if isinstance(a, str) and isinstance(b, str) else cosines

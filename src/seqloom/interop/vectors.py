@@ -182,8 +182,8 @@ def _read_binary(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
 def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, found: Sniffed,
             name: str) -> WordVectors:
     """Words and matrix together; later vectors of a word that was there already are left out."""
-    from seqloom.kernels.numbers import gather_words
     from seqloom.kernels import PAD
+    from seqloom.kernels.numbers import gather_words
 
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
