@@ -384,7 +384,7 @@ def fnv(data):
 
 def test_character_ngrams_without_fasttext():
     """The slow way over Python strings; the counts of running, runner and runs are the documents', less the word itself."""
-    from seqloom.kernels.char_ngrams import hash_ngrams
+    from seqloom.kernels.char_ngrams import ngram_buckets
     from seqloom.text.vocabulary import padded
 
     words = ["running", "runner", "runs", "日本é", "", "a"]
@@ -396,9 +396,8 @@ def test_character_ngrams_without_fasttext():
                            if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))])
         spelled = [word.encode() for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
-        out, ends = np.empty(500, np.int64), np.empty(len(words), np.int64)
-        total = hash_ngrams(padded(b"".join(spelled)), offsets, low, high, 1000, out, ends)
-        assert [part.tolist() for part in np.split(out[:total], ends[:-1])] == wanted
+        found, ends = ngram_buckets(padded(b"".join(spelled)), offsets, low, high, 1000)
+        assert [part.tolist() for part in np.split(found, ends[:-1])] == wanted
         if (low, high) == (3, 6):
             assert [len(part) for part in wanted[:3]] == [22, 18, 10]
 
