@@ -185,6 +185,8 @@ def test_one_em_step_by_hand():
     k = 0.25
     smoothed = baum_welch(model, ids, iterations=1, k=k).model
     assert np.allclose(smoothed.emissions, (emitted + k) / (emitted + k).sum(1, keepdims=True))
+    assert np.allclose(smoothed.transitions, (pairs + k) / (pairs + k).sum(1, keepdims=True))
+    assert np.allclose(smoothed.start, single[0])  # which has no pseudo-count
 
 
 @pytest.mark.parametrize("k", [0.0, 0.1])

@@ -154,6 +154,13 @@ def test_patience_stops():
     assert report.valid == 2.0
 
 
+def test_a_gain_renews_patience():
+    """Never two evaluations without gain one after the other, though three in all."""
+    report = run(Toy(valid=[3.0, 3.1, 2.0, 2.1, 1.0, 1.1]), evaluate_every=2, patience=2)
+    assert report.steps == 12
+    assert report.valid == 1.0
+
+
 def test_accumulated_gradients_are_those_of_the_larger_batch():
     """Two batches, one update: the mean of their gradients (SGD shows it in the weights)."""
     task = Toy()

@@ -13,6 +13,7 @@ from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training.batches import Carried, Shuffled  # noqa: E402
 from seqloom.training.clipping import Clipper  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.training.optimizers import make_optimizer  # noqa: E402
 from seqloom.training.schedules import Schedule  # noqa: E402
 
 
@@ -84,6 +85,19 @@ def test_adaptive_clipping_lets_the_usual_pass():
     clipper(named)
     assert float(named[0][1].grad) == pytest.approx(4.0 * usual, rel=1e-4)
     assert clipper.usual < usual * 1.1
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
+def test_weight_decay_is_for_matrices_alone(optimizer):
+    network = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
+    for p in network.parameters():
+        torch.nn.init.ones_(p)
+        p.grad = torch.zeros_like(p)
+    made = make_optimizer(TrainConfig(optimizer=optimizer, lr=0.1, weight_decay=0.5), network)
+    made.step()
+    assert (network[0].weight < 1).all()
+    for kept in (network[0].bias, network[1].weight, network[1].bias):
+        assert (kept == 1).all()
 
 
 @given(st.integers(20, 400), st.integers(1, 6), st.integers(1, 40), st.booleans())
