@@ -4,6 +4,7 @@
 """
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +94,45 @@ def record(names, place):
         arrays[f"{name}.output"] = np.zeros(0) if name in QUANTISED else np.array(model.get_output_matrix(), np.float32)
     (HOME / "facts.json").write_text(json.dumps(facts, ensure_ascii=False) + "\n", encoding="utf-8")
     np.savez_compressed(HOME / "vectors.npz", **arrays)
+
+
+# ---- its classifier
+
+TOPICS = {"sea": "wave ship sail salt storm harbour", "sky": "wing cloud bird wind storm star",
+          "land": "hill road horse dust field"}
+
+
+def topic_texts(n, seed, length):
+    """Texts with some words of their topic among words that say nothing; sorted by class, as files often are."""
+    draw = random.Random(seed)
+    noise = [f"w{i}" for i in range(200)]
+    made = []
+    for _ in range(n):
+        topic = draw.choice(list(TOPICS))
+        words = draw.choices(noise, k=length) + draw.choices(TOPICS[topic].split(), k=2)
+        draw.shuffle(words)
+        made.append((" ".join(words), topic))
+    return sorted(made, key=lambda pair: pair[1])
+
+
+def classified():
+    """Texts to learn from, and texts to be judged by."""
+    return topic_texts(3000, 5, 14), topic_texts(1000, 6, 14)
+
+
+def accuracy(source, place):
+    """Of fastText's classifier; `source`: recorded or live."""
+    if source == "recorded":
+        return json.loads((HOME / "classifier.json").read_text())["accuracy"]
+    fasttext = pytest.importorskip("fasttext")
+    train, test = classified()
+    random.Random(0).shuffle(train)  # fastText reads a file in its order
+    for name, rows in (("a.txt", train), ("b.txt", test)):
+        (place / name).write_text("".join(f"__label__{label} {text}\n" for text, label in rows))
+    peer = fasttext.train_supervised(str(place / "a.txt"), lr=0.3, epoch=4, dim=20, wordNgrams=1, thread=12,
+                                     verbose=0)  # with fewer threads than ten it leaves rows uninitialised
+    return peer.test(str(place / "b.txt"))[1]
+
+
+def record_accuracy(place):
+    (HOME / "classifier.json").write_text(json.dumps({"accuracy": accuracy("live", place)}) + "\n")
