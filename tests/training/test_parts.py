@@ -68,9 +68,9 @@ def test_clipping_by_norm_keeps_the_direction():
 
 
 def test_clipping_by_value_does_not():
-    named = parameters([9.0, -1.0], [0.5])
+    named = parameters([9.0, -1.0], [0.5, -7.0])
     Clipper(TrainConfig(clip="value", clip_at=2.0))(named)
-    assert torch.cat([p.grad for _, p in named]).tolist() == [2.0, -1.0, 0.5]
+    assert torch.cat([p.grad for _, p in named]).tolist() == [2.0, -1.0, 0.5, -2.0]
 
 
 def test_adaptive_clipping_lets_the_usual_pass():
@@ -85,6 +85,17 @@ def test_adaptive_clipping_lets_the_usual_pass():
     clipper(named)
     assert float(named[0][1].grad) == pytest.approx(4.0 * usual, rel=1e-4)
     assert clipper.usual < usual * 1.1
+
+
+def test_adaptive_clipping_knows_no_limit_at_first():
+    """Twenty steps; before that there is nothing usual."""
+    clipper = Clipper(TrainConfig(clip="adaptive", clip_at=2.0))
+    for norm in [1.0] * 10 + [50.0] + [1.0] * 9:
+        named = parameters([norm])
+        clipper(named)
+        assert named[0][1].grad.tolist() == [norm]
+    clipper(named := parameters([50.0]))
+    assert named[0][1].grad.item() == pytest.approx(2 * (19 + 50) / 20)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
