@@ -13,7 +13,7 @@ from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training.batches import Carried, Shuffled  # noqa: E402
 from seqloom.training.clipping import Clipper  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.optimizers import make_optimizer  # noqa: E402
+from seqloom.training.optimizers import Average, make_optimizer  # noqa: E402
 from seqloom.training.schedules import Schedule  # noqa: E402
 
 
@@ -30,6 +30,9 @@ def test_schedules():
     assert cosine[55] == pytest.approx(0.51)
     assert cosine[99] < 0.025
     assert rates(schedule="step", warmup=0.0, decay=0.1, decay_every=30.0)[::30] == pytest.approx([1, 0.1, 0.01, 0.001])
+    late = rates(schedule="step", warmup=10.0, decay=0.1, decay_every=30.0)  # what falls does so from the end of the warm-up on
+    assert (late[9], late[39], late[40], late[70]) == (1.0, 1.0, pytest.approx(0.1), pytest.approx(0.01))
+    assert rates(schedule="linear", warmup=20.0)[60] == pytest.approx(0.5)
     noam = rates(schedule="noam", warmup=25.0)
     assert noam[24] == max(noam) == 1.0
     assert noam[99] == pytest.approx(math.sqrt(25 / 100))
@@ -38,13 +41,13 @@ def test_schedules():
 def test_plateau_falls_after_two_evaluations_without_gain():
     schedule = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0, decay=0.5), 10)
     seen = []
-    for loss in (3.0, 2.0, 2.1, 2.2, 2.3, 1.0):
+    for loss in (3.0, 2.0, 2.1, 2.2, 2.3, 1.0, 1.1, 1.2):
         schedule.evaluated(loss)
         seen.append(schedule.rate(5))
-    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]
+    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25]
     again = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0), 10)
     again.restore(schedule.state())
-    assert again.rate(5) == 0.5
+    assert again.rate(5) == 0.25
 
 
 def parameters(*gradients):
@@ -96,6 +99,17 @@ def test_adaptive_clipping_knows_no_limit_at_first():
         assert named[0][1].grad.tolist() == [norm]
     clipper(named := parameters([50.0]))
     assert named[0][1].grad.item() == pytest.approx(2 * (19 + 50) / 20)
+
+
+def test_the_exponential_mean_remembers_a_thousand_updates():
+    """The plain mean of the first thousand, then 0.999 of what was and 0.001 of what is."""
+    network = torch.nn.Linear(1, 1, bias=False).double()
+    average, wanted = Average(TrainConfig(average="exponential"), network, 1500), 0.0
+    for t in range(1500):
+        torch.nn.init.constant_(network.weight, t)
+        average.update(t)
+        wanted += max(0.001, 1 / (t + 1)) * (t - wanted)
+    assert average.weights()["weight"].item() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
