@@ -116,12 +116,13 @@ def test_a_cache_helps_on_repetitive_text(parts, members):
 
 
 def test_each_member_carries_its_own_state_or_none(parts):
-    """A network whose state goes on from line to line, and an n-gram that begins each line anew."""
+    """A network whose state goes on from line to line; an n-gram and a cache begin each line anew."""
     pytest.importorskip("torch")
     ngram = NGram(order=3, tokenizer="word", unit="line").fit(parts[0])
     lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(parts[0][:5000], tokenizer=ngram.tokens(),
                                                               train=TrainConfig(steps=2))
-    for pair in ([ngram, lstm], [lstm, ngram]):
+    cache = Cache(tokenizer="word", unit="line", window=50).fit("any text", tokenizer=ngram.tokens())
+    for pair in ([ngram, lstm], [lstm, ngram], [cache, lstm]):
         mixture = Mixture.of(pair).fit(parts[1][:2000])
         assert mixture.carry
         ids, _ = mixture.encode(parts[2][:600])
