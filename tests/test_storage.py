@@ -1,7 +1,7 @@
 """The saved-model directory: replaced in one step, left-overs put right, nothing of anybody else's touched."""
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -64,14 +64,14 @@ def test_a_failed_rename_brings_the_earlier_model_back(models, tmp_path, monkeyp
 
     def failing(a, b):
         calls.append((a, b))
-        if len(calls) == 2:
+        if len(calls) == 3:
             raise OSError(5, "Input/output error")
         rename(a, b)
 
     monkeypatch.setattr(os, "replace", failing)
     with pytest.raises(ModelError, match="Input/output error"):
         models[1].save(tmp_path / "m")
-    assert len(calls) == 3
+    assert len(calls) == 4
     assert load(tmp_path / "m").config.order == 1
     assert names(tmp_path) == ["m"]
 
@@ -97,12 +97,24 @@ def test_a_death_between_two_renames_is_put_right(models, tmp_path):
     assert names(tmp_path) == ["m"]
 
 
+def test_another_writer_may_come_first(any_system, models, tmp_path, monkeypatch):
+    """Both find nothing there; the other one's model is in place just before ours is."""
+    rename = os.replace
+
+    def late(source, target):
+        monkeypatch.setattr(os, "replace", rename)
+        models[1].save(tmp_path / "m")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    models[0].save(tmp_path / "m")
+    assert load(tmp_path / "m").config.order == 1
+    assert names(tmp_path) == ["m"]
+
+
 def test_two_threads_save_to_one_place(models, tmp_path):
-    threads = [threading.Thread(target=model.save, args=(tmp_path / "m",)) for model in models * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:  # which hands on what goes wrong in a thread
+        list(pool.map(lambda model: model.save(tmp_path / "m"), models * 3))
     assert load(tmp_path / "m").config.order in (1, 2)
     assert names(tmp_path) == ["m"]
 

@@ -100,9 +100,12 @@ def _sync(path: Path) -> None:
 
 def _replace(place: Path, target: Path) -> None:
     """Rename over the target; an existing directory is exchanged in one system call where there is one."""
-    if not target.exists() or not any(target.iterdir()):
-        os.replace(place, target)
+    try:
+        os.replace(place, target)  # onto nothing or an empty directory; asking first would leave time for another writer
         return
+    except OSError:
+        if not target.is_dir():
+            raise
     if not _exchange(place, target):
         old = place.with_name(place.name + ".old")
         os.replace(target, old)

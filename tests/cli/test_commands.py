@@ -398,7 +398,13 @@ def test_convert_there_and_back(seqloom, saved):
 def test_models(seqloom):
     rows = seqloom("models", "--json").json()
     assert [r["name"] for r in rows] == list(MODELS)
-    assert [line.split()[0] for line in seqloom("models").out.splitlines()] == list(MODELS)
+    assert [r["name"] for r in rows if not r["fitted"]] == ["vectors"]
+    fitted, apart = seqloom("models").out.split("\n\n")
+    assert [line.split()[0] for line in fitted.splitlines()] == [name for name in MODELS if name != "vectors"]
+    head, line = apart.splitlines()
+    assert "seqloom convert" in head
+    assert line.split()[0] == "vectors"
+    assert len({line.index(MODELS[line.split()[0]].summary) for line in fitted.splitlines()}) == 1  # columns stand straight
 
 
 # ---- compare

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from seqloom import load
+from tests.golden import fasttext_models
 
 ROWS = {"king": "1 1 0 0", "queen": "1 0 1 0", "man": "0 1 0 0.1", "woman": "0 0 1 0.1", "bread": "0 0 0 1",
         "cake": "0 0.1 0 1"}
@@ -40,15 +41,13 @@ def test_gensim_reads_what_was_trained_and_converted(seqloom, tmp_path, name):
         assert peer.vectors.tobytes() == wanted.matrix.tobytes()
 
 
-def test_a_fasttext_model_file_is_converted_with_its_ngrams(seqloom, tmp_path):
-    fasttext = pytest.importorskip("fasttext")
-    (tmp_path / "text").write_text("the naïve cat sat on the mat\na dog sat on the cat\n" * 20)
-    peer = fasttext.train_unsupervised(str(tmp_path / "text"), dim=6, minCount=1, bucket=300, thread=12, verbose=0)
-    peer.save_model(str(tmp_path / "m.bin"))
-    assert "9 words, 6 dimensions" in seqloom("convert", "m.bin", "m").out  # with fastText's end of a sentence
-    for place in ("m", "m.bin"):
-        found = np.array(seqloom("embed", place, "unseen").out.split()[1:], float)
-        assert found == pytest.approx(peer.get_word_vector("unseen"), rel=1e-4, abs=1e-6)
+def test_a_fasttext_model_file_is_converted_with_its_ngrams(seqloom):
+    peer, path = fasttext_models.recorded("skipgram")
+    said = seqloom("convert", path, "m").out  # with fastText's end of a sentence
+    assert f"{len({*fasttext_models.TEXT.split(), '</s>'})} words, 4 dimensions" in said
+    for place in ("m", path):
+        found = np.array(seqloom("embed", place, "moonlight").out.split()[1:], float)
+        assert found == pytest.approx(peer.get_word_vector("moonlight"), rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["word2vec", "word2vec-binary", "glove"])

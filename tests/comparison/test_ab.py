@@ -14,6 +14,7 @@ from seqloom.config import option
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.language.ngram import NGramConfig
+from seqloom.registry import MODELS
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,18 @@ def test_refusals(lines: list[str]) -> None:
         ab(lines, a={"order": 2}, seeds=[1])
     with pytest.raises(ConfigError, match="unknown model"):
         ab(lines, a={"order": 2}, model="ngrm")
+
+
+@pytest.mark.parametrize("model", [name for name, entry in MODELS.items() if entry.task != "language model"])
+def test_models_of_other_tasks_are_refused(lines: list[str], model: str, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=f"ab compares language models, and {model} is for another task"):
+        ab(lines, a={"min_count": 2}, model=model)
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    refused = CliRunner().invoke(main, ["ab", str(path), "--model", model, "--a", "min-count=2", "-q"])
+    assert refused.exit_code == 2
+    assert "'--model'" in refused.output
+    assert "ngram" in refused.output
 
 
 def test_command(lines: list[str], tmp_path) -> None:

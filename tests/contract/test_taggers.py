@@ -34,7 +34,11 @@ def test_unfitted_refuses_and_fit_returns_self(name):
     for verb in (lambda: fresh.predict("a b"), lambda: fresh.evaluate(sentences(POS))):
         with pytest.raises(NotFitted, match="fit"):
             verb()
+    with pytest.raises(NotFitted):
+        fresh.tokens()
     assert fresh.fit(sentences(POS)) is fresh
+    with pytest.raises(ConfigError, match="takes words as they are and has no tokenizer"):
+        fresh.tokens()
 
 
 def test_one_tag_for_every_word(model):

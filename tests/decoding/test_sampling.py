@@ -162,6 +162,11 @@ def test_top_p_keeps_the_smallest_nucleus(values, p):
             assert size == 1 or row[order[: size - 1]].sum() < p + 1e-9
 
 
+def test_top_p_is_full_where_it_is_reached_exactly():
+    for p, kept in ((0.5, [1, 0, 0]), (0.75, [2 / 3, 1 / 3, 0]), (0.76, [0.5, 0.25, 0.25])):
+        assert np.exp(keep_top_p(np.log([[0.5, 0.25, 0.25]]), p))[0] == pytest.approx(kept)
+
+
 def test_top_p_is_the_same_for_narrow_and_wide_nuclei(monkeypatch):
     rng = np.random.default_rng(0)
     log_probs = log([rng.dirichlet(np.full(40, evenness)) for evenness in (0.03, 0.1, 0.3)])

@@ -15,6 +15,8 @@ from seqloom.interop.fasttext_model import convert_fasttext
 from seqloom.interop.vectors import read_vectors, write_vectors
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
+from tests.golden import fasttext_models, gensim_answers
+from tests.golden.fasttext_models import QUANTISED, SUPERVISED, UNSUPERVISED
 
 WORDS = ["the", "naïve", "日本", "1998", "</s>", "it's", "nan", "0.5", "-", "\u00a0"]
 FORMS = ["word2vec", "word2vec-binary", "glove", "fasttext"]
@@ -45,14 +47,21 @@ def test_written_and_read_to_the_bit(vectors, tmp_path, form):
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".partial")] == []
 
 
-@pytest.mark.parametrize("form", ["word2vec", "word2vec-binary", "glove", "fasttext"])
+@pytest.mark.parametrize("form", FORMS)
 def test_gensim_reads_what_we_write(vectors, tmp_path, form):
-    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
     part = vectors.subset([word for word in vectors.words if word != "\u00a0"])  # gensim takes it for white space
     write_vectors(part, tmp_path / "v", form)
-    peer = KeyedVectors.load_word2vec_format(str(tmp_path / "v"), binary=form == "word2vec-binary", no_header=form == "glove")
-    assert peer.index_to_key == list(part.words)
-    assert peer.vectors.tobytes() == part.matrix.tobytes()
+    words, matrix = gensim_answers.read(tmp_path / "v", form)
+    assert words == list(part.words)
+    assert matrix.tobytes() == part.matrix.tobytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_we_write_what_gensim_has_read(tmp_path, form):
+    """Byte for byte the file that gensim has read to the bit."""
+    known = read_vectors(gensim_answers.HOME / "vectors.bin")
+    write_vectors(known.subset([word for word in known.words if word != "\u00a0"]), tmp_path / "v", form)
+    assert gensim_answers.digest(tmp_path / "v") == gensim_answers.recorded()["read"][form]
 
 
 @pytest.mark.parametrize(("name", "options"), [("word2vec", {}), ("fasttext", {"buckets": 1000}), ("glove", {})])
@@ -71,11 +80,20 @@ def test_gensim_reads_what_we_trained(tmp_path, name, options):
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_we_read_what_gensim_writes(vectors, tmp_path, binary):
-    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
-    peer = KeyedVectors(7)
-    peer.add_vectors(list(vectors.words), vectors.matrix)
-    peer.save_word2vec_format(str(tmp_path / "v"), binary=binary)
+    gensim_answers.write(vectors.words, vectors.matrix, tmp_path / "v", binary)
     assert same(read_vectors(tmp_path / "v"), vectors)
+
+
+def test_we_read_what_gensim_has_written():
+    """Its text is the shortest that tells the float32 apart, so both files hold the same bits."""
+    text, binary = (read_vectors(gensim_answers.HOME / name) for name in ("vectors.txt", "vectors.bin"))
+    assert list(text.words) == list(binary.words) == gensim_answers.WORDS
+    assert text.matrix.tobytes() == binary.matrix.tobytes()
+    raw, at = (gensim_answers.HOME / "vectors.bin").read_bytes(), 0
+    for word, row in zip(binary.words, binary.matrix):  # the last bytes of each entry
+        at = raw.index(word.encode() + b" ", at) + len(word.encode()) + 1
+        assert row.tobytes() == raw[at:at + 28]
+        at += 28
 
 
 def test_binary_with_and_without_newlines(vectors, tmp_path):
@@ -245,23 +263,10 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_word(tmp_path, text):
 
 # ---- fastText's model files
 
-TEXT = ("the cat sat on the mat while the naïve dog barked at the 日本 moon\n" * 30
-        + "running runner runs ran and the cats and the dogs sat\n" * 30)
-LABELLED = "".join(f"__label__{'good' if i % 2 else 'bad'} the {'nice' if i % 2 else 'awful'} film number {i % 9} was shown\n"
-                   for i in range(600))
-UNSUPERVISED = {"skipgram": {"model": "skipgram"}, "cbow": {"model": "cbow", "minn": 2, "maxn": 4},
-                "no n-grams": {"model": "skipgram", "maxn": 0}, "single letters": {"model": "cbow", "minn": 1, "maxn": 3}}
-SUPERVISED = {"plain": {}, "n-grams": {"minn": 2, "maxn": 3, "wordNgrams": 2}, "hierarchical": {"loss": "hs"}}
-QUANTISED = {"plain": {}, "lengths apart": {"qnorm": True}, "output too": {"qout": True, "qnorm": True},
-             "pruned": {"cutoff": 300, "qnorm": True}, "other stretches": {"dsub": 3}}
-
-
-def train(tmp_path, text, *, supervised=False, **options):
-    fasttext = pytest.importorskip("fasttext")
-    (tmp_path / "text").write_text(text)
-    threads = 12  # with fewer than ten it leaves most of its input matrix uninitialised
-    given = {"dim": 8, "epoch": 1, "minCount": 1, "bucket": 500, "thread": threads, "verbose": 0} | options
-    return (fasttext.train_supervised if supervised else fasttext.train_unsupervised)(str(tmp_path / "text"), **given)
+@pytest.fixture(params=["recorded", "live"])
+def model_of(request, tmp_path):
+    """A model of fastText's by its name, with its file: as it was once trained, and trained now where fastText is installed."""
+    return fasttext_models.recorded if request.param == "recorded" else lambda name: fasttext_models.train(name, tmp_path)
 
 
 def agrees(model, path, words=("moonlight", "catsat", "日本日", "é", "zzz")):
@@ -275,15 +280,14 @@ def agrees(model, path, words=("moonlight", "catsat", "日本日", "é", "zzz"))
     return file
 
 
-@pytest.mark.parametrize("options", UNSUPERVISED.values(), ids=list(UNSUPERVISED))
-def test_unsupervised_models(tmp_path, options):
-    model = train(tmp_path, TEXT, **options)
-    model.save_model(str(tmp_path / "m.bin"))
-    file = agrees(model, tmp_path / "m.bin")
+@pytest.mark.parametrize("name", ["skipgram", "cbow", "no-ngrams", "single-letters"])
+def test_unsupervised_models(model_of, name):
+    model, path = model_of(name)
+    file = agrees(model, path)
     assert file.labels == []
-    assert file.options["model"] == options["model"]
+    assert file.options["model"] == UNSUPERVISED[name]["model"]
     words, counts = model.get_words(include_freq=True)
-    found = read_vectors(tmp_path / "m.bin")
+    found = read_vectors(path)
     assert found.counts.tolist() == counts.tolist()
     assert found.knows("neverseen") == (file.options["maxn"] > 0)
     if found.knows("neverseen"):
@@ -291,16 +295,15 @@ def test_unsupervised_models(tmp_path, options):
     assert file.output.rows(np.arange(len(words))) == pytest.approx(model.get_output_matrix())
 
 
-@pytest.mark.parametrize("options", [UNSUPERVISED["skipgram"], UNSUPERVISED["single letters"], {"loss": "hs"}])
-def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(tmp_path, options):
-    model = train(tmp_path, TEXT, **options)
-    model.save_model(str(tmp_path / "m.bin"))
-    convert_fasttext(tmp_path / "m.bin").save(tmp_path / "ours")
+@pytest.mark.parametrize("name", ["skipgram", "single-letters", "tree"])
+def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(model_of, tmp_path, name):
+    model, path = model_of(name)
+    convert_fasttext(path).save(tmp_path / "ours")
     ours = seqloom.load(tmp_path / "ours")
     words = [*model.get_words(), "moonlight", "日本日", "é"]
     assert ours.rows(words) == pytest.approx(np.array([model.get_word_vector(word) for word in words]), rel=1e-5, abs=1e-7)
-    assert ours.config.loss == options.get("loss", "ns")
-    assert ours.parameters > 500 * 8
+    assert ours.config.loss == UNSUPERVISED[name].get("loss", "ns")
+    assert ours.parameters > 60 * 4
     before, table = ours.embed("cats"), ours.input.copy()
     ours.partial_fit(["the zebra sat on the cats"] * 40)
     assert {"zebra", "cats", "日本"} <= set(ours.words)
@@ -310,52 +313,43 @@ def test_an_unsupervised_model_converted_has_unseen_words_and_learns_further(tmp
     assert ours.embed("</s>") == pytest.approx(model.get_word_vector("</s>"))  # it has no n-grams that could have changed
 
 
-@pytest.mark.parametrize("options", [{"minCount": 0}, {"epoch": 0}, {"ws": 0}, {"t": 2.0}, {"label": "dog"}])
-def test_options_of_other_ranges_do_not_hinder_a_conversion(tmp_path, options):
-    model = train(tmp_path, TEXT, **options)
-    model.save_model(str(tmp_path / "m.bin"))
-    ours = convert_fasttext(tmp_path / "m.bin")
+@pytest.mark.parametrize("name", ["min-count-0", "epoch-0", "window-0", "sample-2", "label"])
+def test_options_of_other_ranges_do_not_hinder_a_conversion(model_of, name):
+    model, path = model_of(name)
+    ours = convert_fasttext(path)
     assert ours.embed("catsat") == pytest.approx(model.get_word_vector("catsat"), rel=1e-5, abs=1e-7)
     assert len(ours.counts) == len(ours.words)
 
 
-def test_what_has_no_rows_of_its_own_is_converted_to_words(tmp_path, monkeypatch):
+def test_what_has_no_rows_of_its_own_is_converted_to_words(model_of, monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
-    train(tmp_path, LABELLED, supervised=True, minn=2, maxn=3).save_model(str(tmp_path / "m.bin"))
-    assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
+    assert convert_fasttext(model_of("word-ngrams")[1]).name == "vectors"
     assert "only the vectors of its" in said.pop()
-    for none in ({"maxn": 0}, {"minn": 5, "maxn": 4}):
-        train(tmp_path, TEXT, model="skipgram", **none).save_model(str(tmp_path / "m.bin"))
-        assert convert_fasttext(tmp_path / "m.bin").name == "vectors"
+    for none in ("no-ngrams", "no-lengths"):
+        assert convert_fasttext(model_of(none)[1]).name == "vectors"
     assert not said
 
 
-@pytest.mark.parametrize("options", SUPERVISED.values(), ids=list(SUPERVISED))
-def test_supervised_models(tmp_path, options):
-    model = train(tmp_path, LABELLED, supervised=True, **options)
-    model.save_model(str(tmp_path / "m.bin"))
-    file = agrees(model, tmp_path / "m.bin")
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_supervised_models(model_of, name):
+    model, path = model_of(name)
+    file = agrees(model, path)
     assert [label.decode() for label in file.labels] == model.get_labels()
-    assert file.options["loss"] == options.get("loss", "softmax")
+    assert file.options["loss"] == SUPERVISED[name].get("loss", "softmax")
 
 
-@pytest.mark.parametrize("options", QUANTISED.values(), ids=list(QUANTISED))
-def test_quantised_models(tmp_path, options):
-    # a code book of 256 values needs as many words, and as many labels
-    text = LABELLED + "".join(f"__label__{i} x{i} y{i * 7}\n" for i in range(400))
-    model = train(tmp_path, text, supervised=True, minn=2, maxn=3, loss="hs")
-    model.quantize(str(tmp_path / "text"), retrain=False, thread=12, verbose=0, **options)
-    model.save_model(str(tmp_path / "m.ftz"))
-    file = agrees(model, tmp_path / "m.ftz")
-    assert (file.pruned is not None) == ("cutoff" in options)
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised_models(model_of, name):
+    model, path = model_of(name)
+    file = agrees(model, path)
+    assert (file.pruned is not None) == ("cutoff" in QUANTISED[name])
     assert type(file.input).__name__ == "Quantised"
+    assert type(file.output).__name__ == ("Quantised" if "qout" in QUANTISED[name] else "Dense")
 
 
 def test_a_cut_model_file_is_refused_wherever_it_is_cut(tmp_path):
-    model = train(tmp_path, LABELLED, supervised=True, minn=2, maxn=3)
-    model.save_model(str(tmp_path / "m.bin"))
-    raw = (tmp_path / "m.bin").read_bytes()
+    raw = fasttext_models.recorded("word-ngrams")[1].read_bytes()
     for size in (*range(4, 200, 7), 250, len(raw) // 2, len(raw) - 200, len(raw) - 1):
         (tmp_path / "cut").write_bytes(raw[:size])
         with pytest.raises(DataError, match=r"cut: .*(the file is cut off|damaged)"):
@@ -366,9 +360,7 @@ def test_a_cut_model_file_is_refused_wherever_it_is_cut(tmp_path):
     (4, "<i", 99, "version 99"), (8, "<i", -5, "options make no sense"), (8, "<i", 9, "input matrix is .* ask for"),
     (40, "<i", 100_000, "input matrix is"), (64, "<i", 3, "do not make 3 entries")])
 def test_damaged_model_files(tmp_path, at, form, value, message):
-    model = train(tmp_path, TEXT)
-    model.save_model(str(tmp_path / "m.bin"))
-    raw = bytearray((tmp_path / "m.bin").read_bytes())
+    raw = bytearray(fasttext_models.recorded("skipgram")[1].read_bytes())
     struct.pack_into(form, raw, at, value)
     (tmp_path / "m.bin").write_bytes(raw)
     with pytest.raises(DataError, match=message):
@@ -384,7 +376,7 @@ def fnv(data):
 
 def test_character_ngrams_without_fasttext():
     """The slow way over Python strings; the counts of running, runner and runs are the documents', less the word itself."""
-    from seqloom.kernels.char_ngrams import hash_ngrams
+    from seqloom.kernels.char_ngrams import ngram_buckets
     from seqloom.text.vocabulary import padded
 
     words = ["running", "runner", "runs", "日本é", "", "a"]
@@ -396,9 +388,8 @@ def test_character_ngrams_without_fasttext():
                            if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))])
         spelled = [word.encode() for word in words]
         offsets = np.concatenate([[0], np.cumsum([len(s) for s in spelled])]).astype(np.int64)
-        out, ends = np.empty(500, np.int64), np.empty(len(words), np.int64)
-        total = hash_ngrams(padded(b"".join(spelled)), offsets, low, high, 1000, out, ends)
-        assert [part.tolist() for part in np.split(out[:total], ends[:-1])] == wanted
+        found, ends = ngram_buckets(padded(b"".join(spelled)), offsets, low, high, 1000)
+        assert [part.tolist() for part in np.split(found, ends[:-1])] == wanted
         if (low, high) == (3, 6):
             assert [len(part) for part in wanted[:3]] == [22, 18, 10]
 

@@ -101,6 +101,11 @@ def test_certainty_is_in_the_last_bin():
     assert details["reliability"] == [{"from": 14 / 15, "to": 1.0, "count": 4, "confidence": 1.0, "accuracy": 0.75}]
 
 
+def test_a_probability_on_a_border_belongs_to_the_bin_below():
+    _, details, _ = judged(gold=["ham"], probs=np.array([[0.6, 0.4]]))
+    assert [(b["from"], b["to"]) for b in details["reliability"]] == [(8 / 15, 9 / 15)]
+
+
 def test_the_interval_is_as_wide_as_chance():
     rng = np.random.default_rng(0)
     n, share = 2000, 0.8

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqloom import Uniform
 from seqloom.errors import DataError
 from seqloom.metrics.likelihood import (
     bits_per_byte,
@@ -28,6 +29,15 @@ def test_perplexity_is_of_the_text_and_not_of_the_model():
     truth = np.full(50, 2)
     assert perplexity(np.log(q)[truth]) == pytest.approx(100)
     assert 2 ** -(q * np.log2(q)).sum() == pytest.approx(1.12, abs=0.005)
+
+
+@pytest.mark.parametrize("text", ["ab\ncd", "ab\ncd\n"])
+def test_a_newline_that_the_text_lacks_is_paid_for_by_lines_alone(text):
+    """By lines `</s>` is the newline: as many bytes as tokens. A stream has one `</s>`, which is no byte."""
+    lines, stream = (Uniform(tokenizer="byte", unit=unit).fit("x").evaluate(text, samples=0) for unit in ("line", "stream"))
+    assert (lines["tokens"], lines["bytes"]) == (6, 6)
+    assert lines["bits_per_byte"] == pytest.approx(lines["nats"] / math.log(2) / 6)
+    assert (stream["tokens"], stream["bytes"]) == (len(text) + 1, len(text))
 
 
 def test_uniform_bytes_read_eight_bits():

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.golden import hmmlearn_answers
 from tests.twins import hmm as twin
 
 from seqloom import HMM, progress
@@ -119,57 +120,44 @@ def test_step_by_step_filter_is_the_fast_one(case):
     assert np.allclose(both[0], beliefs[0], atol=1e-12)
 
 
-@pytest.mark.parametrize(("n_states", "lengths"), [(2, [50, 3]), (8, [30] * 9), (33, [200, 0, 1, 7]), (5, [3000])])
-def test_hmmlearn_agrees(n_states, lengths):
-    hmm = pytest.importorskip("hmmlearn.hmm")
-    model = Chain.random(n_states, 11, seed=3)
-    lengths = np.array(lengths)
-    ids = np.random.default_rng(0).integers(0, 11, lengths.sum())
-    peer = hmm.CategoricalHMM(n_states, n_iter=1, init_params="", implementation="scaling", n_features=11,
-                              startprob_prior=1, transmat_prior=1, emissionprob_prior=1)
-    peer.startprob_, peer.transmat_, peer.emissionprob_ = model.arrays().values()
-    rows, present = ids[:, None], lengths[lengths > 0]
-    assert model.log_likelihood(ids, lengths).sum() == pytest.approx(peer.score(rows, present), rel=1e-12)
-    assert np.allclose(model.posteriors(ids, lengths), peer.predict_proba(rows, present), atol=1e-9)
-    joint, path = peer.decode(rows, present)
+@pytest.fixture(params=["recorded", "live"])
+def source(request):
+    return request.param
+
+
+@pytest.mark.parametrize("name", hmmlearn_answers.CHAINS)
+def test_hmmlearn_agrees(name, source):
+    peer = hmmlearn_answers.case(name, source)
+    model, ids, lengths = Chain(peer["start"], peer["transitions"], peer["emissions"]), peer["ids"], peer["lengths"]
+    assert model.log_likelihood(ids, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-12)
+    assert np.allclose(model.posteriors(ids, lengths), peer["posteriors"], atol=1e-9)
     states, joints = model.viterbi(ids, lengths)
-    assert np.array_equal(states, path)
-    assert joints.sum() == pytest.approx(joint, rel=1e-12)
-    with np.errstate(all="ignore"):
-        peer.fit(rows, present)
+    assert np.array_equal(states, peer["path"])
+    assert joints.sum() == pytest.approx(float(peer["joint"]), rel=1e-12)
     ours = baum_welch(model, ids, lengths, iterations=1).model
-    for mine, theirs in zip(ours.arrays().values(), (peer.startprob_, peer.transmat_, peer.emissionprob_)):
-        assert np.allclose(mine, theirs, atol=1e-9)
+    for name, mine in ours.arrays().items():
+        assert np.allclose(mine, peer[f"fitted_{name}"], atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["diagonal", "full"])
-def test_hmmlearn_agrees_on_numbers(kind):
-    hmm = pytest.importorskip("hmmlearn.hmm")
-    model, lengths = gaussian(kind), np.array([40, 7, 1])
-    rows = np.random.default_rng(2).normal(size=(48, 2)) * 2
-    peer = hmm.GaussianHMM(3, {"diagonal": "diag", "full": "full"}[kind], n_iter=1, init_params="", min_covar=1e-9,
-                           covars_prior=0, covars_weight=0 if kind == "full" else 1, means_weight=0)
-    peer.startprob_, peer.transmat_, peer.means_, peer.covars_ = model.arrays().values()
-    assert model.log_likelihood(rows, lengths).sum() == pytest.approx(peer.score(rows, lengths), rel=1e-10)
-    assert np.allclose(model.posteriors(rows, lengths), peer.predict_proba(rows, lengths), atol=1e-9)
-    assert np.array_equal(model.viterbi(rows, lengths)[0], peer.predict(rows, lengths))
+@pytest.mark.parametrize("kind", hmmlearn_answers.NUMBERS)
+def test_hmmlearn_agrees_on_numbers(kind, source):
+    peer = hmmlearn_answers.case(kind, source)
+    rows, lengths = peer["rows"], peer["lengths"]
+    model = Gaussian(peer["start"], peer["transitions"], peer["means"], peer["covariances"])
+    assert model.log_likelihood(rows, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-10)
+    assert np.allclose(model.posteriors(rows, lengths), peer["posteriors"], atol=1e-9)
+    assert np.array_equal(model.viterbi(rows, lengths)[0], peer["path"])
     ours = baum_welch(model, rows, lengths, iterations=1).model
-    with np.errstate(all="ignore"):
-        peer.fit(rows, lengths)
-    assert np.allclose(ours.transitions, peer.transmat_, atol=1e-9)
-    assert np.allclose(ours.means, peer.means_, atol=1e-9)
-    theirs = np.array([np.diag(c) for c in peer.covars_]) if kind == "diagonal" else peer.covars_
-    assert np.allclose(ours.covariances, theirs, atol=1e-8)
+    assert np.allclose(ours.transitions, peer["fitted_transitions"], atol=1e-9)
+    assert np.allclose(ours.means, peer["fitted_means"], atol=1e-9)
+    assert np.allclose(ours.covariances, peer["fitted_covariances"], atol=1e-8)
 
 
-def test_equal_paths_are_told_apart_as_in_hmmlearn():
+def test_equal_paths_are_told_apart_as_in_hmmlearn(source):
     """Repeated symbols make detours in either order equally likely, to the last bit."""
-    hmm = pytest.importorskip("hmmlearn.hmm")
-    model = Chain([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]])
-    peer = hmm.CategoricalHMM(2)
-    peer.startprob_, peer.transmat_, peer.emissionprob_ = model.arrays().values()
-    ids = np.zeros(30, np.int64)
-    assert np.array_equal(model.viterbi(ids)[0], peer.predict(ids[:, None]))
+    peer = hmmlearn_answers.case("ties", source)
+    model = Chain(peer["start"], peer["transitions"], peer["emissions"])
+    assert np.array_equal(model.viterbi(peer["ids"])[0], peer["path"])
 
 
 def test_one_em_step_by_hand():
@@ -185,6 +173,8 @@ def test_one_em_step_by_hand():
     k = 0.25
     smoothed = baum_welch(model, ids, iterations=1, k=k).model
     assert np.allclose(smoothed.emissions, (emitted + k) / (emitted + k).sum(1, keepdims=True))
+    assert np.allclose(smoothed.transitions, (pairs + k) / (pairs + k).sum(1, keepdims=True))
+    assert np.allclose(smoothed.start, single[0])  # which has no pseudo-count
 
 
 @pytest.mark.parametrize("k", [0.0, 0.1])

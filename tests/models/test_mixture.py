@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom import Cache, Mixture, NGram, Uniform, progress
+from seqloom import LSTM, Cache, Mixture, NGram, TrainConfig, Uniform, progress
 from seqloom.errors import ConfigError
 from seqloom.metrics.costs import unit_lengths
 
@@ -113,6 +113,26 @@ def test_a_cache_helps_on_repetitive_text(parts, members):
     assert mixture.weights[1] > 0.3
     assert mixture.perplexity(test) < ngram.perplexity(test) / 2
     assert mixture.perplexity(test) < cache.perplexity(test)
+
+
+def test_each_member_carries_its_own_state_or_none(parts):
+    """A network whose state goes on from line to line; an n-gram and a cache begin each line anew."""
+    pytest.importorskip("torch")
+    ngram = NGram(order=3, tokenizer="word", unit="line").fit(parts[0])
+    lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(parts[0][:5000], tokenizer=ngram.tokens(),
+                                                              train=TrainConfig(steps=2))
+    cache = Cache(tokenizer="word", unit="line", window=50).fit("any text", tokenizer=ngram.tokens())
+    for pair in ([ngram, lstm], [lstm, ngram], [cache, lstm]):
+        mixture = Mixture.of(pair).fit(parts[1][:2000])
+        assert mixture.carry
+        ids, _ = mixture.encode(parts[2][:600])
+        assert (ids == ngram.tokens().eos_id).sum() > 5
+        probs = np.exp(np.stack([m.text_log_probs(ids) for m in pair]).astype(np.float64))
+        assert mixture.text_log_probs(ids) == pytest.approx(np.log(mixture.weights @ probs), abs=1e-5)
+        anew = np.exp(lstm.sequence_log_probs(ids, unit_lengths(ids, ngram.tokens().eos_id)))
+        assert np.abs(anew - probs[pair.index(lstm)]).max() > 1e-6  # so that the above could fail
+    alone = Mixture.of([ngram, NGram(order=1, unit="line").fit(parts[0], tokenizer=ngram.tokens())]).fit(parts[1][:2000])
+    assert not alone.carry
 
 
 def test_members_must_fit_each_other(parts, members):

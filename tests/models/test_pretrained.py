@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.conftest import TOY  # noqa: E402
+from tests.golden import fasttext_models  # noqa: E402
 
 import seqloom  # noqa: E402
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress  # noqa: E402
@@ -143,13 +144,11 @@ def test_files_of_other_programs(form, place, tmp_path):
     assert all(np.array_equal(ours.weights[name], theirs.weights[name]) for name in ours.weights)
 
 
-def test_subwords_of_a_fasttext_file(tmp_path):
-    fasttext = pytest.importorskip("fasttext")
-    (tmp_path / "text").write_text(TOY.replace("slept", "sleeping") * 20)
-    peer = fasttext.train_unsupervised(str(tmp_path / "text"), dim=8, minCount=1, bucket=500, epoch=1, thread=12, verbose=0)
-    peer.save_model(str(tmp_path / "m.bin"))
-    assert "slept" not in peer.words
-    model = fitted(LSTM, tmp_path / "m.bin", pretrained_unknown="subword", pretrained_training="frozen")
+def test_subwords_of_a_fasttext_file():
+    peer, path = fasttext_models.recorded("skipgram")
+    assert "slept" in TOY
+    assert "slept" not in peer.get_words()
+    model = fitted(LSTM, path, pretrained_unknown="subword", pretrained_training="frozen")
     row = model.weights["embedding.weight"][model.tokens().id("slept")]
     assert np.allclose(row, peer.get_word_vector("slept"), atol=1e-6)
     assert np.linalg.norm(row) > 0

@@ -10,7 +10,7 @@ from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 import seqloom
 from seqloom import registry
 from seqloom.errors import ConfigError, DataError
-from seqloom.kernels.char_ngrams import hash_ngrams
+from seqloom.kernels.char_ngrams import ngram_buckets
 from seqloom.models.vectors import learning
 from seqloom.models.vectors.reading import END
 from seqloom.models.vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
@@ -246,8 +246,7 @@ def test_the_log_of_a_run_that_goes_on_is_the_same(tmp_path, monkeypatch, stop):
 
 def brute_force(word, shortest, longest):
     framed = f"<{word}>"
-    return [framed[i:i + n] for i in range(len(framed)) for n in range(shortest, longest + 1)
-            if i + n <= len(framed) and not (n == 1 and (i == 0 or i + n == len(framed)))]
+    return [framed[i:i + n] for i in range(len(framed)) for n in range(shortest, longest + 1) if i + n <= len(framed)]
 
 
 def bucket_of(gram, buckets):
@@ -323,8 +322,24 @@ def test_fasttext_knows_unseen_words_and_word2vec_does_not(usual):
 
 def test_the_hash_sees_characters_not_bytes():
     words = Words.of(["日本"])
-    out, ends = np.zeros(9, np.int64), np.zeros(1, np.int64)
-    assert hash_ngrams(words.arena, words.offsets, 3, 6, 1000, out, ends) == 3  # <日本, 日本>, <日本>
+    found, ends = ngram_buckets(words.arena, words.offsets, 3, 6, 1000)
+    assert len(found) == 3  # <日本, 日本>, <日本>
+    assert ends.tolist() == [3]
+
+
+def test_single_characters_and_the_marks_of_the_ends():
+    """fastText has no n-gram that is a mark alone; charngram has: "cat" is 5 + 4 + 3 + 2 n-grams."""
+    options = {"min_ngram": 1, "max_ngram": 4, "buckets": 1_000_000}
+    framed, word = "<cat>", Words.of(["cat"])
+    grams = [framed[i:i + n] for i in range(5) for n in range(1, 5) if i + n <= 5]
+    assert len(grams) == 14
+    for name, wanted in (("charngram", grams), ("fasttext", [gram for gram in grams if gram not in "<>"])):
+        model = registry.model_class(name)(**options)
+        assert model._hashed(word.arena, word.offsets)[0].tolist() == [bucket_of(gram, 1_000_000) for gram in wanted]
+    fitted = fit("charngram", aggregate="sum", **options)
+    places = [fitted.buckets.tolist().index(bucket_of(gram, 1_000_000)) for gram in grams]
+    assert fitted.embed("cat") == pytest.approx(fitted.input[places].sum(axis=0), abs=1e-5)
+    assert np.abs(fitted.embed("ß")).max() > 0  # every word has ends
 
 
 # ---- what the documents claim

@@ -7,9 +7,11 @@ import signal
 
 import numpy as np
 import pytest
+from tests.golden import gensim_answers
 
 import seqloom
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError, NotFitted
+from seqloom.interop.vectors import read_vectors
 from seqloom.metrics.vectors import read_questions, spearman
 from seqloom.models.vectors.search import Index
 from seqloom.models.vectors.word_vectors import WordVectors
@@ -152,23 +154,21 @@ def test_analogy_against_its_formula(random_vectors, method):
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated")
-def test_verbs_agree_with_gensim(random_vectors):
-    KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
-    random_vectors = random_vectors.subset([word for word in random_vectors.words if word != "w17"])  # gensim divides by zero
-    peer = KeyedVectors(20)
-    peer.add_vectors(list(random_vectors.words), random_vectors.matrix)
-    for word in ("w5", "w1234"):
-        ours, theirs = random_vectors.nearest(word, 10), peer.most_similar(word, topn=10)
-        assert [w for w, _ in ours] == [w for w, _ in theirs]
-        assert [s for _, s in ours] == pytest.approx([s for _, s in theirs], abs=1e-5)
-    ours = random_vectors.analogy("w1", "w2", "w3", 5)
-    theirs = peer.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)
-    assert [w for w, _ in ours] == [w for w, _ in theirs]
-    theirs = peer.most_similar_cosmul(positive=["w2", "w3"], negative=["w1"], topn=5)
-    assert [w for w, _ in random_vectors.analogy("w1", "w2", "w3", 5, method="mul")] == [w for w, _ in theirs]
-    assert random_vectors.similarity("w8", "w9") == pytest.approx(peer.similarity("w8", "w9"), abs=1e-5)
-    words = ["w1", "w2", "w3", "w4", "w5"]
-    assert random_vectors.doesnt_match(words) == peer.doesnt_match(words)
+@pytest.mark.parametrize("source", ["recorded", "live"])
+def test_verbs_agree_with_gensim(source):
+    vectors = read_vectors(gensim_answers.HOME / "vectors.bin")
+    peer = gensim_answers.recorded()["verbs"] if source == "recorded" else gensim_answers.verbs(vectors.words, vectors.matrix)
+
+    def agree(ours, theirs):
+        assert [word for word, _ in ours] == [word for word, _ in theirs]
+        assert [score for _, score in ours] == pytest.approx([score for _, score in theirs], abs=1e-5)
+
+    for word, neighbours in peer["nearest"].items():
+        agree(vectors.nearest(word, 10), neighbours)
+    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5)] == [w for w, _ in peer["add"]]
+    assert [w for w, _ in vectors.analogy("word1", "word2", "word3", 5, method="mul")] == [w for w, _ in peer["mul"]]
+    assert vectors.similarity("word8", "word9") == pytest.approx(peer["similarity"], abs=1e-5)
+    assert vectors.doesnt_match(gensim_answers.ODD_ONES) == peer["odd"]
 
 
 def test_similarity_and_the_odd_one_out(people):

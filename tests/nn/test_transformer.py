@@ -12,6 +12,7 @@ from seqloom.nn.attention import CausalSelfAttention, look  # noqa: E402
 from seqloom.nn.losses import linear_cross_entropy  # noqa: E402
 from seqloom.nn.position import alibi_slopes  # noqa: E402
 from seqloom.nn.transformer import GPTNet  # noqa: E402
+from tests.golden import gpt2_answers  # noqa: E402
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi")
 
@@ -233,29 +234,13 @@ def test_what_is_refused():
         net.features(some_ids(), net.start(2))
 
 
-@pytest.mark.peers
-def test_hugging_face_gpt2_with_the_same_weights():
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(vocab_size=23, n_positions=16, n_embd=12, n_layer=2, n_head=3)
-    theirs = transformers.GPT2LMHeadModel(config).double().eval()
-    with torch.no_grad():
-        for p in theirs.parameters():
-            p.add_(0.3 * torch.randn_like(p))
+@pytest.mark.parametrize("source", ["recorded", "live"])
+def test_hugging_face_gpt2_with_the_same_weights(source):
+    weights, theirs = gpt2_answers.network(source)
     net = make()
-    state = theirs.transformer.state_dict()
-    names = {"ln_1": "norm1", "ln_2": "norm2", "attn.c_attn": "attention.qkv", "attn.c_proj": "attention.out",
-             "mlp.c_fc": "mlp.up", "mlp.c_proj": "mlp.down"}
-    ours = {"embedding.weight": state["wte.weight"], "position.weight": state["wpe.weight"],
-            "norm.weight": state["ln_f.weight"], "norm.bias": state["ln_f.bias"]}
-    for i in range(2):
-        for there, here in names.items():
-            weight = state[f"h.{i}.{there}.weight"]
-            ours[f"blocks.{i}.{here}.weight"] = weight.t() if weight.ndim == 2 else weight  # Conv1D has it the other way round
-            ours[f"blocks.{i}.{here}.bias"] = state[f"h.{i}.{there}.bias"]
-    net.load_state_dict(ours)
-    ids = some_ids()
+    net.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
+    ids = torch.from_numpy(theirs["ids"])
     hidden, _ = net.features(ids)
-    torch.testing.assert_close(F.linear(hidden, net.output_weight), theirs(ids).logits)
+    torch.testing.assert_close(F.linear(hidden, net.output_weight), torch.from_numpy(theirs["logits"]))
     loss = linear_cross_entropy(hidden[:, :-1].flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten())
-    assert loss.item() == pytest.approx(theirs(ids, labels=ids).loss.item(), rel=1e-6)  # theirs is float32 in any case
+    assert loss.item() == pytest.approx(float(theirs["loss"]), rel=1e-6)  # theirs is float32 in any case

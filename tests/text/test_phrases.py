@@ -12,22 +12,10 @@ from seqloom.data.corpus import Corpus, read
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.text import phrases as module
 from seqloom.text.phrases import ENGLISH, Phrases, PhrasesConfig
+from tests.golden import gensim_answers
+from tests.golden.gensim_answers import PHRASES, sentences
 
 HEAD = {"format": module.FORMAT, "format_version": 1}
-
-
-def sentences(seed=0, n=400):
-    """Lines in which some words come together on purpose, some with small words between them."""
-    rng = random.Random(seed)
-    plain = [f"w{i}" for i in range(30)] + ["of", "the", "Ärger", "日本"]
-    sets = [["new", "york"], ["bank", "of", "america"], ["lord", "of", "the", "rings"], ["new", "york", "times"], ["a_b", "c"]]
-    lines = []
-    for _ in range(n):
-        line = []
-        for _ in range(rng.randint(0, 12)):
-            line += rng.choice(sets) if rng.random() < 0.25 else [rng.choice(plain)]
-        lines.append(line)
-    return lines
 
 
 def slow_counts(lines, connectors):
@@ -75,14 +63,12 @@ def slow_join(line, phrases, connectors, joiner):
     return done
 
 
-OPTIONS = [{"threshold": 1.0}, {"threshold": 1.0, "connectors": "english", "min_count": 2, "joiner": "++"},
-           {"scoring": "npmi"}, {"scoring": "npmi", "threshold": -0.9, "connectors": "of,the,nowhere", "min_count": 1},
-           {"threshold": -1e9}]
+OPTIONS = [*PHRASES, {"threshold": -1e9}]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_equal_to_plain_python(options):
-    lines = sentences()
+    lines = sentences(0, 400)
     made = Phrases.learn([" ".join(line) for line in lines], **options)
     config = PhrasesConfig(**options)
     wanted = slow_scores(lines, config)
@@ -94,30 +80,28 @@ def test_equal_to_plain_python(options):
     assert made.join(text) == "\n".join(" ".join(slow_join(line, wanted, config.connecting, config.joiner)) for line in lines)
 
 
-@pytest.mark.parametrize("options", OPTIONS[:4])
-def test_equal_to_gensim(options):
-    gensim = pytest.importorskip("gensim.models.phrases")
-    lines = sentences(1)
-    config = PhrasesConfig(**options)
-    made = Phrases.learn([" ".join(line) for line in lines], config)
-    peer = gensim.Phrases(lines, min_count=config.min_count, threshold=config.limit, scoring=config.scoring,
-                          delimiter=config.joiner, connector_words=frozenset(config.connecting))
-    joined = [" ".join(peer[line]) for line in lines]
-    assert [made.join(" ".join(line)) for line in lines] == joined
+@pytest.mark.parametrize("source", ["recorded", "live"])
+@pytest.mark.parametrize("number", range(len(PHRASES)))
+def test_equal_to_gensim(number, source):
+    peer = gensim_answers.recorded()["phrases"]
+    config, lines = PhrasesConfig(**PHRASES[number]), peer["lines"]
+    joined, applied = peer["joined"][number], peer["scores"][number]
+    if source == "live":
+        joined, applied = gensim_answers.phrases([line.split() for line in lines], config)
+    made = Phrases.learn(lines, config)
+    assert [made.join(line) for line in lines] == joined
     scores = {config.joiner.join(p.words): p.score for p in made}
-    applied = peer.find_phrases(lines)
     assert applied
     assert all(scores[name] == pytest.approx(score, rel=1e-9) for name, score in applied.items())
 
 
-def test_two_passes_equal_gensim_twice():
-    gensim = pytest.importorskip("gensim.models.phrases")
-    lines = sentences(2)
-    made = Phrases.learn([" ".join(line) for line in lines], threshold=3, passes=2)
-    first = gensim.Phrases(lines, min_count=5, threshold=3)
-    once = [list(first[line]) for line in lines]
-    second = gensim.Phrases(once, min_count=5, threshold=3)
-    assert [made.join(" ".join(line)) for line in lines] == [" ".join(second[line]) for line in once]
+@pytest.mark.parametrize("source", ["recorded", "live"])
+def test_two_passes_equal_gensim_twice(source):
+    peer = gensim_answers.recorded()["phrases"]
+    lines = peer["lines"]
+    wanted = peer["two_passes"] if source == "recorded" else gensim_answers.two_passes([line.split() for line in lines])
+    made = Phrases.learn(lines, threshold=3, passes=2)
+    assert [made.join(line) for line in lines] == wanted
     assert ("new_york", "times") in {p.words for p in made.found[1]}
     assert made.join("the new york times") == "the new_york_times"
 
@@ -167,7 +151,7 @@ def test_many_pairs_grow_the_tables():
 
 
 def test_saved_and_loaded(tmp_path):
-    lines = [" ".join(line) for line in sentences(4)]
+    lines = [" ".join(line) for line in sentences(4, 400)]
     made = Phrases.learn(lines, threshold=1, passes=2, connectors="english")
     made.save(tmp_path / "p.json")
     again = Phrases.load(tmp_path / "p.json")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.text.subword import ALPHABET
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.golden import gpt2_answers
 from tests.text.strategies import byte_strings, texts
 from tests.twins import tokens as twin
 
@@ -301,11 +303,11 @@ def test_strange_tables_never_reach_the_kernel(fitted: dict[str, Tokenizer], tmp
             Tokenizer.load(tmp_path)
 
 
-def gpt2_like(path: Path, **changes: object) -> Path:
-    """GPT-2's format by hand: its alphabet, four merges, its end token at the end."""
+def gpt2_like(path: Path, merges: Sequence[str] = ("t h", "th e", "Ġ the", "Ġ c"), **changes: object) -> Path:
+    """GPT-2's format by hand: its alphabet, some merges, its end token at the end."""
     vocab = {character: i for i, character in enumerate(sorted(ALPHABET))}
-    for token in ("th", "the", "Ġthe", "Ġc"):
-        vocab[token] = len(vocab)
+    for merge in merges:
+        vocab[merge.replace(" ", "")] = len(vocab)
     end = {"id": len(vocab), "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
            "normalized": False, "special": True}
     spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
@@ -313,7 +315,7 @@ def gpt2_like(path: Path, **changes: object) -> Path:
             "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
             "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
                       "end_of_word_suffix": "", "fuse_unk": False, "vocab": vocab | {"<|endoftext|>": len(vocab)},
-                      "merges": ["t h", "th e", "Ġ the", "Ġ c"]}}
+                      "merges": list(merges)}}
     path.write_text(json.dumps({**spec, **changes}), encoding="utf-8")
     return path
 
@@ -334,6 +336,18 @@ def test_stranger_in_gpt2_format(tmp_path: Path) -> None:
     again = Tokenizer.load(tmp_path / "copy")
     assert again == tokenizer
     assert again.eos_id == 260
+
+
+def test_gpt2_cuts_texts_as_its_own_tokenizer_does(tmp_path: Path) -> None:
+    """Ids of the real GPT-2: first its 256 bytes by their characters, then its merges by rank."""
+    golden = gpt2_answers.tokens()
+    tokenizer = Tokenizer.load(gpt2_like(tmp_path / "tokenizer.json", merges=[merge for _, merge in golden["merges"]]))
+    real = np.array([*range(256), *(256 + rank for rank, _ in golden["merges"]), 50256])
+    assert tokenizer.lossless
+    for text, ids in zip(golden["texts"], golden["ids"], strict=True):
+        assert real[tokenizer.encode(text)].tolist() == ids
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert sum(map(len, golden["ids"])) > 200
 
 
 def test_strangers_that_are_not_lossless(tmp_path: Path) -> None:

@@ -95,6 +95,24 @@ def test_cut_off_and_resumed_is_the_same_to_the_bit(options, tmp_path, monkeypat
     assert steps == sorted(set(steps))  # what was logged and then lost is not there twice
 
 
+def test_a_resumed_run_ends_with_the_same_checkpoint(tmp_path, monkeypatch):
+    """All that is kept, also what does not show in the weights yet: patience, first loss, what is usual, counts."""
+    options = {"schedule": "plateau", "clip": "adaptive", "average": "tail", "patience": 5, "evaluate_every": 1}
+    values = [3.0, 3.1, 2.9, 3.0, 3.2, 2.8, 2.9, 3.0, 3.1, 3.2]
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    run(Toy(valid=list(values)), place=tmp_path / "whole", steps=10, **options)
+    with pytest.raises(RuntimeError, match="plug"):
+        run(Toy(valid=list(values), fail_at=9), place=tmp_path / "cut", steps=10, **options)
+    assert Run(tmp_path / "cut").load()[1]["step"] == 8
+    run(Toy(valid=values[8:]), place=tmp_path / "cut", steps=10, **options)
+    (arrays, whole), (again, resumed) = (Run(tmp_path / name).load() for name in ("whole", "cut"))
+    assert {**whole, "log": None} == {**resumed, "log": None}  # which has times in it
+    assert whole["waited"] == 4
+    assert whole["first_loss"] > 0
+    assert whole["schedule"]["factor"] == 0.125
+    assert same(arrays, again)
+
+
 def test_another_seed_or_no_state_is_another_result():
     """So that the test above could fail."""
     base = weights(run())
@@ -152,6 +170,13 @@ def test_patience_stops():
     report = run(Toy(valid=[2.0, 2.1, 2.2, 1.0]), evaluate_every=3, patience=2)
     assert report.steps == 9
     assert report.valid == 2.0
+
+
+def test_a_gain_renews_patience():
+    """Never two evaluations without gain one after the other, though three in all."""
+    report = run(Toy(valid=[3.0, 3.1, 2.0, 2.1, 1.0, 1.1]), evaluate_every=2, patience=2)
+    assert report.steps == 12
+    assert report.valid == 1.0
 
 
 def test_accumulated_gradients_are_those_of_the_larger_batch():

@@ -1,4 +1,4 @@
-"""Weights that begin to learn after the rest, on a loss whose gradient is one everywhere: every value has a closed form."""
+"""Weights that begin to learn after the rest, noise and means, on a loss whose gradient is one: all has a closed form."""
 
 from types import SimpleNamespace
 
@@ -63,3 +63,20 @@ def test_weight_decay_waits_too():
     assert table.any()
     assert abs(table).max() < abs(early).max()
     assert not trained(Late(("table",), 1.0), optimizer="adamw", weight_decay=0.1)[1].any()
+
+
+# ---- the same closed forms for what all weights share
+
+def test_noise_on_gradients_falls_with_the_steps(monkeypatch):
+    """Its deviation is the square root of variance / (1 + t)^0.55; noise of one everywhere shows it."""
+    monkeypatch.setattr(torch, "randn_like", torch.ones_like)
+    early, _, _ = trained(None, gradient_noise=0.3)
+    assert np.allclose(early, -RATE * sum(1 + np.sqrt(0.3 / (1 + t) ** 0.55) for t in range(STEPS)), atol=1e-5)
+
+
+@pytest.mark.parametrize(("options", "mean"), [
+    ({}, 10), ({"average": "exponential"}, 5.5), ({"average": "tail"}, 9), ({"optimizer": "asgd"}, 9)], ids=str)
+def test_means_of_the_weights(options, mean):
+    """After update t the weights are -rate x t. A run as short as this has the plain mean as its exponential one; the tail is
+    what comes after three quarters: updates 8, 9 and 10."""
+    assert np.allclose(trained(None, **options)[0], -RATE * mean, atol=1e-5)

@@ -13,6 +13,7 @@ from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training.batches import Carried, Shuffled  # noqa: E402
 from seqloom.training.clipping import Clipper  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
+from seqloom.training.optimizers import Average, make_optimizer  # noqa: E402
 from seqloom.training.schedules import Schedule  # noqa: E402
 
 
@@ -29,6 +30,9 @@ def test_schedules():
     assert cosine[55] == pytest.approx(0.51)
     assert cosine[99] < 0.025
     assert rates(schedule="step", warmup=0.0, decay=0.1, decay_every=30.0)[::30] == pytest.approx([1, 0.1, 0.01, 0.001])
+    late = rates(schedule="step", warmup=10.0, decay=0.1, decay_every=30.0)  # what falls does so from the end of the warm-up on
+    assert (late[9], late[39], late[40], late[70]) == (1.0, 1.0, pytest.approx(0.1), pytest.approx(0.01))
+    assert rates(schedule="linear", warmup=20.0)[60] == pytest.approx(0.5)
     noam = rates(schedule="noam", warmup=25.0)
     assert noam[24] == max(noam) == 1.0
     assert noam[99] == pytest.approx(math.sqrt(25 / 100))
@@ -37,13 +41,13 @@ def test_schedules():
 def test_plateau_falls_after_two_evaluations_without_gain():
     schedule = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0, decay=0.5), 10)
     seen = []
-    for loss in (3.0, 2.0, 2.1, 2.2, 2.3, 1.0):
+    for loss in (3.0, 2.0, 2.1, 2.2, 2.3, 1.0, 1.1, 1.2):
         schedule.evaluated(loss)
         seen.append(schedule.rate(5))
-    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]
+    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25]
     again = Schedule(TrainConfig(lr=1.0, schedule="plateau", warmup=0.0), 10)
     again.restore(schedule.state())
-    assert again.rate(5) == 0.5
+    assert again.rate(5) == 0.25
 
 
 def parameters(*gradients):
@@ -67,9 +71,9 @@ def test_clipping_by_norm_keeps_the_direction():
 
 
 def test_clipping_by_value_does_not():
-    named = parameters([9.0, -1.0], [0.5])
+    named = parameters([9.0, -1.0], [0.5, -7.0])
     Clipper(TrainConfig(clip="value", clip_at=2.0))(named)
-    assert torch.cat([p.grad for _, p in named]).tolist() == [2.0, -1.0, 0.5]
+    assert torch.cat([p.grad for _, p in named]).tolist() == [2.0, -1.0, 0.5, -2.0]
 
 
 def test_adaptive_clipping_lets_the_usual_pass():
@@ -84,6 +88,41 @@ def test_adaptive_clipping_lets_the_usual_pass():
     clipper(named)
     assert float(named[0][1].grad) == pytest.approx(4.0 * usual, rel=1e-4)
     assert clipper.usual < usual * 1.1
+
+
+def test_adaptive_clipping_knows_no_limit_at_first():
+    """Twenty steps; before that there is nothing usual."""
+    clipper = Clipper(TrainConfig(clip="adaptive", clip_at=2.0))
+    for norm in [1.0] * 10 + [50.0] + [1.0] * 9:
+        named = parameters([norm])
+        clipper(named)
+        assert named[0][1].grad.tolist() == [norm]
+    clipper(named := parameters([50.0]))
+    assert named[0][1].grad.item() == pytest.approx(2 * (19 + 50) / 20)
+
+
+def test_the_exponential_mean_remembers_a_thousand_updates():
+    """The plain mean of the first thousand, then 0.999 of what was and 0.001 of what is."""
+    network = torch.nn.Linear(1, 1, bias=False).double()
+    average, wanted = Average(TrainConfig(average="exponential"), network, 1500), 0.0
+    for t in range(1500):
+        torch.nn.init.constant_(network.weight, t)
+        average.update(t)
+        wanted += max(0.001, 1 / (t + 1)) * (t - wanted)
+    assert average.weights()["weight"].item() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
+def test_weight_decay_is_for_matrices_alone(optimizer):
+    network = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
+    for p in network.parameters():
+        torch.nn.init.ones_(p)
+        p.grad = torch.zeros_like(p)
+    made = make_optimizer(TrainConfig(optimizer=optimizer, lr=0.1, weight_decay=0.5), network)
+    made.step()
+    assert (network[0].weight < 1).all()
+    for kept in (network[0].bias, network[1].weight, network[1].bias):
+        assert (kept == 1).all()
 
 
 @given(st.integers(20, 400), st.integers(1, 6), st.integers(1, 40), st.booleans())

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from seqloom.config import Config
 
 
+CHOICES = [name for name, entry in MODELS.items() if entry.task == "language model"]
+
+
 @click.command(name="ab", epilog="""\b
 Examples:
   seqloom ab corpus.txt --both tokenizer=word --b normalize=case=lower
@@ -23,7 +26,7 @@ Examples:
   seqloom ab corpus.txt --both tokenizer=byte --both unit=stream --a order=4 --b order=6
 """)
 @click.argument("text", nargs=-1)
-@click.option("--model", type=click.Choice(list(MODELS)), default="ngram", show_default=True, help="Which model.")
+@click.option("--model", type=click.Choice(CHOICES), default="ngram", show_default=True, help="Which language model.")
 @click.option("--a", "a", multiple=True, metavar="OPTION=VALUE", help="Of the first setting; may be repeated.")
 @click.option("--b", "b", multiple=True, metavar="OPTION=VALUE", help="Of the second setting; may be repeated.")
 @click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Of both settings; may be repeated.")
@@ -34,7 +37,7 @@ Examples:
 @common
 def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
             folds: int, seeds: str | None, encoding: str, column: str | None, as_json: bool) -> None:
-    """The same model with and without a step, on the same held-out lines of TEXT, with paired intervals.
+    """The same language model with and without a step, on the same held-out lines of TEXT, with paired intervals.
 
     Options are those of `seqloom fit MODEL`. Without TEXT, or with -, standard input is read.
     """

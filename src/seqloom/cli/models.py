@@ -15,9 +15,12 @@ Examples:
 """)
 @common
 def command(as_json: bool) -> None:
-    """List the models that can be fitted."""
-    for name, entry in MODELS.items():
-        if as_json:
-            emit({"name": name, "task": entry.task, "summary": entry.summary})
-        else:
-            click.echo(f"{name:<12} {entry.task:<15} {entry.summary}")
+    """List the models that can be fitted, and apart those that are read from a file."""
+    if as_json:
+        for name, entry in MODELS.items():
+            emit({"name": name, "task": entry.task, "fitted": entry.fitted, "summary": entry.summary})
+        return
+    lines = {name: f"{name:<{max(map(len, MODELS))}}  {entry.task:<14}  {entry.summary}" for name, entry in MODELS.items()}
+    click.echo("\n".join(line for name, line in lines.items() if MODELS[name].fitted))
+    click.echo("\nNot fitted, but made from a file by seqloom convert:")
+    click.echo("\n".join(line for name, line in lines.items() if not MODELS[name].fitted))

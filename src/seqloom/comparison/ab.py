@@ -113,6 +113,9 @@ def ab(data: Any, *, a: Options | None = None, b: Options | None = None, both: O
     """
     corpus = as_corpus(data)
     cls = model_class(model)
+    if not issubclass(cls, LanguageModel):
+        raise ConfigError(f"ab compares language models, and {model} is for another task ({cls.task}); fit it with each "
+                          "setting and evaluate both on the same held-out data")
     settings = [{**(both or {}), **(one or {})} for one in (a, b)]
     if settings[0] == settings[1]:
         raise ConfigError("A and B are the same; give one of them an option, for example b={'normalize': 'case=lower'}")

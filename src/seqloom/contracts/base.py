@@ -107,8 +107,9 @@ class Model(ABC):
     def tokens(self) -> Tokenizer:
         """The tokenizer of a fitted model."""
         if self.tokenizer is None:
-            raise NotFitted(f"this {self.name} model has not been fitted; "
-                            "call fit(data) or seqloom.load(directory) first")
+            Model.check_fitted(self)
+            raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
+                              "for example with text.split()")
         return self.tokenizer
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:

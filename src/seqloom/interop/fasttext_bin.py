@@ -106,17 +106,14 @@ class FastTextFile:
 
     def _ngrams(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the n-grams of all words, and how many there are up to each word; the end of a sentence has none."""
-        from seqloom.kernels.char_ngrams import hash_ngrams
+        from seqloom.kernels.char_ngrams import ngram_buckets
 
         longest, buckets = self.options["maxn"], self.options["bucket"]
-        ends = np.zeros(len(words), np.int64)
         if longest <= 0 or buckets <= 0 or not words:
-            return np.zeros(0, np.int64), ends
+            return np.zeros(0, np.int64), np.zeros(len(words), np.int64)
         arena, offsets = padded(b"".join(words)), np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(word) for word in words], out=offsets[1:])
-        given = arena, offsets, max(self.options["minn"], 1), longest, buckets
-        found = np.empty(hash_ngrams(*given, np.empty(0, np.int64), ends), np.int64)
-        hash_ngrams(*given, found, ends)
+        found, ends = ngram_buckets(arena, offsets, max(self.options["minn"], 1), longest, buckets)
         kept = np.ones(len(found), bool)
         if self.pruned is not None:
             table = np.full(buckets, -1, np.int64)

@@ -1,8 +1,8 @@
 """Character n-grams of words, hashed into buckets as fastText does (Bojanowski et al. 2017).
 
-A word stands between `<` and `>`. An n-gram counts characters, not bytes; the marks alone are none, and </s> has none. The
-hash is 32-bit FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there, and every file since depends
-on it.
+A word stands between `<` and `>`. An n-gram counts characters, not bytes; for fastText the marks alone are none (`alone`: they
+are), and </s> has none. The hash is 32-bit FNV-1a over bytes that are sign-extended first: fastText once wrote `char` there,
+and every file since depends on it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,18 @@ def weighted_rows(table, ends, rows, shares, out):
         low = ends[w]
 
 
+def ngram_buckets(arena: np.ndarray, offsets: np.ndarray, shortest: int, longest: int, buckets: int, *,
+                  alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The bucket of every n-gram, int64, word after word, and how many there are up to the end of each word."""
+    ends = np.zeros(len(offsets) - 1, np.int64)
+    given = arena, offsets, shortest, longest, buckets, alone
+    found = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
+    hash_ngrams(*given, found, ends)
+    return found, ends
+
+
 @njit(nogil=True, cache=True)
-def hash_ngrams(arena, offsets, shortest, longest, buckets, out, ends):
+def hash_ngrams(arena, offsets, shortest, longest, buckets, alone, out, ends):
     """The bucket of every n-gram of every word, word after word in `out`; ends[k]: how many there are up to word k.
 
     Returns how many there are; where `out` is shorter it is filled as far as it goes: call with an empty one to count.
@@ -55,7 +65,7 @@ def hash_ngrams(arena, offsets, shortest, longest, buckets, out, ends):
                 while j < size and framed[j] & 0xC0 == 0x80:
                     h = np.uint32((h ^ np.uint32(np.int32(np.int8(framed[j])))) * _PRIME)
                     j += 1
-                if length >= shortest and not (length == 1 and (i == 0 or j == size)):
+                if length >= shortest and (alone or length > 1 or (i > 0 and j < size)):
                     if n < len(out):
                         out[n] = np.int64(h) % buckets
                     n += 1

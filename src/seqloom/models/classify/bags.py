@@ -100,7 +100,7 @@ class BagReader:
 
     def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, the buckets of the character n-grams of every word, also of unknown ones, and where each word's end."""
-        from seqloom.kernels.char_ngrams import hash_ngrams
+        from seqloom.kernels.char_ngrams import ngram_buckets
         from seqloom.kernels.features import END, UNKNOWN, gather
         from seqloom.kernels.tokens import find_tokens, split_tokens
 
@@ -118,9 +118,7 @@ class BagReader:
         words = np.flatnonzero(~at_end)
         arena, offsets = padded(bytes(int((stops - starts).sum()))), np.zeros(len(words) + 1, np.int64)
         gather(data, starts, stops, words, arena, offsets)
-        sizes, ends = (c.min_ngram, c.max_ngram, c.buckets), np.zeros(len(words), np.int64)
-        buckets = np.empty(hash_ngrams(arena, offsets, *sizes, np.zeros(0, np.int64), ends), np.int64)
-        hash_ngrams(arena, offsets, *sizes, buckets, ends)
+        buckets, ends = ngram_buckets(arena, offsets, c.min_ngram, c.max_ngram, c.buckets)
         all_ends = np.concatenate([[0], ends])[np.cumsum(~at_end)]
         return ids.astype(np.int32), buckets, all_ends
 

@@ -21,6 +21,7 @@ class CharNgram(FastText):
     name = "charngram"
     config_class = CharNgramConfig
     own_rows = False
+    marks_alone = True
     alike = (*FastText.alike, "aggregate")
 
     @property

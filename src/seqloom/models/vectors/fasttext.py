@@ -26,6 +26,7 @@ class FastText(Word2Vec):
     name = "fasttext"
     config_class: ClassVar[type[Config]] = FastTextConfig
     alike = (*Word2Vec.alike, "min_ngram", "max_ngram", "buckets")
+    marks_alone = False  # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
     buckets: np.ndarray  # int64 (B,), ascending: the n-grams of each have a row of `input`, behind those of words
     weights: np.ndarray  # float32 (B,) or none: how much n-grams count
     matrix: np.ndarray  # float32 (V, D): the words made of their rows
@@ -52,13 +53,10 @@ class FastText(Word2Vec):
 
     def _hashed(self, arena: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The buckets of all n-grams, word after word, and where each word's end."""
-        from seqloom.kernels.char_ngrams import hash_ngrams
+        from seqloom.kernels.char_ngrams import ngram_buckets
 
-        c, ends = self.config, np.zeros(len(offsets) - 1, np.int64)
-        sizes = (c.min_ngram, c.max_ngram, c.buckets)
-        hashed = np.empty(hash_ngrams(arena, offsets, *sizes, np.zeros(0, np.int64), ends), np.int64)
-        hash_ngrams(arena, offsets, *sizes, hashed, ends)
-        return hashed, ends
+        c = self.config
+        return ngram_buckets(arena, offsets, c.min_ngram, c.max_ngram, c.buckets, alone=self.marks_alone)
 
     def _finish(self, bags: Bags, buckets: np.ndarray) -> None:
         self.buckets, self.weights = buckets, bags.weights
