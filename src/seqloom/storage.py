@@ -23,7 +23,7 @@ from typing import Any
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
-from seqloom.errors import ModelError
+from seqloom.errors import MissingExtra, ModelError, SeqloomError
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
 
@@ -32,6 +32,10 @@ CONFIG, ARRAYS, CARD, MEMBERS = "config.json", "model.safetensors", "README.md",
 TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's training went, for plots
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
 WHAT = "a saved model"
+DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
+
+_CONFIG_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict, "fit": dict, "tokenizer": dict}
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = None) -> None:
@@ -64,21 +68,36 @@ def write_model(model: Any, place: Path) -> None:
 
 
 def load(directory: str | Path) -> Any:
-    """The model that was saved there, of whatever kind."""
-    place = Path(directory)
+    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used."""
+    return _load(Path(directory), [], 0)
+
+
+def _load(place: Path, loaded: list[Path], depth: int) -> Any:
+    """`loaded`: what belongs to the same model so far; `depth` of a member in members."""
+    loaded.append(place)
+    if depth > DEEPEST or len(loaded) > MOST_MODELS:  # a member may be a link to the model that it is in
+        raise ModelError(f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
+                         "a mixture of so many cannot be read")
     config = read_config(place)
     try:
         cls = model_class(config["model"])
+        if cls.task != config["task"]:
+            raise ModelError(f"{config['task']!r:.40} is not what a {cls.name} model does: {CONFIG} is damaged")
         tokenizer = Tokenizer.read_files(place, config["tokenizer"]) if "tokenizer" in config else None
-        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdigit())
-        members = [load(place / MEMBERS / str(number)) for number in numbers]
+        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
+        members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
         return cls.restore(config["config"], config["fit"], tokenizer, read_arrays(place / ARRAYS), members)
-    except ModelError as error:
-        if str(error).startswith(str(place)):
+    except MissingExtra:
+        raise
+    except SeqloomError as error:
+        if str(error).startswith(str(loaded[0])):
             raise
-        raise ModelError(f"{place}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ModelError):
+            raise ModelError(f"{place}: {error}") from error
         raise ModelError(f"{place}: not a usable {config['model']} model ({error}); fit and save it again") from error
+    except _DAMAGE as error:  # of what no check foresaw
+        raise ModelError(f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
+                         "fit and save it again") from error
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
@@ -93,17 +112,18 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         raise ModelError(f"{place}: not a seqloom model: there is no {CONFIG} in it")
     try:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         raise ModelError(f"{place}: a model of another program, not of seqloom")
     version = config.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelError(f"{place}: format {version}, written by seqloom {config.get('seqloom_version')}; "
                          f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom")
-    for key in ("model", "config", "fit"):
-        if key not in config:
-            raise ModelError(f"{place / CONFIG}: damaged, {key!r} is missing; fit and save the model again")
+    for key, kind in _CONFIG_KEYS.items():
+        if not isinstance(config.get(key, {} if key == "tokenizer" else None), kind):
+            wrong = f"is {config[key]!r:.40}" if key in config else "is missing"
+            raise ModelError(f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again")
     return config
 
 

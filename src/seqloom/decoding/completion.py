@@ -15,6 +15,7 @@ import numpy as np
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.healing import restrict
 from seqloom.decoding.sampling import top_indices
+from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import State, prefill, select
 from seqloom.text.coding import to_bytes
 
@@ -113,7 +114,7 @@ class Completer:
 
     def _step(self, state: State, rows: np.ndarray, ids: np.ndarray) -> tuple[State, np.ndarray]:
         state, log_probs = self.stepper.step(select(state, rows), ids)
-        return state, log_probs.astype(np.float64)
+        return state, check_scores(log_probs, exact=False).astype(np.float64)
 
     @staticmethod
     def _best(costs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,43 @@
+"""What a saved model says about its fitting: the facts of `fit_info` that are relied on later, and what each must be.
+
+Everything else in `fit_info` is for people to read and may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seqloom.errors import ModelError
+
+Kind = Callable[[Any], bool]
+
+
+def text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def names(value: Any) -> bool:
+    """A list of different names, at least one."""
+    return isinstance(value, list) and 0 < len(value) and all(map(text, value)) and len(set(value)) == len(value)
+
+
+def one_of(*values: Any) -> Kind:
+    return lambda value: any(value is known or value == known for known in values if type(value) is type(known))
+
+
+def if_known(kind: Kind) -> Kind:
+    """The fact may be missing."""
+    return lambda value: value is None or kind(value)
+
+
+def check_facts(fit_info: Any, kinds: Mapping[str, Kind]) -> None:
+    if not isinstance(fit_info, dict):
+        raise ModelError(f"what is written down of its fitting is {fit_info!r:.40} and no list of facts")
+    for name, kind in kinds.items():
+        if not kind(fit_info.get(name)):
+            raise ModelError(f"what is written down of its fitting has {name} {fit_info.get(name)!r:.40}, which cannot be")
