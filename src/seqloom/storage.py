@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from reprlib import repr  # short, whatever it is
 from typing import Any
 
 from seqloom import directories
@@ -33,6 +34,7 @@ TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's traini
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
 WHAT = "a saved model"
 DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
+NESTED = 30  # lists in lists of config.json
 
 _CONFIG_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict, "fit": dict, "tokenizer": dict}
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
@@ -82,7 +84,7 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
-            raise ModelError(f"{config['task']!r:.40} is not what a {cls.name} model does: {CONFIG} is damaged")
+            raise ModelError(f"{repr(config['task'])} is not what a {cls.name} model does: {CONFIG} is damaged")
         tokenizer = Tokenizer.read_files(place, config["tokenizer"]) if "tokenizer" in config else None
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
         members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
@@ -114,17 +116,25 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
+    if _deeper(config, NESTED):
+        raise ModelError(f"{place / CONFIG}: damaged, nested more than {NESTED} deep; fit and save the model again")
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         raise ModelError(f"{place}: a model of another program, not of seqloom")
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise ModelError(f"{place}: format {version}, written by seqloom {config.get('seqloom_version')}; "
+        raise ModelError(f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
                          f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom")
     for key, kind in _CONFIG_KEYS.items():
         if not isinstance(config.get(key, {} if key == "tokenizer" else None), kind):
-            wrong = f"is {config[key]!r:.40}" if key in config else "is missing"
+            wrong = f"is {repr(config[key])}" if key in config else "is missing"
             raise ModelError(f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again")
     return config
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether JSON is nested deeper than that; whoever walks through it may go on without a care."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(inner) and (not levels or any(_deeper(item, levels - 1) for item in inner))
 
 
 def _foreign(path: Path) -> str:

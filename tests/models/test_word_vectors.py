@@ -369,8 +369,9 @@ def test_fit_takes_finished_vectors():
 def test_constants_of_kernels_that_are_repeated():
     from seqloom.kernels import spelling, tokens
     from seqloom.models.vectors import words
+    from seqloom.text import vocabulary
 
-    assert (words._LONGEST_ASKED, words._SPARE) == (spelling.LONGEST, tokens.PAD)
+    assert (words._LONGEST_ASKED, vocabulary.SPARE) == (spelling.LONGEST, tokens.PAD)
 
 
 def test_an_embedder_with_vectors_for_unseen_words(people):

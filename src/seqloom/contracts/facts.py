@@ -6,6 +6,7 @@ Everything else in `fit_info` is for people to read and may be anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from reprlib import repr  # short, whatever it is
 from typing import Any
 
 from seqloom.errors import ModelError
@@ -37,7 +38,7 @@ def if_known(kind: Kind) -> Kind:
 
 def check_facts(fit_info: Any, kinds: Mapping[str, Kind]) -> None:
     if not isinstance(fit_info, dict):
-        raise ModelError(f"what is written down of its fitting is {fit_info!r:.40} and no list of facts")
+        raise ModelError(f"what is written down of its fitting is {repr(fit_info)} and no list of facts")
     for name, kind in kinds.items():
         if not kind(fit_info.get(name)):
-            raise ModelError(f"what is written down of its fitting has {name} {fit_info.get(name)!r:.40}, which cannot be")
+            raise ModelError(f"what is written down of its fitting has {name} {repr(fit_info.get(name))}, which cannot be")

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.healing import restrict
-from seqloom.decoding.sampling import top_indices
+from seqloom.decoding.sampling import normalize, top_indices
 from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import State, prefill, select
 from seqloom.text.coding import to_bytes
@@ -65,9 +65,9 @@ class Completer:
         log_probs = restrict(log_probs, [allowed])
         log_probs[:, self.stepper.eos_id] = -np.inf
         best = top_indices(log_probs, n)[0]
-        total = np.exp(log_probs.astype(np.float64)).sum() if fragment else 1.0
-        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]) / total)) for i in best
-                if log_probs[0, i] > -np.inf]
+        if fragment:  # among the words that it may become, however unlikely they are
+            log_probs = normalize(log_probs.astype(np.float64))
+        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]))) for i in best if log_probs[0, i] > -np.inf]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""

@@ -282,7 +282,7 @@ class Tokenizer:
     def read_files(cls, directory: Path, settings: dict[str, Any]) -> Tokenizer:
         """The tokenizer whose vocabulary was written by `write_files`."""
         if not isinstance(settings, dict):
-            raise ModelError(f"{directory}: the settings of its tokenizer are {settings!r:.40}; save it again")
+            raise ModelError(f"{directory}: the settings of its tokenizer are of type {type(settings).__name__}; save it again")
         values = dict(settings)
         eos = values.pop("eos", None)
         tokenizer = cls(TokenizerConfig.from_dict(values))

@@ -20,6 +20,7 @@ from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cu
 from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 
 FILE = "tokenizer.safetensors"
+SPARE = 8  # bytes behind all spellings: PAD of kernels/tokens.py, which loads numba
 SPELLINGS = "bytes", "offsets", "slots"  # the arrays of a table of spellings
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
 CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
@@ -280,11 +281,9 @@ def spelling_specs(length: Length) -> dict[str, Spec]:
 def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
     """The kernels trust their tables, so a stranger's are checked before: every spelling lies inside the bytes, and a search
     through the slots ends. `least`: how many spellings there must be."""
-    from seqloom.kernels.tokens import PAD
-
     arena, offsets, slots = (arrays[name] for name in SPELLINGS)
     good = len(offsets) > least and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
-    good = good and offsets[-1] + PAD <= len(arena)
+    good = good and offsets[-1] + SPARE <= len(arena)
     good = good and len(slots) >= 2 and len(slots) & (len(slots) - 1) == 0 and int(slots.min()) == -1
     if not good:
         raise ModelError("the tables of its words contradict each other: the file is damaged")
