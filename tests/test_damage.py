@@ -8,7 +8,8 @@ import pytest
 
 from seqloom import NGram, Tokenizer, load
 from seqloom.arrays import LARGE, Spec, check_arrays, lengths, read_arrays, write_arrays
-from seqloom.errors import ModelError
+from seqloom.errors import ModelError, SeqloomError
+from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import MODELS
 from tests.fuzz import damage
 from tests.fuzz.specimens import SPECIMENS, TEXT
@@ -22,7 +23,7 @@ def test_damaged_models_are_refused_or_work():
     counts = damage.run(200, seed=20)
     assert counts.wrong == []
     assert counts.tried == 200
-    assert counts.refused > 50 and counts.worked > 20  # else the damage is not what it is meant to be
+    assert min(counts.refused, counts.worked) > 20  # else the damage is not what it is meant to be
 
 
 def test_a_process_that_dies_is_counted(tmp_path, monkeypatch):
@@ -42,10 +43,12 @@ def test_specs_say_what_is_wrong():
     specs = {"a": Spec("int64", (3,), 0, 2), "b": Spec("float32 float64", (lengths(good)("a"), 2)),
              "c": Spec("int8", (1,), optional=True)}
     check_arrays(good, specs)
-    for name, bad, words in (("a", np.arange(4), "is int64 4 where int64 3 is needed"), ("a", np.arange(1, 4), "outside 0 to 2"),
+    for name, bad, words in (("a", np.arange(4), "is int64 4 where int64 3 is needed"),
+                             ("a", np.arange(1, 4), "outside 0 to 2"),
                              ("a", np.arange(3.0), "float64 3"), ("b", np.float32(1), "float32 alone"),
                              ("b", np.full((3, 2), np.nan), "outside"), ("b", np.full((3, 2), np.inf), "outside"),
-                             ("b", np.ones((3, 2), np.int32), "float32 or float64 3 x 2"), ("d", np.zeros(1), "'d' is unknown")):
+                             ("b", np.ones((3, 2), np.int32), "float32 or float64 3 x 2"),
+                             ("d", np.zeros(1), "'d' is unknown")):
         with pytest.raises(ModelError, match="damaged") as error:
             check_arrays({**good, name: bad}, specs)
         assert words in str(error.value)
@@ -95,12 +98,14 @@ def refused(place):
     with pytest.raises(ModelError) as error:
         load(place)
     message = str(error.value)
-    assert str(place) in message and "\n" not in message
+    assert str(place) in message
+    assert "\n" not in message
     return message
 
 
 @pytest.mark.parametrize(("name", "array"), [
-    ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"), ("nplm", "hidden.weight"),
+    ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"),
+    ("nplm", "hidden.weight"),
 ])
 def test_a_network_whose_array_was_cut(copy, name, array):
     place = copy(name)
@@ -143,8 +148,9 @@ def test_orders_of_an_n_gram_model(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "array", "value"), [
-    ("hmm-tagger-1", "rows", 99), ("hmm-tagger-1", "tags", 99), ("hmm-tagger-1", "rows", -1), ("naive-bayes", "weights", np.nan),
-    ("naive-bayes", "temperature", 0.0), ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf),
+    ("hmm-tagger-1", "rows", 99), ("hmm-tagger-1", "tags", 99), ("hmm-tagger-1", "rows", -1),
+    ("naive-bayes", "weights", np.nan), ("naive-bayes", "temperature", 0.0),
+    ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf),
 ])
 def test_values_that_cannot_be(copy, name, array, value):
     place = copy(name)
@@ -170,9 +176,32 @@ def test_probabilities_that_do_not_sum_to_one(copy):
         load(place).generate(max_tokens=5)
 
 
+def test_a_network_that_overflows(copy):
+    """All its weights are numbers; what it says is none."""
+    place = copy("gpt")
+    edit_arrays(place, **{"embedding.weight": lambda a: a * np.float32(1e12)})
+    model = load(place)
+    for ask in (lambda: model.generate(max_tokens=5), lambda: model.complete("the c")):
+        with pytest.raises(ModelError, match="probability"):
+            ask()
+
+
+def test_large_vectors_are_looked_at_when_they_are_used(tmp_path, monkeypatch):
+    words = WordVectors.of(["a", "b", "c"], np.eye(3))
+    words.matrix[1, 1] = np.nan
+    words.save(tmp_path / "m")
+    assert "'matrix' has a value outside" in refused(tmp_path / "m")
+    monkeypatch.setattr("seqloom.arrays.LARGE", 8)
+    model = load(tmp_path / "m")
+    for ask in (lambda: model.embed("b"), lambda: model.similarity("a", "b"), lambda: model.nearest("a")):
+        with pytest.raises(SeqloomError, match=r"not a finite number|no number"):
+            ask()
+
+
 @pytest.mark.parametrize(("section", "changes"), [
     ("", {"fit": -1}), ("", {"config": []}), ("", {"tokenizer": 5}), ("", {"model": ["x"]}), ("", {"task": None}),
-    ("", {"format_version": True}), ("fit", {"tokens": "many"}), ("fit", {"data_hash": None}), ("config", {"order": 1e400}),
+    ("", {"format_version": True}), ("fit", {"tokens": "many"}), ("fit", {"data_hash": None}), ("fit", {"note": "\ud800"}),
+    ("config", {"order": 1e400}),
     ("tokenizer", {"kind": "byte"}), ("tokenizer", {"eos": ["x"], "kind": "bpe"}),
 ])
 def test_a_config_with_other_values(copy, section, changes):
@@ -242,15 +271,17 @@ def bpe(tmp_path_factory):
     (lambda model, whole: model.update(unk_token="zzzz"), "unk_token"),
     (lambda model, whole: model.update(vocab=[], merges=[]), "no table"),
     (lambda model, whole: whole.update(model=7), "no model"),
+    (lambda model, whole: whole.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "is cut off"),
     (lambda model, whole: whole["added_tokens"].append({"id": 1 << 31, "content": "x"}), "2147483648"),
 ])
 def test_a_tokenizer_json_is_checked_before_the_library_sees_it(bpe, tmp_path, capfd, change, says):
     whole = json.loads(json.dumps(bpe))
     change(whole["model"], whole)
     (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
-    with pytest.raises(ModelError, match="tokenizer.json") as error:
+    with pytest.raises(ModelError, match=r"tokenizer\.json") as error:
         Tokenizer.load(tmp_path / "tokenizer.json")
-    assert says in str(error.value) and "\n" not in str(error.value)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
     assert capfd.readouterr().err == ""
 
 

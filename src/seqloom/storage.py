@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -37,6 +38,7 @@ DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there a
 NESTED = 30  # lists in lists of config.json
 
 _CONFIG_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict, "fit": dict, "tokenizer": dict}
+_SURROGATES = re.compile("[\ud800-\udfff]")  # which UTF-8 has not, so no model was saved with one
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
@@ -116,8 +118,8 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
-    if _deeper(config, NESTED):
-        raise ModelError(f"{place / CONFIG}: damaged, nested more than {NESTED} deep; fit and save the model again")
+    if _deeper(config, NESTED) or _SURROGATES.search(json.dumps(config, ensure_ascii=False)):
+        raise ModelError(f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again")
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         raise ModelError(f"{place}: a model of another program, not of seqloom")
     version = config.get("format_version")

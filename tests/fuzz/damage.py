@@ -78,7 +78,7 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the process)
         return subprocess.Popen([sys.executable, "-m", "tests.fuzz.damage", "worker", str(self.specimens), str(self.seed)],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
                                 env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
@@ -88,7 +88,8 @@ class Worker:
         if self.process is None:
             self.process = self._start()
         process = self.process
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # then nothing comes back either
             process.stdin.write(b"%d\n" % number)
         lines: list[bytes] = []

@@ -72,8 +72,8 @@ def _extreme(draw: Draw, array: np.ndarray) -> np.ndarray:
         return made
     limits = np.iinfo(array.dtype)
     for at in places:
-        value = pick(draw, [0, -1, 1, int(limits.min), int(limits.max), int(at) - 1, int(at), int(at) // 4 - 1, int(flat[at]) + 1,
-                            int(flat[at]) - 1, int(flat.max()), len(array), len(array) - 1, 1 << 31, (1 << 31) - 1])
+        near = [int(at) - 1, int(at), int(at) // 4 - 1, int(flat[at]) + 1, int(flat[at]) - 1, int(flat.max())]
+        value = pick(draw, [0, -1, 1, int(limits.min), int(limits.max), *near, len(array), len(array) - 1, 1 << 31])
         flat[at] = np.array(value).astype(array.dtype) if limits.min <= value <= limits.max else limits.max
     return made
 
@@ -219,18 +219,19 @@ def damage_tokenizer(draw: Draw, place: Path) -> str:
         model["continuing_subword_prefix"] = pick(draw, ["##", "aaaa", "é", "", 5, "\u0120"])
     elif way == 3 and model.get("merges"):
         merges = model["merges"]
-        merges[int(draw.integers(len(merges)))] = pick(draw, [["a", "zz"], ["", ""], "a b c", ["a"], 5, None, ["a", "b"], [[], {}]])
+        odd = [["a", "zz"], ["", ""], "a b c", ["a"], 5, None, ["a", "b"], [[], {}]]
+        merges[int(draw.integers(len(merges)))] = pick(draw, odd)
     elif way == 4:
         model[pick(draw, ["unk_token", "unk_id"])] = pick(draw, ["nope", 10**9, -1, None, "a", 0])
     elif way == 5:
         model["max_input_chars_per_word"] = pick(draw, [10**18, 0, -1, "x", 5])
     elif way == 6:
-        token = {"id": pick(draw, [4294967294, 5, 300, 0]), "content": pick(draw, ["a", "zzz", "", "the"]), "single_word": False,
-                 "lstrip": False, "rstrip": False, "normalized": bool(draw.integers(2)), "special": bool(draw.integers(2))}
+        flags = {name: bool(draw.integers(2)) for name in ("single_word", "lstrip", "rstrip", "normalized", "special")}
+        token = {"id": pick(draw, [4294967294, 5, 300, 0]), "content": pick(draw, ["a", "zzz", "", "the"]), **flags}
         value["added_tokens"] = [*value["added_tokens"], token]
     elif way == 7:
         value[pick(draw, ["normalizer", "pre_tokenizer", "decoder", "post_processor"])] = pick(draw, [
-            None, {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": "x"}, {"type": "x"}, [], 5,
+            None, {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": "x"}, {"type": "x"}, 5,
             {"type": "Strip", "content": "a", "start": 9, "stop": 9}, {"type": "Metaspace", "replacement": "_"},
             {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed", "invert": False}, {"type": "WordPiece"},
             {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Sequence", "pretokenizers": []}])

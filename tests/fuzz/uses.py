@@ -54,7 +54,8 @@ def _classifier(model: Any) -> None:
     texts = [text for text, _ in LABELLED] + ["", "zebra zebra"]
     need(set(model.predict(texts)) <= set(model.classes), "classes")
     probs = model.predict_proba(texts)
-    need(probs.shape == (len(texts), len(model.classes)) and bool(np.allclose(probs.sum(axis=1), 1, atol=1e-3)), "probabilities")
+    need(probs.shape == (len(texts), len(model.classes)), "a probability for every class")
+    need(bool(np.allclose(probs.sum(axis=1), 1, atol=1e-3)), "probabilities sum to one")
     model.evaluate(LABELLED, samples=0)
     if model.name == "naive-bayes":
         if len(model.classes) > 1:

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import count, names
+from seqloom.contracts.facts import Kind, count, names
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
 from seqloom.metrics import classification
@@ -30,7 +30,7 @@ class Classifier(Model):
     """Which of a few classes a text belongs to."""
 
     task: ClassVar[str] = "classifier"
-    facts = {**Model.facts, "texts": count, "classes": names}
+    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "texts": count, "classes": names}
 
     @property
     def classes(self) -> list[str]:

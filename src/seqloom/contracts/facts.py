@@ -24,7 +24,7 @@ def count(value: Any) -> bool:
 
 def names(value: Any) -> bool:
     """A list of different names, at least one."""
-    return isinstance(value, list) and 0 < len(value) and all(map(text, value)) and len(set(value)) == len(value)
+    return isinstance(value, list) and len(value) > 0 and all(map(text, value)) and len(set(value)) == len(value)
 
 
 def one_of(*values: Any) -> Kind:

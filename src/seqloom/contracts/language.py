@@ -23,7 +23,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import count, if_known
+from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
@@ -47,7 +47,7 @@ class LanguageModel(Model):
     task: ClassVar[str] = "language model"
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]]
-    facts = {**Model.facts, "tokens": if_known(count)}
+    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "tokens": if_known(count)}
     members: list[LanguageModel]
 
     @property

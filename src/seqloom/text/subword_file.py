@@ -6,6 +6,7 @@ ends in a panic of its own, with a trace on the screen. So what a file must be f
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ def _check(spec: Any) -> None:
     model = spec.get("model") if isinstance(spec, dict) else None
     _need(isinstance(model, dict), "it has no model")
     assert isinstance(model, dict)
+    _check_charsmaps(spec.get("normalizer"))
     kind = model.get("type") or _told_by_parts(model)
     _need(isinstance(kind, str), "the type of its model is no name")
     if kind not in KINDS:  # which is told elsewhere
@@ -104,6 +106,18 @@ def _told_by_parts(model: dict[str, Any]) -> str:
     return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
 
 
+def _check_charsmaps(normalizer: Any) -> None:
+    """SentencePiece's table of normalisations, wherever it stands: the length of its tree, the tree, and texts."""
+    for inner in normalizer.values() if isinstance(normalizer, dict) else normalizer if isinstance(normalizer, list) else ():
+        _check_charsmaps(inner)
+    if isinstance(normalizer, dict) and normalizer.get("type") == "Precompiled":
+        table = normalizer.get("precompiled_charsmap")
+        blob = base64.b64decode(table) if isinstance(table, str) else b""
+        size = int.from_bytes(blob[:4], "little")
+        _need(0 < size <= len(blob) - 4 and size % 4 == 0, "its precompiled_charsmap is cut off")
+        blob[4 + size:].decode("utf-8")
+
+
 def _ids(vocabulary: Any) -> dict[str, int]:
     _need(isinstance(vocabulary, dict), "its vocabulary is no table of tokens and ids")
     _need(all(type(i) is int for i in vocabulary.values()), "an id is no whole number")
@@ -112,8 +126,8 @@ def _ids(vocabulary: Any) -> dict[str, int]:
 
 
 def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
-    pairs = isinstance(vocabulary, list) and all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in vocabulary)
-    _need(pairs, "its vocabulary is no list of pieces and scores")
+    _need(isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+                                               for pair in vocabulary), "its vocabulary is no list of pieces and scores")
     _need(all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary), "a score is no finite number")
     _need(sum(len(piece) for piece, _ in vocabulary) <= MOST_PIECES, f"its pieces have more than {MOST_PIECES:,} characters")
     unknown = model.get("unk_id")
@@ -132,7 +146,7 @@ def _check_size(ids: dict[str, int], added: Any) -> None:
     every = [*ids.values(), *(token["id"] for token in added)]
     _need(len({*ids, *(token["content"] for token in added)}) > 1, "its vocabulary is empty")
     most = 2 * len(every) + SPARE_IDS
-    _need(0 <= min(every) and max(every) < most, f"the ids of {len(every):,} tokens go from {min(every)} to {max(every)}")
+    _need(min(every) >= 0 and max(every) < most, f"the ids of {len(every):,} tokens go from {min(every)} to {max(every)}")
 
 
 def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:

@@ -287,7 +287,8 @@ class NaiveBayes(Classifier):
         rows = self.tokens().vocab_size + n
         return {"keys": Spec("uint64", (n,)), "seen": Spec("int64", (rows,), 0, _MOST),
                 "counts": Spec("uint32 int64", (rows, classes), 0, _MOST),
-                "documents": Spec("int64", (classes,), 1, _MOST), "weights": Spec("float64", (rows, classes), -_SUREST, _SUREST),
+                "documents": Spec("int64", (classes,), 1, _MOST),
+                "weights": Spec("float64", (rows, classes), -_SUREST, _SUREST),
                 "log_prior": Spec("float64", (classes,), -_SUREST, 0), "absent": Spec("float64", (classes,)),
                 "temperature": Spec("float64", (1,), 1 / _SUREST, _SUREST)}
 

@@ -49,8 +49,8 @@ class Mixture(LanguageModel):
         if len(self.members) < 2:
             raise ConfigError("a mixture needs at least two members; give their directories with members")
         first = self.members[0]
-        if other := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
-            raise ConfigError(f"members are language models, which {other[0]} is not")
+        if strange := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
+            raise ConfigError(f"members are language models, which {strange[0]} is not")
         for other in self.members[1:]:
             if other.tokens() != first.tokens():
                 raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokens().label()}, "

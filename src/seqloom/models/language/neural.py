@@ -16,7 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.contracts.facts import count, if_known
+from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import MissingExtra, ModelError
 from seqloom.models.language.first_layer import check_early, open_first_layer
@@ -39,7 +39,7 @@ _FEWEST = 2000  # tokens, below which nothing is held out
 class NeuralLanguageModel(LanguageModel):
     trained = True
     config_class: ClassVar[type[NetworkConfig]]
-    facts = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
+    facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
     weights: dict[str, np.ndarray]
     eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
@@ -179,7 +179,8 @@ class NeuralLanguageModel(LanguageModel):
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, found = self.tokens().vocab_size, length("embedding.weight")
         if found != size:
-            raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: tokenizer and weights are of different models")
+            raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: "
+                             "tokenizer and weights are of different models")
         specs = {name: Spec("float32", shape) for name, shape in self.shapes(self._size()).items()}
         return specs | ({RANKS: Spec("int64", (size,), 0, size - 1)} if RANKS in specs else {})
 

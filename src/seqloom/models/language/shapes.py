@@ -30,7 +30,11 @@ def recurrent_shapes(config: RecurrentConfig, cell: str, vocab_size: int, size: 
         if c.learned_start:
             layer |= {"start_h": (d_out,), **({"start_c": (width,)} if cell == "lstm" else {})}
         if c.layer_norm:
-            norms = {"norm_h": rows, **({} if cell == "rnn" else {"norm_x": rows}), **({"norm_c": width} if cell == "lstm" else {})}
+            norms = {"norm_h": rows}
+            if cell != "rnn":
+                norms["norm_x"] = rows
+            if cell == "lstm":
+                norms["norm_c"] = width
             layer |= {f"{name}.{part}": (n,) for name, n in norms.items() for part in ("weight", "bias")}
         shapes |= {f"recurrent.layers.{i}.{name}": shape for name, shape in layer.items()}
     tied = _tied(c)
@@ -45,8 +49,8 @@ def gpt_shapes(config: GPTConfig, vocab_size: int, size: Size) -> Shapes:
     if c.positions == "learned":
         shapes["position.weight"] = (c.context, d)
     for i in range(c.n_layers):
-        block = {**_norm("norm1", d), **_norm("norm2", d), **_affine("attention.qkv", 3 * d, d), **_affine("attention.out", d, d),
-                 **_affine("mlp.up", 4 * d, d), **_affine("mlp.down", d, 4 * d)}
+        block = {**_norm("norm1", d), **_norm("norm2", d), **_affine("attention.qkv", 3 * d, d),
+                 **_affine("attention.out", d, d), **_affine("mlp.up", 4 * d, d), **_affine("mlp.down", d, 4 * d)}
         shapes |= {f"blocks.{i}.{name}": shape for name, shape in block.items()}
     if c.norm == "pre":
         shapes |= _norm("norm", d)

@@ -11,14 +11,14 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
-from seqloom.contracts.facts import count
+from seqloom.contracts.facts import Kind, count
 from seqloom.errors import ConfigError, DataError, MissingExtra
 from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
@@ -35,7 +35,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors ha
 class WordVectors(Embedder):
     name = "vectors"
     config_class = WordVectorsConfig
-    facts = {**Embedder.facts, "dimensions": count}
+    facts: ClassVar[dict[str, Kind]] = {**Embedder.facts, "dimensions": count}
     words: Words
     matrix: np.ndarray  # float32 (V, D)
     counts: np.ndarray | None  # how often each word was seen, where that is known
