@@ -3,6 +3,9 @@
 The library's own NumPy loader copies everything into memory; tables of counts and vocabularies can be
 larger than that is worth. Here the library checks the file and the arrays are then mapped at the offsets
 that the header gives, copy-on-write, so that a model opens at once and processes share its pages.
+
+Kernels trust their arrays, so whoever reads a stranger's file says what each array must be (`Spec`), and `check_arrays`
+holds the file to it before anything else sees it.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +28,65 @@ _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }
+LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
+LARGEST = 1e15  # no number that was learnt is larger; products of two such still fit a float32
+
+Length = Callable[[str], int]  # how many rows the array of that name has in the file
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an array of a file must be: exactly this type and shape, with no value outside `low` and `high`.
+
+    Integers may be indices, so their range is always looked at. NaN lies outside every range. A table of floats above LARGE
+    is not read through, since opening it would then take as long as reading it: there whoever uses its rows looks at them.
+    """
+
+    dtype: str  # or several, with blanks between
+    shape: tuple[int, ...]
+    low: float | None = None  # of floats -LARGEST unless given
+    high: float | None = None
+    optional: bool = False  # may be missing
+
+    def fault(self, array: np.ndarray) -> str:
+        """What is wrong with it, or nothing."""
+        if array.dtype.name not in self.dtype.split() or array.shape != self.shape:
+            return f"is {_kind(array.dtype.name, array.shape)} where {_kind(self.dtype, self.shape)} is needed"
+        is_float = array.dtype.kind == "f"
+        low, high = (-LARGEST, LARGEST) if is_float else (None, None)
+        low, high = low if self.low is None else self.low, high if self.high is None else self.high
+        if not array.size or (low is None and high is None) or (is_float and array.nbytes > LARGE):
+            return ""
+        if (low is None or array.min() >= low) and (high is None or array.max() <= high):
+            return ""
+        return f"has a value outside {'...' if low is None else f'{low:.9g}'} to {'...' if high is None else f'{high:.9g}'}"
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], specs: Mapping[str, Spec]) -> None:
+    """Refuse arrays that are missing, too many, or not what they must be."""
+    missing = sorted(name for name, spec in specs.items() if name not in arrays and not spec.optional)
+    unknown = sorted(arrays.keys() - specs.keys())
+    for names, what in ((missing, "missing"), (unknown, "unknown")):
+        if names:
+            raise ModelError(f"the array{'s' * (len(names) > 1)} {', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)} "
+                             f"{'is' if len(names) == 1 else 'are'} {what}: the file is damaged or of another model")
+    for name, array in arrays.items():
+        if fault := specs[name].fault(array):
+            raise ModelError(f"the array {name!r} {fault}: the file is damaged")
+
+
+def lengths(arrays: Mapping[str, np.ndarray]) -> Length:
+    """For specs that follow from how many rows another array of the file has."""
+    def length(name: str) -> int:
+        if name not in arrays or not arrays[name].ndim:
+            raise ModelError(f"the array {name!r} is {'no list' if name in arrays else 'missing'}: the file is damaged")
+        return len(arrays[name])
+
+    return length
+
+
+def _kind(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{' or '.join(dtype.split())} {' x '.join(map(str, shape)) or 'alone'}"
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -73,6 +138,8 @@ def _check_file(path: Path) -> None:
 def _map(path: Path, entry: dict, base: int) -> np.ndarray:
     dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
     start, stop = entry["data_offsets"]
+    if stop - start != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0:  # a name that stands twice in the header
+        raise ModelError(f"{path}: its header contradicts itself; save the model again")
     if start == stop:  # mmap refuses a length of zero
         return np.empty(shape, dtype)
     array = np.memmap(path, dtype, "c", offset=base + start, shape=shape).view(np.ndarray)

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from reprlib import repr  # short, whatever it is
 from typing import Any
 
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
-from seqloom.errors import ModelError
+from seqloom.errors import MissingExtra, ModelError, SeqloomError
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
 
@@ -32,6 +34,12 @@ CONFIG, ARRAYS, CARD, MEMBERS = "config.json", "model.safetensors", "README.md",
 TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's training went, for plots
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
 WHAT = "a saved model"
+DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
+NESTED = 30  # lists in lists of config.json
+
+_CONFIG_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict, "fit": dict, "tokenizer": dict}
+_SURROGATES = re.compile("[\ud800-\udfff]")  # which UTF-8 has not, so no model was saved with one
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = None) -> None:
@@ -64,21 +72,36 @@ def write_model(model: Any, place: Path) -> None:
 
 
 def load(directory: str | Path) -> Any:
-    """The model that was saved there, of whatever kind."""
-    place = Path(directory)
+    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used."""
+    return _load(Path(directory), [], 0)
+
+
+def _load(place: Path, loaded: list[Path], depth: int) -> Any:
+    """`loaded`: what belongs to the same model so far; `depth` of a member in members."""
+    loaded.append(place)
+    if depth > DEEPEST or len(loaded) > MOST_MODELS:  # a member may be a link to the model that it is in
+        raise ModelError(f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
+                         "a mixture of so many cannot be read")
     config = read_config(place)
     try:
         cls = model_class(config["model"])
+        if cls.task != config["task"]:
+            raise ModelError(f"{repr(config['task'])} is not what a {cls.name} model does: {CONFIG} is damaged")
         tokenizer = Tokenizer.read_files(place, config["tokenizer"]) if "tokenizer" in config else None
-        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdigit())
-        members = [load(place / MEMBERS / str(number)) for number in numbers]
+        numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
+        members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
         return cls.restore(config["config"], config["fit"], tokenizer, read_arrays(place / ARRAYS), members)
-    except ModelError as error:
-        if str(error).startswith(str(place)):
+    except MissingExtra:
+        raise
+    except SeqloomError as error:
+        if str(error).startswith(str(loaded[0])):
             raise
-        raise ModelError(f"{place}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ModelError):
+            raise ModelError(f"{place}: {error}") from error
         raise ModelError(f"{place}: not a usable {config['model']} model ({error}); fit and save it again") from error
+    except _DAMAGE as error:  # of what no check foresaw
+        raise ModelError(f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
+                         "fit and save it again") from error
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
@@ -93,18 +116,27 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         raise ModelError(f"{place}: not a seqloom model: there is no {CONFIG} in it")
     try:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
+    if _deeper(config, NESTED) or _SURROGATES.search(json.dumps(config, ensure_ascii=False)):
+        raise ModelError(f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again")
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         raise ModelError(f"{place}: a model of another program, not of seqloom")
     version = config.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ModelError(f"{place}: format {version}, written by seqloom {config.get('seqloom_version')}; "
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise ModelError(f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
                          f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom")
-    for key in ("model", "config", "fit"):
-        if key not in config:
-            raise ModelError(f"{place / CONFIG}: damaged, {key!r} is missing; fit and save the model again")
+    for key, kind in _CONFIG_KEYS.items():
+        if not isinstance(config.get(key, {} if key == "tokenizer" else None), kind):
+            wrong = f"is {repr(config[key])}" if key in config else "is missing"
+            raise ModelError(f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again")
     return config
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether JSON is nested deeper than that; whoever walks through it may go on without a care."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(inner) and (not levels or any(_deeper(item, levels - 1) for item in inner))
 
 
 def _foreign(path: Path) -> str:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from seqloom.decoding import beam
 from seqloom.decoding.beam import beam_search
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, ModelError
 
 from .toy import Attentive, Bigrams, every_output, greedy, log_probs_after, random_bigrams
 
@@ -151,5 +151,5 @@ def test_no_prompts_and_bad_options():
             beam_search(random_bigrams(3), NOTHING, **options)
     broken = random_bigrams(3)
     broken.table[1] = np.nan
-    with pytest.raises(ValueError, match="row 0"):
+    with pytest.raises(ModelError, match=r"no usable probability|a probability that is none"):
         beam_search(broken, [np.array([1])])

@@ -16,7 +16,7 @@ from seqloom.decoding.sampling import (
     sample,
     top_indices,
 )
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, ModelError
 
 from .toy import Attentive, Bigrams, greedy, log, random_bigrams, run
 
@@ -124,11 +124,11 @@ def test_penalty_counts_prompt_and_generated_tokens():
     assert after == [[0], [3, 1, 0]]  # the second row keeps its own history when the first leaves
 
 
-@pytest.mark.parametrize("bad", [[np.nan, 0.0], [-np.inf, -np.inf]])
+@pytest.mark.parametrize("bad", [[np.nan, 0.0], [-np.inf, -np.inf], [5.0, -1.0]])
 def test_unusable_log_probs_are_refused(bad):
     stepper = random_bigrams(2)
     stepper.table[1] = bad
-    with pytest.raises(ValueError, match="row 1"):
+    with pytest.raises(ModelError, match=r"no usable probability in row 1|a probability that is none"):
         next(sample(stepper, [np.array([0]), np.array([1])], SamplingConfig()))
 
 

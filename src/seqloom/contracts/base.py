@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from seqloom import storage
+from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, field_types, make, parse_size
+from seqloom.contracts.facts import Kind, check_facts, text
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, NotFitted, suggest
 from seqloom.text.normalize import NormalizerConfig
@@ -45,6 +47,7 @@ class Model(ABC):
     trained: ClassVar[bool] = False  # by steps, so that `train` and `device` of `fit` mean something
     resumable: ClassVar[bool] = False  # its fitting keeps checkpoints, so that `run` means something
     config_class: ClassVar[type[Config]]
+    facts: ClassVar[dict[str, Kind]] = {"data": text, "data_hash": text}  # of `fit_info` that are relied on
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         self.config: Any = make(self.config_class, config, options)
@@ -68,8 +71,13 @@ class Model(ABC):
         """Everything learnt, for `model.safetensors`."""
 
     @abstractmethod
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        """What each of `arrays` must be, from options, tokenizer, `fit_info` and members; `length` of others in the file."""
+
+    @abstractmethod
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """The inverse of `arrays`; the arrays may be memory-mapped."""
+        """The inverse of `arrays`; they may be memory-mapped, and are what `array_specs` says. Left to refuse here is what
+        only shows between values: an order that must rise, shares that must add up."""
 
     def label(self) -> str:
         """A short name with the options that matter most."""
@@ -146,7 +154,10 @@ class Model(ABC):
     @classmethod
     def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
                 arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
+        """The saved model of these parts, none of which is trusted."""
         model = cls(cls.config_class.from_dict(config))
+        check_facts(fit_info, cls.facts)
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
+        check_arrays(arrays, model.array_specs(lengths(arrays)))
         model.restore_arrays(arrays)
         return model

@@ -14,7 +14,9 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.facts import Kind, count, names
 from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.decoding.sanity import check_scores
 from seqloom.metrics import classification
 from seqloom.metrics.result import Result, Signature
 
@@ -28,6 +30,7 @@ class Classifier(Model):
     """Which of a few classes a text belongs to."""
 
     task: ClassVar[str] = "classifier"
+    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "texts": count, "classes": names}
 
     @property
     def classes(self) -> list[str]:
@@ -75,7 +78,7 @@ class Classifier(Model):
             for start in range(0, len(texts), BATCH):
                 parts.append(self.class_log_probs(texts[start : start + BATCH]))
                 bar.advance(len(parts[-1]))
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
     @overload
     def predict(self, text: str) -> str: ...

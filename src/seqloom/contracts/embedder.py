@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 
 import numpy as np
 
+from seqloom.arrays import LARGEST
 from seqloom.contracts.base import Fitting, Model
 from seqloom.data.corpus import Corpus, as_corpus
-from seqloom.errors import ConfigError, DataError
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import vectors as judging
 from seqloom.metrics.result import Result, Signature
 from seqloom.text.vocabulary import split
@@ -108,6 +109,8 @@ class Embedder(Model):
             if made is None:
                 raise unknown_word(words[int(missing[0])], table)
             found[missing] = made
+        if not (np.abs(found) <= LARGEST).all():
+            raise ModelError("a vector has a value that is no number or far too large: the model is damaged; get it again")
         return found
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:

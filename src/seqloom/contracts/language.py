@@ -23,6 +23,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
@@ -49,6 +50,7 @@ class LanguageModel(Model):
     task: ClassVar[str] = "language model"
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]]
+    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "tokens": if_known(count)}
     members: list[LanguageModel]
 
     @property
@@ -121,7 +123,8 @@ class LanguageModel(Model):
         self.tokens()
 
     def summary(self) -> str:
-        return f"{self.tokens().label()}, {self.fit_info['tokens']:,} tokens"
+        tokens = self.fit_info.get("tokens")  # which an ARPA file does not tell
+        return self.tokens().label() + ("" if tokens is None else f", {tokens:,} tokens")
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""

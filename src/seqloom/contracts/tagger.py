@@ -16,7 +16,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.data.spans import Scheme, convert
+from seqloom.contracts.facts import Kind, count, names, one_of
+from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError
 from seqloom.metrics import tagging
@@ -32,6 +33,8 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "sentences": count, "words": count, "tags": names, "working_tags": names,
+             "scheme": one_of(None, *SCHEMES), "working_scheme": one_of(None, *SCHEMES)}
 
     @property
     def tags(self) -> list[str]:

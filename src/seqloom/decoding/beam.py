@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom.decoding.healing import restrict
-from seqloom.decoding.sampling import check_log_probs, top_indices
+from seqloom.decoding.sampling import top_indices
+from seqloom.decoding.sanity import check_log_probs
 from seqloom.decoding.stepper import State, Stepper, prefill, select
 from seqloom.errors import ConfigError
 

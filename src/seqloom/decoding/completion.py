@@ -13,7 +13,8 @@ import numpy as np
 
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.healing import restrict
-from seqloom.decoding.sampling import top_indices
+from seqloom.decoding.sampling import normalize, top_indices
+from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import State, prefill, select
 from seqloom.text.coding import to_bytes
 
@@ -66,9 +67,9 @@ class Completer:
         log_probs = restrict(log_probs, [allowed])
         log_probs[:, self.stepper.eos_id] = -np.inf
         best = top_indices(log_probs, n)[0]
-        total = np.exp(log_probs.astype(np.float64)).sum() if fragment else 1.0
-        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]) / total)) for i in best
-                if log_probs[0, i] > -np.inf]
+        if fragment:  # among the words that it may become, however unlikely they are
+            log_probs = normalize(log_probs.astype(np.float64))
+        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]))) for i in best if log_probs[0, i] > -np.inf]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
@@ -115,7 +116,7 @@ class Completer:
 
     def _step(self, state: State, rows: np.ndarray, ids: np.ndarray) -> tuple[State, np.ndarray]:
         state, log_probs = self.stepper.step(select(state, rows), ids)
-        return state, log_probs.astype(np.float64)
+        return state, check_scores(log_probs, exact=False).astype(np.float64)
 
     @staticmethod
     def _best(costs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

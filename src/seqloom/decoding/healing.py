@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper, prefill, select
 
 
@@ -89,6 +90,7 @@ def covers(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, 
         paths = [further[i] for i in best]
         if paths:
             state, log_probs = stepper.step(select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best])
+            check_scores(log_probs, exact=False)
     return sorted((c for c in found if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from seqloom.config import Config, option
 from seqloom.decoding.healing import restrict
+from seqloom.decoding.sanity import check_log_probs
 from seqloom.decoding.stepper import Stepper, prefill, select
 
 NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
@@ -98,13 +99,6 @@ def filter_log_probs(log_probs: np.ndarray, config: SamplingConfig, seen: np.nda
     if config.top_p is not None:
         log_probs = keep_top_p(log_probs, config.top_p)
     return log_probs
-
-
-def check_log_probs(log_probs: np.ndarray) -> None:
-    """Refuse rows from which nothing can be chosen: NaN, or no token with a probability above zero."""
-    broken = np.flatnonzero(~np.isfinite(log_probs.max(axis=1)))
-    if broken.size:
-        raise ValueError(f"the model gave no usable probability in row {broken[0]}: all are zero, or one is NaN")
 
 
 def normalize(log_probs: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from seqloom.decoding.sanity import check_scores
+
 State = Any  # a nested tuple of arrays, batch first
 
 
@@ -75,7 +77,8 @@ def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.
     """
     prompts = _checked(prompts, stepper.vocab_size)
     faster = getattr(stepper, "prefill", None)
-    return faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+    state, log_probs = faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+    return state, check_scores(log_probs, exact=False)
 
 
 def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:

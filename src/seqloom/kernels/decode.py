@@ -15,6 +15,7 @@ from numba import njit
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
 ONE = np.float32(1.0)
 TWO = np.float32(2.0)
+LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
@@ -178,7 +179,10 @@ def add_row(x, change, bias):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def log_softmax(logits, bias):
-    """Logits (n, V), plus a bias (V,) if it is not empty, become log-probabilities in place."""
+    """Logits (n, V), plus a bias (V,) if it is not empty, become log-probabilities in place.
+
+    A row whose largest logit is so large that float32 does not tell its neighbours apart becomes NaN, which is refused later.
+    """
     for row in range(len(logits)):
         x = logits[row]
         if len(bias) > 0:
@@ -190,7 +194,7 @@ def log_softmax(logits, bias):
         total = np.float32(0.0)
         for j in range(len(x)):
             total += exp(x[j] - top)
-        shift = top + np.float32(np.log(total))
+        shift = top + np.float32(np.log(total)) if abs(top) < LARGEST_LOGIT else np.float32(np.nan)
         for j in range(len(x)):
             x[j] -= shift
 

@@ -31,6 +31,8 @@ WIDE = 16  # children, above which a context is in the index
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)  # a slot of the index
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
+DEEPEST = 64  # contexts one behind the other; more than the highest order
+MOST_LOG_PROB, MOST_BACKOFF = 1e-3, 1e3  # rounding; other programs' weights
 
 
 @njit(nogil=True, cache=True)
@@ -240,13 +242,13 @@ def step_states(words, contexts, context_values, leaves, leaf_values, chained, s
 def distributions(words, contexts, context_values, leaves, leaf_values, chained, vocab_size, states, out):
     """out[i]: log-probabilities of every next token after states[i], (n, V) float32."""
     n_inner = len(contexts) - 1
-    chain = np.empty(64, np.int64)  # the state, its suffix, ... down to one word
-    cost = np.empty(65, np.float64)  # what was paid in back-off before reaching chain[d]
+    chain = np.empty(DEEPEST, np.int64)  # the state, its suffix, ... down to one word
+    cost = np.empty(DEEPEST + 1, np.float64)  # what was paid in back-off before reaching chain[d]
     for i in range(len(states)):
         depth = 0
         cost[0] = 0.0
         s = states[i]
-        while s != 0 and (chained or depth == 0):
+        while s != 0 and depth < DEEPEST and (chained or depth == 0):
             chain[depth] = s
             cost[depth + 1] = cost[depth] + context_values[s, BACKOFF]
             depth += 1
@@ -267,15 +269,30 @@ def distributions(words, contexts, context_values, leaves, leaf_values, chained,
 
 
 @njit(nogil=True, cache=True)
-def check_tables(contexts, leaves, total):
-    """Children come after their parent and links lead back, so every walk ends inside the tables."""
+def check_tables(words, contexts, context_values, leaves, leaf_values, level_starts):
+    """Whether every walk ends inside the tables and every sum is a number.
+
+    Children stand in the next level, each with its own word, and links lead to a lower level, so that no chain of links is
+    longer than the order. Probabilities are at most one; a back-off weight may be above it, but not without bounds.
+    """
     n_inner = len(contexts) - 1
-    for s in range(n_inner):
-        low = contexts[s, FIRST]
-        high = contexts[s + 1, FIRST]
-        if low > high or low <= s or high > total or (s > 0 and contexts[s, LINK] >= s):
-            return False
+    top = len(level_starts) - 2
+    for level in range(top):
+        begin = level_starts[level + 1]
+        end = level_starts[level + 2]
+        for s in range(level_starts[level], level_starts[level + 1]):
+            low = np.int64(contexts[s, FIRST])
+            high = np.int64(contexts[s + 1, FIRST])
+            if low < begin or low > high or high > end:
+                return False
+            if s > 0 and (contexts[s, LINK] >= level_starts[level] or not context_values[s, LOG_PROB] <= MOST_LOG_PROB):
+                return False
+            if not context_values[s, BACKOFF] <= MOST_BACKOFF:
+                return False
+            for t in range(low + 1, high):
+                if words[t] <= words[t - 1]:
+                    return False
     for t in range(len(leaves)):
-        if leaves[t, LEAF_LINK] >= n_inner:
+        if leaves[t, LEAF_LINK] >= n_inner or not leaf_values[t, LEAF_LOG_PROB] <= MOST_LOG_PROB:
             return False
     return True

@@ -16,17 +16,18 @@ from numba import njit
 LANES = 32  # the small rows are padded to a multiple of this
 _CHUNK = 1024  # small rows that are multiplied together
 _SLACK = np.float32(1e-5)  # for sums that were rounded
+_LONGEST = 1e60  # of a row, squared: what is longer overflows float32 when it is multiplied
 
 
 @njit(nogil=True, cache=True)
 def measure_rows(matrix, inverse):
-    """inverse[i] = 1 / |matrix[i]|, 0 for a row of zeros; returns the first row that is not finite, or -1."""
+    """inverse[i] = 1 / |matrix[i]|, 0 for a row of zeros; returns the first row that is not finite or too long, or -1."""
     bad = -1
     for i in range(len(matrix)):
         total = 0.0
         for j in range(matrix.shape[1]):
             total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
-        if not total < np.inf and bad < 0:
+        if not total < _LONGEST and bad < 0:
             bad = i
         inverse[i] = 1.0 / np.sqrt(total) if total > 1e-75 else 0.0  # what is smaller has no direction in float32
     return bad

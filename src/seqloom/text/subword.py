@@ -24,6 +24,7 @@ import numpy as np
 from seqloom.errors import ModelError
 from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere, word_borders
 from seqloom.text.coding import EOS
+from seqloom.text.subword_file import KINDS, panics_told, read_engine
 from seqloom.text.vocabulary import distinct
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ FILE = "tokenizer.json"
 PIECE = 1 << 16  # bytes that the library gets at a time
 SPACE_RULE = r"\s?\S+|\s"
 
-_KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram"}
 _END_TOKENS = ("<|endoftext|>", EOS, "<eos>", "[SEP]")
 _NOT_UTF8 = re.compile("([\udc80-\udcff])")
 
@@ -92,8 +92,9 @@ class Subword:
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
         """The ids of each text by itself; the library gets pieces that it can encode side by side."""
         plan = [[step for piece in self._pieces(text) for step in self._decoded(piece)] for text in texts]
-        batch = iter(self.engine.encode_batch_fast([step for steps in plan for step in steps if isinstance(step, str)],
-                                                   add_special_tokens=False))
+        with panics_told("its tokenizer cannot take this text apart"):
+            batch = iter(self.engine.encode_batch_fast([step for steps in plan for step in steps if isinstance(step, str)],
+                                                       add_special_tokens=False))
         return [[i for step in steps for i in (next(batch).ids if isinstance(step, str) else (step,))]
                 for steps in plan]
 
@@ -125,7 +126,8 @@ class Subword:
         if self._byte_level:
             return b"".join(self._spellings[i] for i in ids)
         if self.kind != "wordpiece":
-            return self.engine.decode(ids).encode("utf-8")
+            with panics_told("its tokenizer cannot put these tokens together"):
+                return self.engine.decode(ids).encode("utf-8")
         return b"".join(self.piece(i, before=True) for i in ids).removeprefix(b" ")
 
     def piece(self, token: int, before: bool) -> bytes:
@@ -183,35 +185,26 @@ class Subword:
 
     @classmethod
     def read(cls, path: Path, eos: str | None) -> Subword:
-        """From a `tokenizer.json`."""
-        from tokenizers import Tokenizer as Engine
-
-        try:
-            engine = Engine.from_str(path.read_text("utf-8"))
-        except Exception as error:  # the library raises the bare class
-            raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
-        if eos is not None and eos not in engine.get_vocab():
-            raise ModelError(f"{path}: the end token {eos!r} is missing; save the tokenizer again")
+        """From the `tokenizer.json` of a saved tokenizer, whose end token was written down."""
+        engine = read_engine(path)
+        if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
+            raise ModelError(f"{path}: the end token {eos!r:.40} is missing; save the tokenizer again")
         return cls(engine, eos)
 
-
-def find_eos(path: Path) -> str | None:
-    """The end token of a stranger's tokenizer: the first of the usual names that it has."""
-    from tokenizers import Tokenizer as Engine
-
-    try:
-        vocabulary = Engine.from_str(path.read_text("utf-8")).get_vocab()
-    except Exception as error:
-        raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
-    return next((name for name in _END_TOKENS if name in vocabulary), None)
+    @classmethod
+    def read_foreign(cls, path: Path) -> Subword:
+        """From anybody's `tokenizer.json`; its end token is the first of the usual names that it has."""
+        engine = read_engine(path)
+        vocabulary = engine.get_vocab()
+        return cls(engine, next((name for name in _END_TOKENS if name in vocabulary), None))
 
 
 def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:
     kind = spec["model"].get("type", "BPE")
-    if kind not in _KINDS:
-        raise ModelError(f"a tokenizer.json with a {kind} model cannot be used; its kind must be {', '.join(_KINDS)} "
+    if kind not in KINDS:
+        raise ModelError(f"a tokenizer.json with a {kind} model cannot be used; its kind must be {', '.join(KINDS)} "
                          "(for a list of words use kind='whitespace' with vocab_file)")
-    return _KINDS[kind]  # type: ignore[return-value]
+    return KINDS[kind]  # type: ignore[return-value]
 
 
 def _parts(spec: dict[str, Any]) -> list[dict[str, Any]]:

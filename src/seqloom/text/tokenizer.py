@@ -290,6 +290,8 @@ class Tokenizer:
     @classmethod
     def read_files(cls, directory: Path, settings: dict[str, Any]) -> Tokenizer:
         """The tokenizer whose vocabulary was written by `write_files`."""
+        if not isinstance(settings, dict):
+            raise ModelError(f"{directory}: the settings of its tokenizer are of type {type(settings).__name__}; save it again")
         values = dict(settings)
         eos = values.pop("eos", None)
         tokenizer = cls(TokenizerConfig.from_dict(values))
@@ -298,7 +300,9 @@ class Tokenizer:
         elif tokenizer.kind != "byte":
             from seqloom.text import subword
 
-            tokenizer._fitted = subword.Subword.read(directory / subword.FILE, eos)
+            tokenizer._fitted = coder = subword.Subword.read(directory / subword.FILE, eos)
+            if coder.kind != tokenizer.kind:
+                raise ModelError(f"{directory / subword.FILE}: a {coder.kind} tokenizer where a {tokenizer.kind} one should be")
         return tokenizer
 
     def save(self, directory: str | Path) -> None:
@@ -324,7 +328,7 @@ class Tokenizer:
             raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
         from seqloom.text import subword
 
-        coder = subword.Subword.read(file, subword.find_eos(file))
+        coder = subword.Subword.read_foreign(file)
         tokenizer = cls(kind=coder.kind)
         tokenizer._fitted = coder
         return tokenizer

@@ -8,20 +8,21 @@ like any other and never the end of a unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from seqloom.arrays import read_arrays, write_arrays
+from seqloom.arrays import Length, Spec, check_arrays, lengths, read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
 from seqloom.kernels import PAD
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
 from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 
 FILE = "tokenizer.safetensors"
+SPELLINGS = "bytes", "offsets", "slots"  # the arrays of a table of spellings
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
 CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
 
@@ -182,17 +183,18 @@ class Vocabulary:
         return (f"{self.kind} {self.unk_id}".encode(), self.arena.tobytes(), self.offsets.tobytes())
 
     def write(self, directory: Path) -> None:
-        write_arrays(directory / FILE, {"bytes": self.arena, "offsets": self.offsets, "slots": self.slots})
+        write_arrays(directory / FILE, dict(zip(SPELLINGS, (self.arena, self.offsets, self.slots))))
 
     @classmethod
     def read(cls, directory: Path, kind: str) -> Vocabulary:
         path = directory / FILE
         arrays = read_arrays(path)
         try:
-            arena, offsets, slots = arrays["bytes"], arrays["offsets"], arrays["slots"]
-        except KeyError as missing:
-            raise ModelError(f"{path}: the array {missing} is missing; save the model again") from None
-        _check(path, arena, offsets, slots)
+            check_arrays(arrays, spelling_specs(lengths(arrays)))
+            check_spellings(arrays, least=2)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+        arena, offsets, slots = (arrays[name] for name in SPELLINGS)
         unk_id = find(UNK.encode(), arena, offsets, slots)
         return cls(kind, arena, offsets, slots, 1 if unk_id is None else unk_id)
 
@@ -278,12 +280,18 @@ def classes_for(kind: str) -> np.ndarray:
     return character_classes() if kind == "word" else _NO_CLASSES
 
 
-def _check(path: Path, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> None:
-    """The kernels trust their tables, so a stranger's file is checked before it reaches them."""
-    shapes = arena.dtype == np.uint8 and offsets.dtype == np.int64 and slots.dtype == np.int32
-    shapes = shapes and arena.ndim == offsets.ndim == slots.ndim == 1 and len(offsets) >= 3
-    good = shapes and offsets[0] == 0 and bool(np.all(np.diff(offsets) >= 0)) and offsets[-1] + PAD <= len(arena)
-    good = good and len(slots) & (len(slots) - 1) == 0 and len(slots) >= 2
-    good = good and int(slots.max()) < len(offsets) - 1 and int(slots.min()) == -1
+def spelling_specs(length: Length) -> dict[str, Spec]:
+    """What the arrays of a saved table of spellings must be; `check_spellings` looks at what is in them."""
+    return {"bytes": Spec("uint8", (length("bytes"),)), "offsets": Spec("int64", (length("offsets"),), 0, length("bytes")),
+            "slots": Spec("int32", (length("slots"),), -1, length("offsets") - 2)}
+
+
+def check_spellings(arrays: Mapping[str, np.ndarray], least: int = 1) -> None:
+    """The kernels trust their tables, so a stranger's are checked before: every spelling lies inside the bytes, and a search
+    through the slots ends. `least`: how many spellings there must be."""
+    arena, offsets, slots = (arrays[name] for name in SPELLINGS)
+    good = len(offsets) > least and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
+    good = good and offsets[-1] + PAD <= len(arena)
+    good = good and len(slots) >= 2 and len(slots) & (len(slots) - 1) == 0 and int(slots.min()) == -1
     if not good:
-        raise ModelError(f"{path}: the vocabulary tables contradict each other; save the model again")
+        raise ModelError("the tables of its words contradict each other: the file is damaged")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import ConfigError, ModelError
+from seqloom.errors import ConfigError
 from seqloom.models.classify.configs import FastTextClassifierConfig
 from seqloom.models.classify.features import check_texts, join, word_ids
 from seqloom.text.tokenizer import Tokenizer
@@ -156,10 +156,3 @@ class BagReader:
             return score(bags), int((np.diff(borders) < 2).sum())
 
         return parallel_map(work, text_batches(texts))
-
-
-def check_numbers(numbers: np.ndarray, most: int) -> None:
-    """A stranger's file must not lead the kernels astray."""
-    good = numbers.dtype == np.uint32 and numbers.ndim == 1 and len(numbers) > 0
-    if not good or int(numbers[-1]) >= most or not bool((numbers[1:] > numbers[:-1]).all()):
-        raise ModelError("the table of features contradicts the options; save the model again")

@@ -22,15 +22,16 @@ from typing import Any, Self
 import numpy as np
 
 from seqloom import progress, registry
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classify.bag_training import Learning, Tree, tree_of
-from seqloom.models.classify.bags import BagReader, Bags, FeatureRows, check_numbers
+from seqloom.models.classify.bags import BagReader, Bags, FeatureRows
 from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
-from seqloom.models.classify.quantised import Codes, quantise
+from seqloom.models.classify.quantised import CODES, Codes, code_specs, quantise
 from seqloom.models.classify.tuning import Tuning
 from seqloom.text.coding import from_spelling
 from seqloom.text.tokenizer import Tokenizer
@@ -174,23 +175,21 @@ class FastTextClassifier(Classifier):
         rows = self.input.arrays() if isinstance(self.input, Codes) else {"input": self.input}
         return {"features": self.features.numbers, "output": self.output, "counts": self.counts, **rows}
 
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        c, classes = self.config, len(self.classes)
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        c, classes, rows = self.config, len(self.classes), length("features")
         self._reader = BagReader(c, self.tokens())
-        check_numbers(arrays["features"], self._reader.most)
-        self.features = FeatureRows(arrays["features"], self._reader.most)
-        self.output, self.counts = arrays["output"], arrays["counts"]
-        shape = (max(classes - 1, 1) if c.loss == "hs" else classes, c.dimensions)
-        good = self.output.shape == shape and self.output.dtype == np.float32
-        good = good and self.counts.shape == (classes,) and self.counts.dtype == np.int64 and int(self.counts.min()) >= 0
-        if c.quantise:
-            self.input = Codes.restore(arrays, len(self.features), c.dimensions)
-        else:
-            self.input = arrays["input"]
-            good = good and self.input.shape == (len(self.features), c.dimensions) and self.input.dtype == np.float32
-        if not good:
-            raise ModelError("the tables of its vectors contradict each other; save the model again")
-        self._tree = tree_of(c, self.counts)
+        outputs = max(classes - 1, 1) if c.loss == "hs" else classes
+        return {"features": Spec("uint32", (rows,), high=self._reader.most - 1), "counts": Spec("int64", (classes,), 0, 2**53),
+                "output": Spec("float32", (outputs, c.dimensions)),
+                **(code_specs(rows, c.dimensions) if c.quantise else {"input": Spec("float32", (rows, c.dimensions))})}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        numbers, self.output, self.counts = arrays["features"], arrays["output"], arrays["counts"]
+        if not len(numbers) or not (numbers[1:] > numbers[:-1]).all():
+            raise ModelError("the numbers of its features do not rise: the file is damaged")
+        self.features = FeatureRows(numbers, self._reader.most)
+        self.input = Codes(**{name: arrays[name] for name in CODES}) if self.config.quantise else arrays["input"]
+        self._tree = tree_of(self.config, self.counts)
 
 
 def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -28,16 +28,19 @@ from typing import Any, Self
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, DataError, ModelError, suggest
 from seqloom.models.classify.configs import NaiveBayesConfig
 from seqloom.models.classify.feature_counts import Counted, FeatureCounts
 from seqloom.models.classify.features import Features, check_texts, grows, once, split_keys
 
 _SUREST = 1e3  # bounds of what scores are multiplied by
+_MOST = 1 << 53  # of a count
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class NaiveBayes(Classifier):
     def log_probs(self, texts: list[str]) -> np.ndarray:
         """`class_log_probs`, which batches by itself."""
         self.check_fitted()
-        return self.class_log_probs(texts) if texts else np.empty((0, len(self.classes)))
+        return check_scores(self.class_log_probs(texts)) if texts else np.empty((0, len(self.classes)))
 
     def class_log_probs(self, texts: list[str]) -> np.ndarray:
         self.check_fitted()
@@ -279,15 +282,23 @@ class NaiveBayes(Classifier):
                 "weights": self._weights, "log_prior": self._log_prior, "absent": self._absent,
                 "temperature": np.array([self.temperature])}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        n, classes = length("keys"), len(self.classes)
+        rows = self.tokens().vocab_size + n
+        return {"keys": Spec("uint64", (n,)), "seen": Spec("int64", (rows,), 0, _MOST),
+                "counts": Spec("uint32 int64", (rows, classes), 0, _MOST),
+                "documents": Spec("int64", (classes,), 1, _MOST),
+                "weights": Spec("float64", (rows, classes), -_SUREST, _SUREST),
+                "log_prior": Spec("float64", (classes,), -_SUREST, 0), "absent": Spec("float64", (classes,)),
+                "temperature": Spec("float64", (1,), 1 / _SUREST, _SUREST)}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         tokenizer, classes = self.tokens(), list(self.fit_info["classes"])
         keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
-        v, rows, width = tokenizer.vocab_size, tokenizer.vocab_size + len(keys), len(classes)
-        codes, words = split_keys(keys)
-        good = weights.shape == arrays["counts"].shape == (rows, width) and weights.dtype == np.float64
-        good = good and seen.shape == (rows,) and all(arrays[a].shape == (width,) for a in ("documents", "log_prior", "absent"))
-        if not good or bool((codes >= v + np.arange(len(keys))).any() or (words >= v).any()):
-            raise ModelError("the tables of features contradict each other; save the model again")
+        v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
+        specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]
+        if (codes >= v + np.arange(len(keys))).any() or (words >= v).any() or np.isin([codes, words], specials).any():
+            raise ModelError("its n-grams are made of what it does not have: the file is damaged")
         self._counted = Counted(tokenizer, classes, arrays["documents"], keys, arrays["counts"], seen)
         self._features = Features(self.config, tokenizer, keys, seen)
         self._weights, self._log_prior, self._absent = weights, arrays["log_prior"], arrays["absent"]

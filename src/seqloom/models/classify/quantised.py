@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import ModelError
+from seqloom.arrays import Spec
 
 CENTROIDS = 256
+CODES = "codes", "centroids", "norm_codes", "norms"
 _SAMPLE = 1 << 14  # rows that the centroids are learnt from
 _ITERATIONS = 15
 _ROWS = 1 << 16  # rows that are coded together
@@ -38,17 +39,14 @@ class Codes:
         return parts.reshape(len(places), -1) * self.norms[self.norm_codes[places]][:, None]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"codes": self.codes, "centroids": self.centroids, "norm_codes": self.norm_codes, "norms": self.norms}
+        return {name: getattr(self, name) for name in CODES}
 
-    @classmethod
-    def restore(cls, arrays: dict[str, np.ndarray], rows: int, dimensions: int) -> Codes:
-        found = cls(arrays["codes"], arrays["centroids"], arrays["norm_codes"], arrays["norms"])
-        parts = -(-dimensions // 2)
-        good = found.codes.dtype == found.norm_codes.dtype == np.uint8 and found.codes.shape == (rows, parts)
-        good = good and found.norm_codes.shape == (rows,) and found.centroids.shape == (parts, CENTROIDS, 2)
-        if not (good and found.norms.shape == (CENTROIDS,) and found.centroids.dtype == found.norms.dtype == np.float32):
-            raise ModelError("the tables of codes contradict each other; save the model again")
-        return found
+
+def code_specs(rows: int, dimensions: int) -> dict[str, Spec]:
+    """What the arrays of saved codes must be."""
+    parts = -(-dimensions // 2)
+    return {"codes": Spec("uint8", (rows, parts)), "centroids": Spec("float32", (parts, CENTROIDS, 2)),
+            "norm_codes": Spec("uint8", (rows,)), "norms": Spec("float32", (CENTROIDS,))}
 
 
 def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:

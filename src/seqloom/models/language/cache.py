@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.models.language.configs import CacheConfig
+
+ROOM = 512  # tokens that a new state has place for; doubled whenever it is full
 
 
 class Cache(LanguageModel):
@@ -39,22 +42,28 @@ class Cache(LanguageModel):
     def arrays(self) -> dict[str, np.ndarray]:
         return {}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return {}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         pass
 
 
 class CacheStepper:
-    """The state is a ring of the last tokens, (n, window), and how many were read, (n,)."""
+    """The state is a ring of the last tokens, (n, C), and how many were read, (n,). C grows up to the window."""
 
     def __init__(self, vocab_size: int, eos_id: int, window: int, floor: float) -> None:
         self.vocab_size, self.eos_id, self.window, self.floor = vocab_size, eos_id, window, floor
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        state = (np.zeros((n, self.window), np.int64), np.zeros(n, np.int64))
+        state = (np.zeros((n, min(self.window, ROOM)), np.int64), np.zeros(n, np.int64))
         return state, self._log_probs(*state)
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         ring, read = state
+        have = ring.shape[1]
+        if have < self.window and int(read.max(initial=0)) >= have:
+            ring = np.pad(ring, [(0, 0), (0, min(have, self.window - have))])
         ring[np.arange(len(ids)), read % self.window] = ids
         read = np.where(ids == self.eos_id, 0, read + 1)
         return (ring, read), self._log_probs(ring, read)

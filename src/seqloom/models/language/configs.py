@@ -54,7 +54,7 @@ class HMMConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig(TextConfig):
-    window: int = option(500, "how many tokens back it remembers", minimum=1)
+    window: int = option(500, "how many tokens back it remembers", minimum=1, maximum=2**31 - 1)
     floor: float = option(0.01, "share of the uniform distribution", minimum=1e-6, maximum=1.0)
 
 
@@ -68,7 +68,7 @@ class MixtureConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class NeuralCacheConfig(Config):
     member: str | None = option(None, "directory of the trained network", metavar="MODEL")
-    window: int = option(2000, "how many tokens back it remembers", minimum=1)
+    window: int = option(2000, "how many tokens back it remembers", minimum=1, maximum=2**31 - 1)
     theta: float | None = option(None, "how much more a vector counts the nearer it is to the present one; 0: all alike "
                                  "[default: chosen on the text]", minimum=0.0)
     share: float | None = option(None, "weight of the cache [default: chosen on the text]", minimum=0.0, maximum=0.99)

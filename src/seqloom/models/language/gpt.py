@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.errors import ModelError
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.neural_configs import GPTConfig
+from seqloom.models.language.shapes import Shapes, gpt_shapes
 from seqloom.models.language.sizes import Size
 from seqloom.training.config import TrainConfig
 
@@ -40,6 +42,11 @@ class GPT(NeuralLanguageModel):
         from seqloom.models.language.gpt_net import GPTLanguageNet
 
         return GPTLanguageNet(self.config, self.tokens().vocab_size, size.width, counts)
+
+    def shapes(self, size: Size) -> Shapes:
+        if size.width % self.config.multiple:
+            raise ModelError(f"its width {size.width} is no multiple of {self.config.multiple}, as its heads need")
+        return gpt_shapes(self.config, self.tokens().vocab_size, size)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
         from seqloom.training.batches import Shuffled

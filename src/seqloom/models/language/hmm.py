@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.metrics.costs import unit_lengths
 from seqloom.models.hidden.chain import Chain
@@ -66,6 +67,11 @@ class HMM(LanguageModel):
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.chain.arrays()
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        states, size = self.config.states, self.tokens().vocab_size
+        return {"start": Spec("float64", (states,), 0, 1), "transitions": Spec("float64", (states, states), 0, 1),
+                "emissions": Spec("float64", (states, size), 0, 1)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.chain = Chain(**{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")})

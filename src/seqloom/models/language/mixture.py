@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress, storage
+from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import Corpus
@@ -48,6 +49,8 @@ class Mixture(LanguageModel):
         if len(self.members) < 2:
             raise ConfigError("a mixture needs at least two members; give their directories with members")
         first = self.members[0]
+        if strange := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
+            raise ConfigError(f"members are language models, which {strange[0]} is not")
         for other in self.members[1:]:
             if other.tokens() != first.tokens():
                 raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokens().label()}, "
@@ -107,12 +110,18 @@ class Mixture(LanguageModel):
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self.weights}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        if length("weights") != len(self.members) or len(self.members) < 2:
+            raise ModelError(f"{length('weights')} weights for {len(self.members)} members: some are missing; "
+                             "fit and save the mixture again")
+        return {"weights": Spec("float64", (len(self.members),), 0, 1)}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.weights = arrays["weights"]
-        if len(self.weights) != len(self.members):
-            raise ModelError(f"{len(self.weights)} weights for {len(self.members)} members: some are missing; "
-                             "fit and save the mixture again")
-        self._members()
+        if abs(float(self.weights.sum()) - 1) > 1e-6:
+            raise ModelError(f"the weights of its members sum to {float(self.weights.sum()):g} and not to one")
+        if self.tokens() != self._members()[0].tokens():
+            raise ModelError("its tokenizer is not that of its members")
 
 
 class MixtureStepper:

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.facts import Kind, count, if_known
+from seqloom.decoding.sanity import check_scores
 from seqloom.errors import MissingExtra, ModelError
 from seqloom.models.language.first_layer import check_early, open_first_layer
 from seqloom.models.language.neural_configs import NetworkConfig
+from seqloom.models.language.shapes import RANKS, Shapes
 from seqloom.models.language.sizes import Size, choose_size
 from seqloom.training.config import TrainConfig
 
@@ -35,6 +39,7 @@ _FEWEST = 2000  # tokens, below which nothing is held out
 class NeuralLanguageModel(LanguageModel):
     trained = True
     config_class: ClassVar[type[NetworkConfig]]
+    facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
     weights: dict[str, np.ndarray]
     eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
@@ -55,6 +60,10 @@ class NeuralLanguageModel(LanguageModel):
     @abstractmethod
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
+
+    @abstractmethod
+    def shapes(self, size: Size) -> Shapes:
+        """Of its weights by name, without building it."""
 
     @abstractmethod
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Any:
@@ -119,14 +128,13 @@ class NeuralLanguageModel(LanguageModel):
             require_torch(self.name)
             import torch
 
-            network = self.build(Size(self.fit_info["width"], d_embed=self.fit_info.get("d_embed")))
-            try:
-                network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
-            except RuntimeError as error:
-                raise ModelError(f"the weights do not fit the config ({str(error).splitlines()[-1].strip()}): "
-                                 "the file is damaged") from None
+            network = self.build(self._size())
+            network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
             self._network = network.eval()
         return self._network
+
+    def _size(self) -> Size:
+        return Size(self.fit_info["width"], d_embed=self.fit_info.get("d_embed"))
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         network = self.network()
@@ -134,7 +142,7 @@ class NeuralLanguageModel(LanguageModel):
         import torch
 
         with torch.inference_mode():
-            return self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device)
+            return check_scores(self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device))
 
     def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any) -> np.ndarray:
         """`sequence_log_probs` by the network."""
@@ -156,7 +164,7 @@ class NeuralLanguageModel(LanguageModel):
                 if not len(vectors):
                     vectors = np.empty((len(ids), found.shape[1]), np.float32)
                 vectors[places] = found
-        return vectors, log_probs
+        return vectors, check_scores(log_probs)
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         from seqloom.models.language.dynamic import DynamicEvaluation
@@ -168,15 +176,18 @@ class NeuralLanguageModel(LanguageModel):
     def arrays(self) -> dict[str, np.ndarray]:
         return self.weights
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        size, found = self.tokens().vocab_size, length("embedding.weight")
+        if found != size:
+            raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: "
+                             "tokenizer and weights are of different models")
+        specs = {name: Spec("float32", shape) for name, shape in self.shapes(self._size()).items()}
+        return specs | ({RANKS: Spec("int64", (size,), 0, size - 1)} if RANKS in specs else {})
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.weights = arrays
-        if not isinstance(self.fit_info.get("width"), int):
-            raise ModelError("its width is not written down: the file is damaged")
-        vectors = arrays.get("embedding.weight")
-        if vectors is None or len(vectors) != self.tokens().vocab_size:
-            found = "none" if vectors is None else f"{len(vectors):,}"
-            raise ModelError(f"{found} token vectors for a vocabulary of {self.tokens().vocab_size:,}: "
-                             "tokenizer and weights are of different models")
+        if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
+            raise ModelError("two tokens have the same rank by frequency: the file is damaged")
 
 
 def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -> np.ndarray:

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress, storage
+from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import Corpus
+from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.costs import unit_lengths
@@ -129,7 +131,7 @@ class NeuralCache(LanguageModel):
         remembered = self._cache_probs(features, ids, starts, [self.theta])[0]
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log1p(-self.share) + log_probs, np.log(self.share * remembered))
-        return np.where(starts < np.arange(len(ids)), mixed, log_probs).astype(np.float32)
+        return check_scores(np.where(starts < np.arange(len(ids)), mixed, log_probs).astype(np.float32))
 
     def _cache_probs(self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray,
                      thetas: Sequence[float]) -> np.ndarray:
@@ -139,7 +141,7 @@ class NeuralCache(LanguageModel):
         """
         import torch
 
-        window, n = self.config.window, len(ids)
+        window, n = min(self.config.window, len(ids)), len(ids)
         device = next(self._member().network().parameters()).device
         vectors, words = torch.from_numpy(features).to(device), torch.from_numpy(ids.astype(np.int64)).to(device)
         begins, places = torch.from_numpy(starts).to(device), torch.arange(n, device=device)
@@ -172,11 +174,17 @@ class NeuralCache(LanguageModel):
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": np.array([self.theta, self.share])}
 
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+    def array_specs(self, length: Length) -> dict[str, Spec]:
         if len(self.members) != 1:
             raise ModelError(f"{len(self.members)} members where one network should be; fit and save it again")
-        self._member()
+        return {"weights": Spec("float64", (2,), low=0)}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        if self.tokens() != self._member().tokens():
+            raise ModelError("its tokenizer is not that of its member")
         self.theta, self.share = (float(value) for value in arrays["weights"])
+        if self.share > MOST_SHARE:
+            raise ModelError(f"the cache's share is {self.share}; at most {MOST_SHARE} can be")
 
 
 def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:

@@ -48,7 +48,7 @@ class NetworkConfig(TextConfig):
 class RecurrentConfig(NetworkConfig):
     d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1)
     d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]", minimum=1)
-    n_layers: int = option(1, "recurrent layers, one on the other", minimum=1)
+    n_layers: int = option(1, "recurrent layers, one on the other", minimum=1, maximum=1000)
     tied: bool = option(True, "the output layer uses the token vectors")
     dropout: float = option(0.2, "share of what leaves each layer that is set to zero", minimum=0.0, maximum=0.95)
     input_dropout: float = option(0.1, "the same for token vectors", minimum=0.0, maximum=0.95)
@@ -89,9 +89,9 @@ class NPLMConfig(NetworkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NetworkConfig):
-    context: int = option(256, "tokens that it sees at once", minimum=2)
+    context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1 << 20)
     d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]", minimum=2)
-    n_layers: int = option(4, "blocks", minimum=1)
+    n_layers: int = option(4, "blocks", minimum=1, maximum=1000)
     n_heads: int = option(4, "heads of attention; they divide the width", minimum=1)
     positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "how it knows the order of tokens")
     norm: Literal["pre", "post"] = option("pre", "normalise before each part of a block, or after it")

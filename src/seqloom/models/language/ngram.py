@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
-from seqloom.errors import DataError, ModelError
+from seqloom.decoding.sanity import check_scores, check_sums
+from seqloom.errors import DataError
 from seqloom.metrics.costs import unit_lengths
 from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.counting import count_ngrams, memory_needed
 from seqloom.models.language.estimation import build
 from seqloom.models.language.pruning import prune_by_entropy
 from seqloom.models.language.smoothing import smoothing_named
-from seqloom.models.language.trie import Trie, check
+from seqloom.models.language.trie import Trie, check, specs
 from seqloom.models.language.workspace import Workspace
 
 SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
@@ -92,7 +94,7 @@ class NGram(LanguageModel):
         return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return self.trie.score(ids, self.tokens().eos_id)
+        return check_scores(self.trie.score(ids, self.tokens().eos_id), exact=self.config.smoothing != "imported")
 
     def full_scores(self, text: str) -> list[TokenScore]:
         """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
@@ -119,16 +121,16 @@ class NGram(LanguageModel):
                 for n in range(1, self.config.order + 1)]
 
     def stepper(self) -> NGramStepper:
-        return NGramStepper(self.trie, self.tokens().eos_id)
+        return NGramStepper(self.trie, self.tokens().eos_id, exact=self.config.smoothing != "imported")
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.trie.arrays()
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return specs(self.config.order, self.tokens().vocab_size, length)
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        try:
-            self.trie = Trie(**arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained)
-        except TypeError as error:
-            raise ModelError(f"arrays of an n-gram model are missing or too many ({error})") from None
+        self.trie = Trie(**arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained)
         check(self.trie, self.tokens().vocab_size)
 
 
@@ -144,14 +146,21 @@ def _announce(n_tokens: int, order: int, need: int, limit: int | None) -> None:
 class NGramStepper:
     """The state is one array of trie nodes, (n,)."""
 
-    def __init__(self, trie: Trie, eos_id: int) -> None:
-        self.trie, self.eos_id, self.vocab_size = trie, eos_id, trie.vocab_size
+    def __init__(self, trie: Trie, eos_id: int, *, exact: bool = True) -> None:
+        """`exact`: probabilities are our own, and must sum to one."""
+        self.trie, self.eos_id, self.vocab_size, self.exact = trie, eos_id, trie.vocab_size, exact
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         nodes = np.full(n, self.trie.bos_state, np.int64)
-        return (nodes,), self.trie.distributions(nodes)
+        return (nodes,), self._told(nodes)
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         nodes = self.trie.advance(state[0], ids)
         nodes[ids == self.eos_id] = self.trie.bos_state
-        return (nodes,), self.trie.distributions(nodes)
+        return (nodes,), self._told(nodes)
+
+    def _told(self, nodes: np.ndarray) -> np.ndarray:
+        log_probs = self.trie.distributions(nodes)
+        if self.exact:
+            check_sums(log_probs)
+        return log_probs

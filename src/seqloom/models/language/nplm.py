@@ -14,6 +14,7 @@ import numpy as np
 from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.neural_configs import NPLMConfig
 from seqloom.models.language.nplm_steps import NPLMStepper
+from seqloom.models.language.shapes import Shapes, nplm_shapes
 from seqloom.models.language.sizes import Size
 from seqloom.training.config import TrainConfig
 
@@ -40,6 +41,9 @@ class NPLM(NeuralLanguageModel):
         from seqloom.models.language.nplm_net import NPLMNet
 
         return NPLMNet(self.config, self.tokens().vocab_size, size.width, counts, size.d_embed)
+
+    def shapes(self, size: Size) -> Shapes:
+        return nplm_shapes(self.config, self.tokens().vocab_size, size)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
         from seqloom.training.batches import Shuffled

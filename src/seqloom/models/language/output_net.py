@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.language.neural_configs import NetworkConfig
+from seqloom.models.language.shapes import cutoffs
 from seqloom.nn.outputs import NCE, AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
 Output = FullSoftmax | AdaptiveSoftmax
@@ -18,8 +19,7 @@ def make_output(config: NetworkConfig, d_model: int, vocab_size: int, tied: nn.E
         return FullSoftmax(d_model, vocab_size, tied=tied, bias=bias, label_smoothing=config.label_smoothing)
     if config.softmax == "adaptive":
         order = torch.arange(vocab_size) if counts is None else torch.argsort(counts, descending=True, stable=True)
-        cutoffs = [c for c in (vocab_size // 10, vocab_size // 2) if c > 0]
-        return AdaptiveSoftmax(d_model, vocab_size, sorted(set(cutoffs)), order=order)
+        return AdaptiveSoftmax(d_model, vocab_size, cutoffs(vocab_size), order=order)
     noise = None if counts is None else (counts.double() + 1) ** 0.75  # tamed, as rare words must be met as well
     samples = min(config.samples, vocab_size)
     if config.softmax == "sampled":

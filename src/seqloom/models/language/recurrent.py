@@ -15,6 +15,7 @@ import numpy as np
 from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
 from seqloom.models.language.recurrent_steps import RecurrentStepper
+from seqloom.models.language.shapes import Shapes, recurrent_shapes
 from seqloom.models.language.sizes import Size
 from seqloom.training.config import TrainConfig
 
@@ -39,6 +40,9 @@ class Recurrent(NeuralLanguageModel):
         from seqloom.models.language.recurrent_net import RecurrentNet
 
         return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts, size.d_embed)
+
+    def shapes(self, size: Size) -> Shapes:
+        return recurrent_shapes(self.config, self.cell, self.tokens().vocab_size, size)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Carried:
         from seqloom.training.batches import Carried

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.errors import ModelError
 
 SCORE_CHUNK = 1 << 17
@@ -157,18 +158,22 @@ class Trie:
         return out
 
 
+def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
+    """What the arrays of a saved trie must be; `check` looks at what is in them."""
+    return {"words": Spec("uint32", (length("words"),), high=vocab_size), "contexts": Spec("uint32", (length("contexts"), 4)),
+            "leaves": Spec("uint32", (length("leaves"), 2)), "level_starts": Spec("int64", (order + 2,), low=0)}
+
+
 def check(trie: Trie, vocab_size: int) -> None:
     """Refuse tables that do not fit each other, so that no kernel reads outside them or runs in a circle."""
     starts, total = trie.level_starts, len(trie.words)
-    dtypes = [(a.dtype.name, a.ndim) for a in (trie.words, trie.contexts, trie.leaves, starts)]
-    sound = (dtypes == [("uint32", 1), ("uint32", 2), ("uint32", 2), ("int64", 1)] and len(starts) > 2
-             and trie.contexts.shape[1] == 4 and trie.leaves.shape[1] == 2
-             and starts[0] == 0 and starts[1] == 1 and starts[-1] == total and bool((np.diff(starts) >= 0).all())
+    sound = (starts[0] == 0 and starts[1] == 1 and starts[-1] == total and bool((np.diff(starts) >= 0).all())
              and trie.vocab_size == vocab_size and len(trie.contexts) - 1 == starts[-2]
-             and len(trie.leaves) == total - starts[-2] and trie.first[0] == 1 and trie.first[-1] == total)
+             and len(trie.leaves) == total - starts[-2] and trie.first[0] == 1 and trie.first[-1] == total
+             and bool((trie.words[1 : vocab_size + 2] == np.arange(vocab_size + 1)).all()))
     if sound:
         from seqloom.kernels.ngram_query import check_tables
 
-        sound = check_tables(trie.contexts, trie.leaves, total)
+        sound = check_tables(*trie.tables[:-1], starts)
     if not sound:
         raise ModelError("its tables do not fit each other: the file is damaged")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.models.language.configs import UniformConfig
 
@@ -34,6 +35,9 @@ class Uniform(LanguageModel):
         return UniformStepper(self.tokens().vocab_size, self.tokens().eos_id)
 
     def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
         return {}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:

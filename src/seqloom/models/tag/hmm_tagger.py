@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, Tagger
 from seqloom.data.spans import Scheme
 from seqloom.data.tagged import Tagged
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.models.hidden.pairs import viterbi_pairs
 from seqloom.models.tag.configs import HMMTaggerConfig
 from seqloom.models.tag.lexicon import Lexicon
 from seqloom.models.tag.transitions import count_tags, follow_probs
 
 MOST_TAGS = 200  # the table of three tags in a row has its cube
+MOST_SEEN = 1 << 40  # of a count, so that no sum overflows
 POSSIBLE = 1e-5  # a tag that is so much less likely than the word's best is not tried
 
 
@@ -99,9 +101,19 @@ class HMMTagger(Tagger):
         return {"words": np.frombuffer(b"".join(words), np.uint8).copy(), "word_ends": np.cumsum([len(w) for w in words]),
                 "rows": rows, "tags": tags, "counts": self.lexicon.counts[rows, tags], "follows": self.follows}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        tags, pairs, size = len(self.tags), (length("counts"),), length("words")
+        if tags > MOST_TAGS:
+            raise ModelError(f"{tags} tags; an hmm-tagger has at most {MOST_TAGS}")
+        return {"words": Spec("uint8", (size,)), "word_ends": Spec("int64", (length("word_ends"),), 0, size),
+                "rows": Spec("int64", pairs, 0, length("word_ends") - 1), "tags": Spec("int64", pairs, 0, tags - 1),
+                "counts": Spec("int64", pairs, 1, MOST_SEEN), "follows": Spec("int64", (tags + 1,) * 3, 0, MOST_SEEN)}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         blob, ends = np.asarray(arrays["words"]).tobytes(), arrays["word_ends"].tolist()
         words = [blob[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)]
         counts = np.zeros((len(words), len(self.tags)), np.int64)
         counts[arrays["rows"], arrays["tags"]] = arrays["counts"]
+        if ends != sorted(ends) or ends[-1:] != [len(blob)] or len(set(words)) < len(words) or not counts.any(axis=0).all():
+            raise ModelError("its words contradict each other: the file is damaged")
         self._learnt(words, counts, np.array(arrays["follows"]))

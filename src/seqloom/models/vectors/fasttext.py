@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.config import Config
 from seqloom.errors import ModelError
 from seqloom.models.vectors.configs import FastTextConfig
@@ -97,14 +98,18 @@ class FastText(Word2Vec):
         weights = {"weights": self.weights} if len(self.weights) else {}
         return {**super().arrays(), "buckets": self.buckets, "matrix": self.matrix, **weights}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        size, n, width = length("offsets") - 1, length("buckets"), self.config.dimensions
+        weights = {"weights": Spec("float32", (n,))} if self._aggregate in ("weighted", "attention") else {}
+        return {**super().array_specs(length), "matrix": Spec("float32", (size, width)),
+                "input": Spec("float32", (size * self.own_rows + n, width)),
+                "buckets": Spec("int64", (n,), 0, self.config.buckets - 1), **weights}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         super().restore_arrays(arrays)
         self.buckets, self.matrix, self.weights = arrays["buckets"], arrays["matrix"], arrays.get("weights", NO_WEIGHTS)
-        good = self.buckets.dtype == np.int64 and self.buckets.ndim == 1 and bool(np.all(np.diff(self.buckets) > 0))
-        good = good and len(self.input) == len(self.words) * self.own_rows + len(self.buckets)
-        good = good and len(self.weights) == (len(self.buckets) if self._aggregate in ("weighted", "attention") else 0)
-        if not (good and self.matrix.dtype == np.float32 and self.matrix.shape == (len(self.words), self.config.dimensions)):
-            raise ModelError("the tables of its n-grams contradict each other; save the model again")
+        if not (self.buckets[1:] > self.buckets[:-1]).all():
+            raise ModelError("the buckets of its n-grams do not rise: the file is damaged")
 
 
 def _composed(table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray) -> np.ndarray:

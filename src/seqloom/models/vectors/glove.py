@@ -20,8 +20,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
-from seqloom.errors import ConfigError, ModelError
+from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map, parallel_run
 from seqloom.models.language.workspace import Workspace
 from seqloom.models.vectors.configs import GloveConfig
@@ -83,14 +84,12 @@ class Glove(TrainedVectors):
     def arrays(self) -> dict[str, np.ndarray]:
         return {**super().arrays(), "biases": self.biases}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return {**super().array_specs(length), "biases": Spec("float32", (2, length("offsets") - 1))}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         super().restore_arrays(arrays)
         self.biases = arrays["biases"]
-        size, width = len(self.words), self.config.dimensions
-        good = self.input.shape == self.output.shape == (size, width) and self.biases.shape == (2, size)
-        good = good and self.counts.shape == (size,)
-        if not (good and self.input.dtype == self.output.dtype == self.biases.dtype == np.float32):
-            raise ModelError("the tables of its vectors contradict each other; save the model again")
 
 
 class Factorisation:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from seqloom import storage
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.embedder import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
@@ -18,6 +19,7 @@ from seqloom.models.vectors.matrices import combined
 from seqloom.models.vectors.reading import WordStream, check_text, read_words
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
+from seqloom.text.vocabulary import spelling_specs
 
 
 class Lesson(NamedTuple):
@@ -123,6 +125,11 @@ class TrainedVectors(Embedder):
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.words.arrays(), "counts": self.counts, "input": self.input, "output": self.output}
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        size = length("offsets") - 1
+        table = Spec("float32", (size, self.config.dimensions))
+        return {**spelling_specs(length), "counts": Spec("int64", (size,), low=0), "input": table, "output": table}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.words, self._vectors = Words.restore(arrays), None

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.config import Config
 from seqloom.contracts.base import Fitting
-from seqloom.errors import ModelError
 from seqloom.models.vectors.configs import Word2VecConfig
 from seqloom.models.vectors.trained import Lesson, TrainedVectors
 from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags, output_rows, random_rows, train_windows
@@ -69,11 +69,7 @@ class Word2Vec(TrainedVectors):
     def parameters(self) -> int:
         return self.input.size + self.output.size if self.fit_info else 0
 
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        super().restore_arrays(arrays)
-        size, width = len(self.words), self.config.dimensions
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        specs, size = super().array_specs(length), length("offsets") - 1
         nodes = max(size - 1, 1) if self.config.loss == "hs" else size
-        good = self.counts.shape == (size,) and self.output.shape == (nodes, width)
-        good = good and self.input.ndim == 2 and self.input.shape[1] == width
-        if not (good and self.input.dtype == self.output.dtype == np.float32):
-            raise ModelError("the tables of its vectors contradict each other; save the model again")
+        return specs | {"output": Spec("float32", (nodes, self.config.dimensions))}

@@ -11,17 +11,20 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
-from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError
+from seqloom.contracts.facts import Kind, count
+from seqloom.errors import ConfigError, DataError, MissingExtra
 from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
 from seqloom.models.vectors.search import Index, unit_rows
 from seqloom.models.vectors.words import Words
+from seqloom.text.vocabulary import spelling_specs
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -32,6 +35,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors ha
 class WordVectors(Embedder):
     name = "vectors"
     config_class = WordVectorsConfig
+    facts: ClassVar[dict[str, Kind]] = {**Embedder.facts, "dimensions": count}
     words: Words
     matrix: np.ndarray  # float32 (V, D)
     counts: np.ndarray | None  # how often each word was seen, where that is known
@@ -231,8 +235,10 @@ class WordVectors(Embedder):
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.words.arrays(), "matrix": self.matrix, **({} if self.counts is None else {"counts": self.counts})}
 
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        size = length("offsets") - 1
+        return {**spelling_specs(length), "matrix": Spec("float32", (size, self.fit_info["dimensions"])),
+                "counts": Spec("int64", (size,), low=0, optional=True)}
+
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        matrix = arrays["matrix"]
-        if matrix.dtype != np.float32 or matrix.ndim != 2:
-            raise ModelError(f"its matrix is {matrix.dtype} of {matrix.ndim} dimensions; float32 of 2 is needed")
-        self._take(Words.restore(arrays), matrix, arrays.get("counts"))
+        self._take(Words.restore(arrays), arrays["matrix"], arrays.get("counts"))

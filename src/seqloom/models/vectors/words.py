@@ -14,11 +14,11 @@ from typing import overload
 
 import numpy as np
 
-from seqloom.errors import DataError, ModelError
+from seqloom.errors import DataError
 from seqloom.text.coding import from_spelling, to_spelling
-from seqloom.text.vocabulary import padded
+from seqloom.text.vocabulary import SPELLINGS, check_spellings, padded
 
-_LONGEST_ASKED, _SPARE = 64, 8  # bytes: LONGEST of kernels/spelling.py, PAD of kernels/tokens.py, which load numba
+_LONGEST_ASKED = 64  # bytes: LONGEST of kernels/spelling.py, which loads numba
 
 _FIRST = np.zeros(1, np.int64)
 
@@ -140,16 +140,10 @@ class Words(Sequence[str]):
         return Words.from_bytes(arena, offsets)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"bytes": self.arena, "offsets": self.offsets, "slots": self.slots}
+        return dict(zip(SPELLINGS, (self.arena, self.offsets, self.slots)))
 
     @classmethod
     def restore(cls, arrays: dict[str, np.ndarray]) -> Words:
-        """The kernels trust their tables, so a stranger's are checked first."""
-        arena, offsets, slots = (arrays[name] for name in ("bytes", "offsets", "slots"))
-        good = (arena.dtype, offsets.dtype, slots.dtype) == (np.uint8, np.int64, np.int32)
-        good = good and arena.ndim == offsets.ndim == slots.ndim == 1 and len(offsets) >= 1 and len(slots) >= 2
-        good = good and offsets[0] == 0 and bool(np.all(offsets[1:] >= offsets[:-1])) and offsets[-1] + _SPARE <= len(arena)
-        good = good and len(slots) & (len(slots) - 1) == 0 and int(slots.max()) < len(offsets) - 1 and int(slots.min()) == -1
-        if not good:
-            raise ModelError("the tables of its words contradict each other; save the vectors again")
-        return cls(arena, offsets, slots)
+        """What `spelling_specs` describes; the kernels trust their tables, so a stranger's are checked first."""
+        check_spellings(arrays)
+        return cls(*(arrays[name] for name in SPELLINGS))

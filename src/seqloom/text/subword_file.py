@@ -1,0 +1,163 @@
+"""A stranger's `tokenizer.json`, checked before the tokenizers library sees it.
+
+The library trusts its files: an id of four billion makes tables of that size, and a merge that does not fit its vocabulary
+ends in a panic of its own, with a trace on the screen. So what a file must be for it, and for us, is looked at first.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqloom.errors import ModelError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+
+KINDS = {"BPE": "bpe", "WordPiece": "wordpiece", "Unigram": "unigram"}
+MOST_BYTES = 1 << 26  # of a file; the largest published ones have half of it
+MOST_PIECES = 1 << 23  # bytes of all pieces of a unigram, whose tree takes a hundred times as much
+MOST_CHARACTERS = 1000  # of a word that WordPiece takes apart, in time that grows with the cube
+SPARE_IDS = 1000  # that may be missing before the last one, or as many as there are tokens
+
+_Pairs = list[tuple[str, Any]]
+
+
+class _Fault(ValueError):
+    """What is wrong with a file, as half a sentence."""
+
+
+def read_engine(path: Path) -> Engine:
+    """The library's tokenizer of a file, or a ModelError that says what is wrong with the file."""
+    from tokenizers import Tokenizer as Engine
+
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise _Fault(f"it has more than {MOST_BYTES >> 20} MiB")
+        text = path.read_text("utf-8")
+        _check(json.loads(text, object_pairs_hook=_once))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
+    with panics_told(f"{path}: not a tokenizer.json that can be read"):
+        return Engine.from_str(text)
+
+
+@contextmanager
+def panics_told(what: str) -> Iterator[None]:
+    """Turn what the library raises, the bare class or a panic of Rust, into one line."""
+    try:
+        yield
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"{what} ({' '.join(str(error).split())})") from None
+
+
+def _once(pairs: _Pairs) -> dict[str, Any]:
+    """Two values of one name may be read one way here and another way there."""
+    found = dict(pairs)
+    _need(len(found) == len(pairs), "a name stands twice in one object")
+    return found
+
+
+def _need(good: bool, fault: str) -> None:
+    if not good:
+        raise _Fault(fault)
+
+
+def _check(spec: Any) -> None:
+    model = spec.get("model") if isinstance(spec, dict) else None
+    _need(isinstance(model, dict), "it has no model")
+    assert isinstance(model, dict)
+    _check_charsmaps(spec.get("normalizer"))
+    kind = model.get("type") or _told_by_parts(model)
+    _need(isinstance(kind, str), "the type of its model is no name")
+    if kind not in KINDS:  # which is told elsewhere
+        return
+    vocabulary = model.get("vocab")
+    ids = _unigram_ids(model, vocabulary) if kind == "Unigram" else _ids(vocabulary)
+    _check_size(ids, spec.get("added_tokens"))
+    for name in ("continuing_subword_prefix", "end_of_word_suffix", "unk_token"):
+        _need(isinstance(model.get(name, ""), str | None), f"{name} is no text")
+    if kind == "BPE":
+        unknown = model.get("unk_token")
+        _need(unknown is None or unknown in ids, "unk_token is not in its vocabulary")
+        _check_merges(model.get("merges"), ids, model.get("continuing_subword_prefix") or "")
+    if kind == "WordPiece":
+        _need(model.get("unk_token", "[UNK]") in ids, "unk_token is not in its vocabulary")
+        most = model.get("max_input_chars_per_word", 100)
+        _need(type(most) is int and 0 < most <= MOST_CHARACTERS, f"max_input_chars_per_word is {most!r:.20}, and at most "
+              f"{MOST_CHARACTERS:,} can be")
+
+
+def _told_by_parts(model: dict[str, Any]) -> str:
+    """The type of a model in files that do not name it."""
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+
+
+def _check_charsmaps(normalizer: Any) -> None:
+    """SentencePiece's table of normalisations, wherever it stands: the length of its tree, the tree, and texts."""
+    for inner in normalizer.values() if isinstance(normalizer, dict) else normalizer if isinstance(normalizer, list) else ():
+        _check_charsmaps(inner)
+    if isinstance(normalizer, dict) and normalizer.get("type") == "Precompiled":
+        table = normalizer.get("precompiled_charsmap")
+        blob = base64.b64decode(table) if isinstance(table, str) else b""
+        size = int.from_bytes(blob[:4], "little")
+        _need(0 < size <= len(blob) - 4 and size % 4 == 0, "its precompiled_charsmap is cut off")
+        blob[4 + size:].decode("utf-8")
+
+
+def _ids(vocabulary: Any) -> dict[str, int]:
+    _need(isinstance(vocabulary, dict), "its vocabulary is no table of tokens and ids")
+    _need(all(type(i) is int for i in vocabulary.values()), "an id is no whole number")
+    _need(len(set(vocabulary.values())) == len(vocabulary), "two tokens have one id")
+    return vocabulary
+
+
+def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
+    _need(isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+                                               for pair in vocabulary), "its vocabulary is no list of pieces and scores")
+    _need(all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary), "a score is no finite number")
+    _need(sum(len(piece) for piece, _ in vocabulary) <= MOST_PIECES, f"its pieces have more than {MOST_PIECES:,} characters")
+    unknown = model.get("unk_id")
+    _need(unknown is None or (type(unknown) is int and 0 <= unknown < len(vocabulary)), "unk_id is not in its vocabulary")
+    ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
+    _need(len(ids) == len(vocabulary), "a piece stands twice in its vocabulary")
+    return ids
+
+
+def _check_size(ids: dict[str, int], added: Any) -> None:
+    """Tables have a place for every id up to the last."""
+    added = [] if added is None else added
+    _need(isinstance(added, list) and all(isinstance(token, dict) and isinstance(token.get("content"), str)
+                                          and type(token.get("id")) is int for token in added),
+          "added_tokens is no list of tokens with id and content")
+    every = [*ids.values(), *(token["id"] for token in added)]
+    _need(len({*ids, *(token["content"] for token in added)}) > 1, "its vocabulary is empty")
+    most = 2 * len(every) + SPARE_IDS
+    _need(min(every) >= 0 and max(every) < most, f"the ids of {len(every):,} tokens go from {min(every)} to {max(every)}")
+
+
+def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
+    """Both parts and what they become must be tokens; with a prefix for what continues a word, the second part has it."""
+    _need(isinstance(merges, list), "its merges are no list")
+    for merge in merges:
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(merge, str) and merge.startswith("#version"):
+            continue
+        two = isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)
+        _need(two, f"{merge!r:.40} is no pair of tokens to merge")
+        first, second = parts
+        good = first in ids and second in ids and second.startswith(prefix) and first + second[len(prefix):] in ids
+        _need(good, f"the merge of {first!r:.40} and {second!r:.40} is not in its vocabulary")

@@ -1,0 +1,115 @@
+"""Small fitted models to be attacked: every registered model, with the options that change what its file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import Tokenizer
+from seqloom.models.language.mixture import Mixture
+from seqloom.models.language.neural_cache import NeuralCache
+from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.registry import model_class
+from seqloom.training.config import TrainConfig
+
+TEXT = """the cat sat on the mat
+the dog sat on the log
+a cat and a dog met on the road
+the road led to the sea
+the sea was calm and the cat slept
+a dog barked at the sea
+the cat woke and sat on the log
+""" * 3
+LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good day", "+"), ("so dull a road", "-"),
+            ("what is this", "?"), ("the dog is what", "?")]
+TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]
+PARTS = [(["the", "cat", "sat"], ["D", "N", "V"]), (["a", "dog", "met", "the", "cat"], ["D", "N", "V", "D", "N"])]
+
+Maker = Callable[[], Any]
+
+
+def _language(name: str, **options: Any) -> Maker:
+    return lambda: model_class(name)(**options).fit(TEXT)
+
+
+def _network(name: str, **options: Any) -> Maker:
+    """A network after one step: what it says does not matter."""
+    options = {"tokenizer": "whitespace", **options}
+    train = TrainConfig(steps=1, batch_size=2, truncation=4)
+    return lambda: model_class(name)(**options).fit(TEXT, train=train, valid=TEXT[:60])
+
+
+def _labelled(name: str, **options: Any) -> Maker:
+    return lambda: model_class(name)(**options).fit(LABELLED)
+
+
+def _tagged(data: Any, **options: Any) -> Maker:
+    return lambda: model_class("hmm-tagger")(**options).fit(data)
+
+
+def _vectors(name: str, **options: Any) -> Maker:
+    options = {"min_count": 1, "dimensions": 6, "epochs": 1, **options}
+    return lambda: model_class(name)(**options).fit(TEXT)
+
+
+def _plain_vectors() -> Any:
+    words = ["cat", "dog", "sea", "road", "log", "mat", "the", "a"]
+    return WordVectors.of(words, np.random.default_rng(0).normal(size=(8, 5)), np.arange(8, 0, -1))
+
+
+def _mixture() -> Any:
+    shared = Tokenizer(kind="whitespace").fit(TEXT)
+    members = [model_class(name)(**options).fit(TEXT, tokenizer=shared) for name, options in
+               (("ngram", {"order": 2}), ("cache", {}), ("ngram", {"order": 3}))]
+    inner = Mixture.of(members[:2]).fit(TEXT[:60])
+    return Mixture.of([inner, members[2]]).fit(TEXT[:60])
+
+
+def _neural_cache() -> Any:
+    return NeuralCache.of(_network("gru", d_hidden=6)(), window=5).fit(TEXT[:90])
+
+
+SPECIMENS: dict[str, Maker] = {
+    "uniform": _language("uniform", tokenizer="byte"),
+    "ngram": _language("ngram", order=3),
+    "ngram-1": _language("ngram", order=1, tokenizer="char"),
+    "ngram-add-k": _language("ngram", order=4, smoothing="add-k", tokenizer="bpe", vocab_size=270),
+    "ngram-unigram": _language("ngram", order=2, tokenizer="unigram", vocab_size=270),
+    "hmm": _language("hmm", states=3, iterations=2, tokenizer="wordpiece", vocab_size=60),
+    "cache": _language("cache", window=7, tokenizer="word"),
+    "nplm": _network("nplm", order=3, d_embed=4, d_hidden=6, direct=True),
+    "nplm-adaptive": _network("nplm", order=3, d_embed=4, d_hidden=6, softmax="adaptive"),
+    "rnn": _network("rnn", d_hidden=6, layer_norm=True, activation="relu", learned_start=True),
+    "lstm": _network("lstm", d_hidden=6, n_layers=2, d_projection=4, layer_norm=True, learned_start=True),
+    "lstm-plain": _network("lstm", d_hidden=6, tied=False),
+    "gru": _network("gru", d_hidden=6, n_layers=2, d_embed=4),
+    "gru-before": _network("gru", d_hidden=6, reset="before", layer_norm=True, tokenizer="bpe", vocab_size=270),
+    "gpt": _network("gpt", d_model=8, n_heads=2, n_layers=2, context=8),
+    "gpt-learned": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="learned", norm="post", tied=False),
+    "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
+    "neural-cache": _neural_cache,
+    "mixture": _mixture,
+    "naive-bayes": _labelled("naive-bayes", ngrams=2),
+    "naive-bayes-bernoulli": _labelled("naive-bayes", variant="bernoulli", tokenizer="bpe", vocab_size=270),
+    "fasttext-classifier": _labelled("fasttext-classifier", ngrams=2, buckets=50, dimensions=4),
+    "fasttext-classifier-hs": _labelled("fasttext-classifier", loss="hs", max_ngram=3, buckets=50, dimensions=4),
+    "fasttext-classifier-quantised": _labelled("fasttext-classifier", dimensions=5, quantise=True),
+    "vectors": _plain_vectors,
+    "word2vec": _vectors("word2vec"),
+    "word2vec-hs": _vectors("word2vec", loss="hs", normalize="case=lower"),
+    "fasttext": _vectors("fasttext", buckets=200),
+    "charngram": _vectors("charngram", buckets=200, aggregate="attention"),
+    "glove": _vectors("glove"),
+    "hmm-tagger": _tagged(TAGGED),
+    "hmm-tagger-1": _tagged(PARTS, order=1),
+}
+
+
+def make_all(place: Path) -> None:
+    """Save each of them in a directory of its name."""
+    for name, make in SPECIMENS.items():
+        make().save(place / name)
+

@@ -1,0 +1,54 @@
+"""The shapes that a saved network is held to are those of the network itself, for every option that changes them."""
+
+import itertools
+
+import pytest
+
+from seqloom.models.language.gpt_net import GPTLanguageNet
+from seqloom.models.language.neural_configs import GPTConfig, GRUConfig, LSTMConfig, NPLMConfig, RNNConfig
+from seqloom.models.language.nplm_net import NPLMNet
+from seqloom.models.language.recurrent_net import RecurrentNet
+from seqloom.models.language.shapes import gpt_shapes, nplm_shapes, recurrent_shapes
+from seqloom.models.language.sizes import Size
+
+SOFTMAXES = ("full", "adaptive", "sampled", "nce")
+SIZES = (Size(6), Size(6, d_embed=4), Size(8, d_embed=8))
+
+
+def shapes_of(network):
+    return {name: tuple(value.shape) for name, value in network.state_dict().items()}
+
+
+def combinations(**options):
+    return [dict(zip(options, values)) for values in itertools.product(*options.values())]
+
+
+@pytest.mark.parametrize(("cell", "config_class", "own"), [
+    ("rnn", RNNConfig, {"activation": ("tanh",)}),
+    ("lstm", LSTMConfig, {"d_projection": (None, 3)}),
+    ("gru", GRUConfig, {"reset": ("after", "before")}),
+])
+def test_recurrent(cell, config_class, own):
+    seen = set()
+    for options in combinations(softmax=SOFTMAXES, n_layers=(1, 2), tied=(True, False), layer_norm=(True, False),
+                                learned_start=(True, False), **own):
+        config = config_class(**options)
+        for size, vocab_size in zip(SIZES, (3, 11, 40)):
+            expected = shapes_of(RecurrentNet(config, cell, vocab_size, size.width, None, size.d_embed))
+            assert recurrent_shapes(config, cell, vocab_size, size) == expected
+            seen.add(frozenset(expected))
+    assert len(seen) > 20
+
+
+def test_gpt():
+    for options in combinations(softmax=SOFTMAXES, tied=(True, False), norm=("pre", "post"), n_layers=(1, 2),
+                                positions=("learned", "sinusoidal", "rope", "alibi")):
+        config = GPTConfig(n_heads=2, context=5, **options)
+        assert gpt_shapes(config, 23, Size(8)) == shapes_of(GPTLanguageNet(config, 23, 8))
+
+
+def test_nplm():
+    for options in combinations(softmax=SOFTMAXES, direct=(True, False), order=(2, 4), d_embed=(None, 3)):
+        config = NPLMConfig(**options)
+        for size in (Size(6), Size(6, d_embed=5)):
+            assert nplm_shapes(config, 23, size) == shapes_of(NPLMNet(config, 23, size.width, None, size.d_embed))

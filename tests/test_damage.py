@@ -1,0 +1,308 @@
+"""Strangers' models: whatever is in the directory, loading and using it ends in an answer or in one clear line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from seqloom import NGram, Tokenizer, load
+from seqloom.arrays import LARGE, Spec, check_arrays, lengths, read_arrays, write_arrays
+from seqloom.errors import ModelError, SeqloomError
+from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.registry import MODELS
+from tests.fuzz import damage
+from tests.fuzz.specimens import SPECIMENS, TEXT
+
+
+def test_every_registered_model_is_attacked():
+    assert {name for name in MODELS if any(key == name or key.startswith(f"{name}-") for key in SPECIMENS)} == MODELS.keys()
+
+
+def test_damaged_models_are_refused_or_work():
+    counts = damage.run(200, seed=20)
+    assert counts.wrong == []
+    assert counts.tried == 200
+    assert min(counts.refused, counts.worked) > 20  # else the damage is not what it is meant to be
+
+
+def test_a_process_that_dies_is_counted(tmp_path, monkeypatch):
+    """The attack itself must see a crash, and a process that does not answer in time."""
+    worker = damage.Worker(tmp_path, 0)
+    assert worker.attempt(damage.CRASH) == ("wrong", "a crash -> the process ended with -6")
+    monkeypatch.setattr(damage, "SECONDS", 0.1)
+    assert worker.attempt(damage.CRASH)[0] == "wrong"
+    assert worker.process is None
+
+
+# ---- what an array must be
+
+
+def test_specs_say_what_is_wrong():
+    good = {"a": np.arange(3), "b": np.ones((3, 2), np.float32)}
+    specs = {"a": Spec("int64", (3,), 0, 2), "b": Spec("float32 float64", (lengths(good)("a"), 2)),
+             "c": Spec("int8", (1,), optional=True)}
+    check_arrays(good, specs)
+    for name, bad, words in (("a", np.arange(4), "is int64 4 where int64 3 is needed"),
+                             ("a", np.arange(1, 4), "outside 0 to 2"),
+                             ("a", np.arange(3.0), "float64 3"), ("b", np.float32(1), "float32 alone"),
+                             ("b", np.full((3, 2), np.nan), "outside"), ("b", np.full((3, 2), np.inf), "outside"),
+                             ("b", np.ones((3, 2), np.int32), "float32 or float64 3 x 2"),
+                             ("d", np.zeros(1), "'d' is unknown")):
+        with pytest.raises(ModelError, match="damaged") as error:
+            check_arrays({**good, name: bad}, specs)
+        assert words in str(error.value)
+    with pytest.raises(ModelError, match="'a' is missing"):
+        check_arrays({"b": good["b"]}, specs)
+    with pytest.raises(ModelError, match="'x' is missing"):
+        lengths(good)("x")
+
+
+def test_large_tables_of_floats_are_not_read_through_but_indices_are():
+    size = LARGE // 4 + 1
+    assert Spec("float32", (size,)).fault(np.full(size, np.nan, np.float32)) == ""
+    assert "outside" in Spec("int32", (size,), 0, 5).fault(np.full(size, 6, np.int32))
+
+
+# ---- what crashed
+
+
+@pytest.fixture(scope="module")
+def specimens(tmp_path_factory):
+    place = tmp_path_factory.mktemp("specimens")
+    for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k"):
+        SPECIMENS[name]().save(place / name)
+    return place
+
+
+@pytest.fixture
+def copy(specimens, tmp_path):
+    def make(name):
+        return shutil.copytree(specimens / name, tmp_path / "m")
+    return make
+
+
+def edit_arrays(place, **changes):
+    arrays = {name: np.array(array) for name, array in read_arrays(place / "model.safetensors").items()}
+    write_arrays(place / "model.safetensors", arrays | {name: change(arrays[name]) for name, change in changes.items()})
+
+
+def edit_config(place, section, **changes):
+    config = json.loads((place / "config.json").read_text())
+    (config[section] if section else config).update(changes)
+    (place / "config.json").write_text(json.dumps(config))
+
+
+def refused(place):
+    """The one line, which names the directory."""
+    with pytest.raises(ModelError) as error:
+        load(place)
+    message = str(error.value)
+    assert str(place) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(("name", "array"), [
+    ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"),
+    ("nplm", "hidden.weight"),
+])
+def test_a_network_whose_array_was_cut(copy, name, array):
+    place = copy(name)
+    edit_arrays(place, **{array: lambda a: a[:1]})
+    assert array in refused(place)
+
+
+def test_loading_a_network_and_stepping_need_no_torch(specimens):
+    import subprocess
+    import sys
+
+    program = ("import sys\nsys.modules['torch'] = None\nimport seqloom\n"
+               f"for name in ('lstm', 'gpt', 'nplm'): print(seqloom.load(r'{specimens}/' + name).generate(max_tokens=3))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_lead_to_a_lower_level(copy):
+    """A chain of links through nodes of one level was longer than the kernel's room for it."""
+    place = copy("ngram")
+
+    def chain(contexts):
+        contexts[1:-1, 2] = np.arange(len(contexts) - 2)  # each to the one before
+        return contexts
+
+    edit_arrays(place, contexts=chain)
+    assert "damaged" in refused(place)
+
+
+def test_orders_of_an_n_gram_model(tmp_path):
+    """The longest chain of contexts that there can be."""
+    text = " ".join(f"w{i}" for i in range(90))
+    model = NGram(order=60).fit(text)
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").generate("w3 " + " ".join(f"w{i}" for i in range(4, 80)), max_tokens=3, temperature=0) == \
+        " w80 w81 w82"
+    from seqloom.kernels.ngram_query import DEEPEST
+    from seqloom.models.language.configs import NGramConfig
+    assert NGramConfig.__dataclass_fields__["order"].metadata["maximum"] < DEEPEST
+
+
+@pytest.mark.parametrize(("name", "array", "value"), [
+    ("hmm-tagger-1", "rows", 99), ("hmm-tagger-1", "tags", 99), ("hmm-tagger-1", "rows", -1),
+    ("naive-bayes", "weights", np.nan), ("naive-bayes", "temperature", 0.0),
+    ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf),
+])
+def test_values_that_cannot_be(copy, name, array, value):
+    place = copy(name)
+
+    def change(old):
+        old.reshape(-1)[-1] = value
+        return old
+
+    edit_arrays(place, **{array: change})
+    refused(place)
+
+
+def test_probabilities_that_do_not_sum_to_one(copy):
+    """Which shows only when they are used."""
+    place = copy("ngram")
+
+    def change(contexts):
+        contexts.view(np.float32)[1:-1, 3] -= 2.0
+        return contexts
+
+    edit_arrays(place, contexts=change)
+    with pytest.raises(ModelError, match="do not sum to one"):
+        load(place).generate(max_tokens=5)
+
+
+def test_a_network_that_overflows(copy):
+    """All its weights are numbers; what it says is none."""
+    place = copy("gpt")
+    edit_arrays(place, **{"embedding.weight": lambda a: a * np.float32(1e12)})
+    model = load(place)
+    for ask in (lambda: model.generate(max_tokens=5), lambda: model.complete("the c")):
+        with pytest.raises(ModelError, match="probability"):
+            ask()
+
+
+def test_large_vectors_are_looked_at_when_they_are_used(tmp_path, monkeypatch):
+    words = WordVectors.of(["a", "b", "c"], np.eye(3))
+    words.matrix[1, 1] = np.nan
+    words.save(tmp_path / "m")
+    assert "'matrix' has a value outside" in refused(tmp_path / "m")
+    monkeypatch.setattr("seqloom.arrays.LARGE", 8)
+    model = load(tmp_path / "m")
+    for ask in (lambda: model.embed("b"), lambda: model.similarity("a", "b"), lambda: model.nearest("a")):
+        with pytest.raises(SeqloomError, match=r"not a finite number|no number"):
+            ask()
+
+
+@pytest.mark.parametrize(("section", "changes"), [
+    ("", {"fit": -1}), ("", {"config": []}), ("", {"tokenizer": 5}), ("", {"model": ["x"]}), ("", {"task": None}),
+    ("", {"format_version": True}), ("fit", {"tokens": "many"}), ("fit", {"data_hash": None}), ("fit", {"note": "\ud800"}),
+    ("config", {"order": 1e400}),
+    ("tokenizer", {"kind": "byte"}), ("tokenizer", {"eos": ["x"], "kind": "bpe"}),
+])
+def test_a_config_with_other_values(copy, section, changes):
+    place = copy("ngram")
+    edit_config(place, section, **changes)
+    refused(place)
+
+
+@pytest.mark.parametrize("changes", [{"eos": ["x"]}, {"eos": "nope"}, {"kind": "unigram"}])
+def test_other_settings_of_a_tokenizer(copy, changes):
+    place = copy("ngram-add-k")
+    edit_config(place, "tokenizer", **changes)
+    refused(place)
+    with pytest.raises(ModelError):
+        Tokenizer.load(place)
+
+
+def test_a_config_nested_without_end(copy):
+    place = copy("ngram")
+    (place / "config.json").write_text('{"format": "seqloom", "fit": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    refused(place)
+
+
+# ---- members
+
+
+def test_members_in_members_have_a_limit(copy, tmp_path):
+    place = copy("mixture")
+    for name in ("0", "1"):
+        shutil.rmtree(place / "members" / name)
+        (place / "members" / name).symlink_to(place, target_is_directory=True)
+    assert "members in members" in refused(place)
+
+
+def test_a_mixture_without_members_reads_no_other_directories(copy, specimens):
+    place = copy("mixture")
+    shutil.rmtree(place / "members")
+    edit_config(place, "config", members=[str(specimens / "ngram")] * 2)
+    assert "2 weights for 0 members" in refused(place)
+
+
+def test_members_that_are_no_language_models(copy, specimens):
+    place = copy("mixture")
+    shutil.rmtree(place / "members" / "0")
+    shutil.copytree(specimens / "naive-bayes", place / "members" / "0")
+    assert "language models" in refused(place)
+
+
+# ---- tokenizer.json
+
+
+@pytest.fixture(scope="module")
+def bpe(tmp_path_factory):
+    place = tmp_path_factory.mktemp("bpe")
+    Tokenizer(kind="bpe", vocab_size=270).fit(TEXT).save(place / "t")
+    return json.loads((place / "t" / "tokenizer.json").read_text())
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda model, whole: model["vocab"].update(zzz=4294967294), "go from 0 to 4294967294"),
+    (lambda model, whole: model["vocab"].update(zzz=-1), "go from -1"),
+    (lambda model, whole: model["vocab"].update(zzz=5), "two tokens have one id"),
+    (lambda model, whole: model["vocab"].update(zzz=5.5), "no whole number"),
+    (lambda model, whole: model.update(continuing_subword_prefix="aaaa"), "the merge of"),
+    (lambda model, whole: model["merges"].append(["a", "zzzz"]), "the merge of"),
+    (lambda model, whole: model["merges"].append("a b c"), "no pair of tokens"),
+    (lambda model, whole: model.update(unk_token="zzzz"), "unk_token"),
+    (lambda model, whole: model.update(vocab=[], merges=[]), "no table"),
+    (lambda model, whole: whole.update(model=7), "no model"),
+    (lambda model, whole: whole.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "is cut off"),
+    (lambda model, whole: whole["added_tokens"].append({"id": 1 << 31, "content": "x"}), "2147483648"),
+])
+def test_a_tokenizer_json_is_checked_before_the_library_sees_it(bpe, tmp_path, capfd, change, says):
+    whole = json.loads(json.dumps(bpe))
+    change(whole["model"], whole)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
+    with pytest.raises(ModelError, match=r"tokenizer\.json") as error:
+        Tokenizer.load(tmp_path / "tokenizer.json")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_tokenizer_json_with_a_name_twice(bpe, tmp_path):
+    text = json.dumps(bpe).replace('"model": {', '"model": {"vocab": {}, ', 1)
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(ModelError, match="stands twice"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_a_tokenizer_json_that_is_too_long(tmp_path):
+    with open(tmp_path / "tokenizer.json", "wb") as file:
+        file.truncate((1 << 26) + 1)
+    with pytest.raises(ModelError, match="64 MiB"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_a_wordpiece_that_would_take_for_ever(tmp_path):
+    whole = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+             "decoder": None, "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]",
+                                        "continuing_subword_prefix": "##", "max_input_chars_per_word": 10**9}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
+    with pytest.raises(ModelError, match="max_input_chars_per_word"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
