@@ -33,6 +33,7 @@ def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     `refusal`: what to say where somebody else, such as "process 123", holds it. The thread that holds it may do so again.
     """
     name, me = os.path.realpath(path), (os.getpid(), threading.get_ident())
+    path.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None or _holders.get(name) == me:
         yield
         return
@@ -49,10 +50,10 @@ def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
 
 def _take(path: Path, refusal: Callable[[str], str]) -> int:
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:  # whoever was here before has just removed the directory
+            path.parent.mkdir(parents=True, exist_ok=True)
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

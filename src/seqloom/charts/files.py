@@ -10,6 +10,7 @@ from typing import Any
 from seqloom.charts.page import Page
 from seqloom.charts.spec import specification, version
 from seqloom.errors import ConfigError, SeqloomError, suggest
+from seqloom.forks import needs_threads
 
 KINDS = ("png", "svg", "html")
 
@@ -52,12 +53,14 @@ def write(path: str | Path, data: bytes) -> None:
 def png(chart: Any, *, scale: float = 1.5) -> bytes:
     import vl_convert
 
+    needs_threads("vl-convert")
     return smaller_png(vl_convert.vegalite_to_png(specification(chart), vl_version=version(), scale=scale))
 
 
 def svg(chart: Any) -> str:
     import vl_convert
 
+    needs_threads("vl-convert")
     return vl_convert.vegalite_to_svg(specification(chart), vl_version=version())
 
 

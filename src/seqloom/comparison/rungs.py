@@ -102,7 +102,7 @@ def _hidden(bench: Bench) -> LanguageModel:
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
     def fit(bench: Bench) -> LanguageModel:
         model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **QUICK, **(SHORT if name == "gpt" else {}))
-        run = None if bench.place is None else bench.place / f"{name}.run"
+        run = None if bench.place is None else bench.place / f"{name}-{bench.minutes:g}-minutes.run"
         with nullcontext() if run is None else Run(run).held():
             try:
                 model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,

@@ -18,6 +18,7 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
 from seqloom.errors import ConfigError, DataError
+from seqloom.forks import needs_threads
 from seqloom.interop.fasttext_bin import read_fasttext
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
@@ -258,6 +259,7 @@ def _binary_lines(vectors: WordVectors, start: int, stop: int) -> Iterator[bytes
 def _text_lines(vectors: WordVectors, start: int, stop: int, end: bytes) -> Iterator[bytes]:
     import polars
 
+    needs_threads("polars")
     numbers = polars.from_numpy(vectors.matrix[start:stop]).write_csv(None, include_header=False, separator=" ")
     return (b"%b %b%b" % (vectors.words.spelling(i), line, end)
             for i, line in enumerate(numbers.encode().splitlines(), start))
