@@ -32,7 +32,7 @@ def _hears_ctrl_c():
 
 @contextmanager
 def started(code, args, place, *, lines=1, begins=b"now"):
-    """The command inside `code` as a process, when it has printed so many lines that say where it is; it does not outlive us."""
+    """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us."""
     child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c)
     try:

@@ -49,8 +49,8 @@ run()
 
 def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
     (tmp_path / "text").write_text(shakespeare[:6000])
-    code, err = end_in("training byte-1", signal.SIGTERM, tmp_path, "compare", "text", "--rungs", "uniform,byte-1", "--work", "w",
-                       "-o", "report")
+    args = ("compare", "text", "--rungs", "uniform,byte-1", "--work", "w", "-o", "report")
+    code, err = end_in("training byte-1", signal.SIGTERM, tmp_path, *args)
     assert code == 143
     assert err.splitlines()[-1] == "interrupted; finished rungs are kept, the same command goes on from there"
     assert not (tmp_path / "report").exists()
@@ -78,7 +78,7 @@ seqloom.storage.read_config = read
 from seqloom.cli.main import run
 run()
 """
-    assert end(dropping, ("info", "text"), how, tmp_path, timeout=10) == (code, "\ninterrupted; what was finished is kept\n")
+    assert end(dropping, ("info", "text"), how, tmp_path, timeout=20) == (code, "\ninterrupted; what was finished is kept\n")
 
 
 @BOTH
@@ -96,7 +96,7 @@ training._bpe = train
 from seqloom.cli.main import run
 run()
 """
-    found = end(deaf, ("tokenize", "text", "--kind", "bpe", "--save", "t", "-q"), how, tmp_path, timeout=10)
+    found = end(deaf, ("tokenize", "text", "--kind", "bpe", "--save", "t", "-q"), how, tmp_path, timeout=20)
     assert found == (code, "\ninterrupted; what was finished is kept\n")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["text"]
 

@@ -72,8 +72,6 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
     entry = MODELS[name]
     if not (entry.trained or entry.resumable):
         return How({"memory": options["memory"]} if entry.counts else {})
-    from seqloom.training.checkpoint import Run
-
     run = Path(f"{output.rstrip('/')}.run")
     found: dict[str, Any] = {"memory": options["memory"]} if entry.counts else {}
     if entry.trained:
@@ -87,7 +85,6 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         found = {"train": config, "device": options["device"]}
-    Run(run).check()
     return How(found, run, options["restart"])
 
 
