@@ -119,6 +119,19 @@ def test_two_threads_save_to_one_place(models, tmp_path):
     assert names(tmp_path) == ["m"]
 
 
+def test_a_file_by_two_writers_at_once(tmp_path):
+    """Each writes one of its own; what a dead process left is swept."""
+    dead = next(pid for pid in range(2**22 - 2, 2, -1) if not directories._alive(pid))
+    (tmp_path / f".a.txt.{dead}-0.partial").write_text("of the dead")
+    with directories.writing_file(tmp_path / "a.txt") as first:
+        first.write_text("first")
+        with directories.writing_file(tmp_path / "a.txt") as second:
+            second.write_text("second")
+        assert (tmp_path / "a.txt").read_text() == "second"
+    assert (tmp_path / "a.txt").read_text() == "first"
+    assert names(tmp_path) == ["a.txt"]
+
+
 def test_loading_says_where_the_trouble_is(models, tmp_path):
     models[0].save(tmp_path / "m")
     (tmp_path / "m" / "members").mkdir()

@@ -1,4 +1,4 @@
-"""A directory written beside its place and renamed, so that it is there whole or not at all.
+"""A directory, or a file, written beside its place and renamed, so that it is there whole or not at all.
 
 What a killed process leaves behind is called `.name.PID-N.partial` and is swept by the next one that writes there.
 """
@@ -13,10 +13,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from seqloom.errors import ModelError
+from seqloom.errors import ModelError, SeqloomError
 
 Replaceable = Callable[[Path], bool]
 
@@ -45,8 +45,7 @@ def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Itera
     """A new directory beside the wanted one, which takes its place when the block ends well."""
     check_target(directory, what, replaceable)
     target = Path(os.path.realpath(directory))
-    place = target.parent / f".{target.name}.{os.getpid()}-{next(_numbers)}.partial"
-    _ours.add(place.name)
+    place = _beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
@@ -66,6 +65,32 @@ def writing(directory: str | Path, what: str, replaceable: Replaceable) -> Itera
         _ours.discard(place.name)
 
 
+@contextmanager
+def writing_file(path: str | Path, error: type[SeqloomError] = SeqloomError) -> Iterator[Path]:
+    """The same for a file: a name beside the wanted one; what is written there takes its place when the block ends well.
+
+    `error`: what is raised where that cannot be done.
+    """
+    target = Path(path)
+    place = _beside(target)
+    try:
+        _sweep(target)
+        yield place
+        os.replace(place, target)
+    except OSError as reason:
+        raise error(f"{path}: cannot be written ({reason.strerror or reason}); nothing was changed there") from reason
+    finally:
+        with suppress(OSError):
+            place.unlink()
+        _ours.discard(place.name)
+
+
+def _beside(target: Path) -> Path:
+    place = target.with_name(f".{target.name}.{os.getpid()}-{next(_numbers)}.partial")
+    _ours.add(place.name)
+    return place
+
+
 def _sweep(target: Path) -> None:
     """Put right what a killed process left beside the target; what another one is writing stays."""
     for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
@@ -74,8 +99,10 @@ def _sweep(target: Path) -> None:
             continue
         if found[2] and not target.exists():  # it died between two renames, and this is what was there before
             os.replace(stale, target)
-        else:
+        elif stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
+        else:
+            stale.unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:

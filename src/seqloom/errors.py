@@ -41,6 +41,10 @@ class MissingExtra(SeqloomError, ImportError):
     """An optional package is needed and not installed."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM on the command line: it asks for what Ctrl-C asks for."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'order'?` when a known name is near, else an empty string."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)

@@ -62,6 +62,7 @@ def test_what_cannot_be_written_is_said(tmp_path):
     (tmp_path / "taken.png").mkdir()
     with pytest.raises(SeqloomError, match=r"taken\.png: cannot be written"):
         files.write(tmp_path / "taken.png", b"x")
+    assert [p.name for p in tmp_path.iterdir()] == ["taken.png"]
 
 
 def test_too_many_rows_are_refused(monkeypatch):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 SLOW = """
 import time
@@ -29,24 +30,31 @@ def _hears_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def end(code, args, how, place, *, lines=1, begins=b"now"):
-    """Run the command inside `code`, wait for so many lines that say where it is, send the signal; gives code and stderr."""
+@contextmanager
+def started(code, args, place, *, lines=1, begins=b"now"):
+    """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us."""
     child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c)
     try:
         for _ in range(lines):
-            assert child.stdout.readline().startswith(begins)
-        child.send_signal(how)
-        _, err = child.communicate(timeout=60)
+            assert child.stdout.readline().startswith(begins), child.stderr.read().decode()
+        yield child
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
+
+
+def end(code, args, how, place, *, lines=1, begins=b"now", timeout=60):
+    """Start it, send the signal; gives its code and what it said."""
+    with started(code, args, place, lines=lines, begins=begins) as child:
+        child.send_signal(how)
+        _, err = child.communicate(timeout=timeout)
     return child.returncode, err.decode()
 
 
 def ended_with_checkpoint(found, how):
     """It ended as the signal says, and where it could say something it says how to go on."""
     code, err = found
-    assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
-    if how == signal.SIGINT:
+    assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(how, -how)
+    if how != signal.SIGKILL:
         assert err.strip() == "interrupted; m.run holds what was done, the same command goes on from there"

@@ -201,7 +201,7 @@ run()
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_the_end_while_training(seqloom, tmp_path, how):
     args = (*NPLM, "--steps", 30, "--batch-size", 4, "--truncation", 8, "--evaluate-every", 7, "--valid", "text")
     ended_with_checkpoint(end(CHILD, args, how, tmp_path), how)

@@ -4,12 +4,14 @@ import json
 import math
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import seqloom
 from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
+from seqloom.comparison.kept import held, trim
 from seqloom.comparison.report import COLUMNS, markdown, size, visible, write_report
 from seqloom.comparison.rungs import RUNGS, bpe_size
 from seqloom.errors import ConfigError, DataError, SeqloomError
@@ -142,6 +144,19 @@ def test_report_and_json(found, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SeqloomError, match="cannot be written"):
         write_report(found, tmp_path / "file" / "report")
+
+
+def test_two_comparisons_on_one_text(found, text, place):
+    """The second is refused with the number of the first, and nobody removes what is in use."""
+    here = kept(place, "uniform").parent
+    with ThreadPoolExecutor(1) as other, held(here):
+        refused = other.submit(compare, text, rungs=["uniform"], work=place, seed=3)
+        with pytest.raises(SeqloomError, match=f"process {os.getpid()} is comparing models on this text there; wait"):
+            refused.result()
+        other.submit(trim, place, place / "another", 0).result()
+        assert here.exists()
+    trim(here.parent, here, 0)
+    assert kept(place, "uniform").parent == here
 
 
 def test_samples_cannot_play_tricks():

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -111,6 +112,35 @@ def test_pictures_of_an_earlier_report_are_removed(report, found, tmp_path):
     assert (tmp_path / "mine.png").read_bytes() == b"kept"
     assert (tmp_path / "ladder.png").read_bytes().startswith(b"\x89PNG")
     assert "Learning curve" not in (tmp_path / "report.html").read_text()
+
+
+def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
+    """Wherever it ends: while the last part is made, or while the last file is written."""
+    monkeypatch.setattr("seqloom.charts.files.png", lambda chart: b"drawn")
+    short, place, write = dataclasses.replace(found, curve={}, bench=None), tmp_path / "report", Path.write_bytes
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    def contents():
+        return {p.name: p.read_bytes() for p in tmp_path.glob("**/*") if p.is_file()}
+
+    for before in ({}, {"report.md": b"earlier", "curve.png": b"earlier"}):
+        if before:
+            place.mkdir()
+        for name, data in before.items():
+            (place / name).write_bytes(data)
+        for target, broken in (("seqloom.comparison.page.html", killed), ("pathlib.Path.write_bytes", lambda path, data: (
+                killed() if "report.html" in path.name else write(path, data)))):
+            with monkeypatch.context() as patch:
+                patch.setattr(target, broken)
+                with pytest.raises(KeyboardInterrupt):
+                    write_report(short, place)
+            assert contents() == before
+            assert place.exists() == bool(before)
+    write_report(short, place)
+    assert contents().keys() == {"comparison.json", "report.md", "report.html", *(f"{name}.png" for name in NAMES)} - {
+        "curve.png", "passage.png", "calibration.png"}
 
 
 def test_nothing_trained_is_a_page_too(tmp_path):

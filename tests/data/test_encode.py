@@ -1,6 +1,9 @@
 """A corpus as ids: units, files, interrupted runs."""
 
+import errno
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from seqloom.data import encode as encoding
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.encode import encode_corpus
-from seqloom.errors import NotFitted
+from seqloom.errors import DataError, NotFitted, SeqloomError
 from seqloom.text.tokenizer import Tokenizer
 
 
@@ -142,6 +145,59 @@ def test_partial_of_other_input_is_not_used(words: Tokenizer, shakespeare: str, 
         encode_corpus(Interrupted(words, 21), Corpus.from_texts(shakespeare[:50_000]), unit="line", path=path)
     other = Corpus.from_texts(shakespeare[50_000:90_000])
     assert np.array_equal(encode_corpus(words, other, unit="line", path=path), encode_corpus(words, other, unit="line"))
+
+
+def test_a_job_in_between_is_not_mixed_in(words: Tokenizer, shakespeare: str, tmp_path: Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of the first must not vouch for what the second has written since."""
+    monkeypatch.setenv("SEQLOOM_THREADS", "1")
+    corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
+    for tokenizer, blocks in ((words, 9), (Tokenizer(), 7)):  # of bytes there are more than of words
+        with pytest.raises(KeyboardInterrupt):
+            encode_corpus(Interrupted(tokenizer, blocks), corpus, unit="line", path=path)
+    assert np.array_equal(encode_corpus(words, corpus, unit="line", path=path), encode_corpus(words, corpus, unit="line"))
+
+
+@pytest.mark.parametrize("blocks", [3, 12])
+def test_a_full_disk_leaves_nothing_or_says_that_it_goes_on(words: Tokenizer, shakespeare: str, tmp_path: Path, blocks: int,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_THREADS", "1")
+    corpus, path = Corpus.from_texts(shakespeare[:50_000]), tmp_path / "ids"
+
+    class Full(Interrupted):
+        def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
+            if self.done == self.limit:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().encode_block(data, newline_ends)
+
+    with pytest.raises(DataError, match="cannot be written") as failed:
+        encode_corpus(Full(words, blocks), corpus, unit="line", path=path)
+    kept = sorted(p.name for p in tmp_path.iterdir())
+    assert kept == ([] if blocks == 3 else ["ids.journal", "ids.partial"])
+    assert ("ids.partial holds what was done, the same command goes on from there" in str(failed.value)) == (blocks == 12)
+    again = Interrupted(words, -1)
+    encode_corpus(again, corpus, unit="line", path=path)
+    assert again.done == sum(1 for _ in corpus.blocks(words.cut, 1000)) - (0 if blocks == 3 else 8)
+
+
+def test_two_writers_of_one_file(words: Tokenizer, shakespeare: str, tmp_path: Path,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_THREADS", "1")
+    corpus, path = Corpus.from_texts(shakespeare[:10_000]), tmp_path / "ids"
+    refused = []
+
+    class Slow(Interrupted):
+        def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
+            if not refused:
+                with ThreadPoolExecutor(1) as other, pytest.raises(SeqloomError) as error:
+                    other.submit(encode_corpus, words, corpus, unit="stream", path=path).result()
+                refused.append(str(error.value))
+            return super().encode_block(data, newline_ends)
+
+    ids = encode_corpus(Slow(words, -1), corpus, unit="line", path=path)
+    assert refused == [f"{path}: process {os.getpid()} is writing it; wait until it has ended, or choose another name"]
+    assert np.array_equal(ids, encode_corpus(words, corpus, unit="line"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ids", "ids.json"]
 
 
 def test_not_fitted() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from seqloom.charts.page import Page
 from seqloom.charts.spec import specification, version
-from seqloom.errors import ConfigError, SeqloomError, suggest
+from seqloom.directories import writing_file
+from seqloom.errors import ConfigError, suggest
+from seqloom.forks import needs_threads
 
 KINDS = ("png", "svg", "html")
 
@@ -40,24 +42,21 @@ def save(chart: Any, path: str | Path, *, title: str = "") -> None:
 
 def write(path: str | Path, data: bytes) -> None:
     """The file whole or not at all."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
+    with writing_file(path) as partial:
         partial.write_bytes(data)
-        partial.replace(target)
-    except OSError as error:
-        raise SeqloomError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def png(chart: Any, *, scale: float = 1.5) -> bytes:
     import vl_convert
 
+    needs_threads("vl-convert")
     return smaller_png(vl_convert.vegalite_to_png(specification(chart), vl_version=version(), scale=scale))
 
 
 def svg(chart: Any) -> str:
     import vl_convert
 
+    needs_threads("vl-convert")
     return vl_convert.vegalite_to_svg(specification(chart), vl_version=version())
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from seqloom.charts import theme
 from seqloom.charts.spec import script_json, specification, version
+from seqloom.forks import needs_threads
 
 STYLE = f"""
 :root {{ color-scheme: light; }}
@@ -101,6 +102,7 @@ class Page:
         if self._charts:
             import vl_convert
 
+            needs_threads("vl-convert")
             bundle: Any = vl_convert.javascript_bundle  # its stub demands a snippet that has a default
             scripts += (f"<script>{bundle(vl_version=version())}</script>\n"
                         f'<script type="application/json" id=charts>{script_json(self._charts)}</script>\n'

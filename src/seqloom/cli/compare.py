@@ -47,11 +47,14 @@ def command(text: tuple[str, ...], output: str | None, rungs: str | None, minute
         raise ConfigError("--column is for a table; name the file")
     corpus = read_corpus(text, encoding, column) if text else None
     names = rungs.replace(",", " ").split() if rungs else None
-    with _live(as_json) as show:
-        found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show,
-                        curve=bool(output) if curve is None else curve)
-    if output:
-        write_report(found, output)
+    try:
+        with _live(as_json) as show:
+            found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show,
+                            curve=bool(output) if curve is None else curve)
+        if output:
+            write_report(found, output)
+    except KeyboardInterrupt as error:
+        raise type(error)("interrupted; finished rungs are kept, the same command goes on from there") from None
     if not found.results:
         raise ConfigError(f"none of the {len(found.skipped)} rungs was trained: {found.skipped[0].reason}")
     if as_json:

@@ -95,11 +95,13 @@ def _command_for(name: str) -> click.Command:
         model = model_class(name)(**given(options_class, options))
         check_target(output)
         how = prepare(name, output, options)
-        learnt = source.read(paths, how_read)
-        held_out = None if valid is None else source.held_out(valid, how_read)
-        start = time.perf_counter()
-        fit_and_save(model, learnt, held_out, output, how)
-        _show(model, output, time.perf_counter() - start, held_out, as_json)
+        with how.held():
+            learnt = source.read(paths, how_read)
+            held_out = None if valid is None else source.held_out(valid, how_read)
+            start = time.perf_counter()
+            fit_and_save(model, learnt, held_out, output, how)
+            spent = time.perf_counter() - start
+        _show(model, output, spent, held_out, as_json)
 
     return fit
 

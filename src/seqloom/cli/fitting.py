@@ -6,8 +6,8 @@ The log of a network's training is saved with the model; then the checkpoints go
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,14 +47,31 @@ class How:
     run: Path | None = None
     restart: bool = False
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While open the checkpoints are this process's alone; whoever interrupts it is told how it goes on."""
+        if self.run is None:
+            yield
+            return
+        from seqloom.training.checkpoint import Run
+
+        run = Run(self.run)
+        try:
+            with run.held():
+                if self.restart:
+                    run.clear()
+                yield
+        except KeyboardInterrupt as error:
+            raise type(error)(f"interrupted; {self.run} holds what was done, the same command goes on from there"
+                              if run.has_checkpoint() else
+                              "interrupted before the first checkpoint; the same command begins anew") from None
+
 
 def prepare(name: str, output: str, options: dict[str, Any]) -> How:
     """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
     entry = MODELS[name]
     if not (entry.trained or entry.resumable):
         return How({"memory": options["memory"]} if entry.counts else {})
-    from seqloom.training.checkpoint import Run
-
     run = Path(f"{output.rstrip('/')}.run")
     found: dict[str, Any] = {"memory": options["memory"]} if entry.counts else {}
     if entry.trained:
@@ -68,7 +85,6 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         found = {"train": config, "device": options["device"]}
-    Run(run).check()
     return How(found, run, options["restart"])
 
 
@@ -81,20 +97,15 @@ def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How) -> 
     from seqloom.storage import EVENTS, TRAINING_LOG, save
     from seqloom.training.checkpoint import LOG, Run
 
-    if how.restart and how.run.exists():
-        shutil.rmtree(how.run)
+    run = Run(how.run)
     try:
         model.fit(data, valid=valid, run=how.run, **how.options)
     except ConfigError:
-        if not Run(how.run).has_checkpoint() and not (how.run / LOG).exists():
-            shutil.rmtree(how.run, ignore_errors=True)  # nothing was trained yet
+        if not run.has_checkpoint() and not (how.run / LOG).exists():
+            run.clear()  # nothing was trained yet
         raise
     except TrainingError as error:
-        again = "; other settings need --restart" if Run(how.run).has_checkpoint() else ""
+        again = "; other settings need --restart" if run.has_checkpoint() else ""
         raise TrainingError(f"{error}{again}") from error
-    except KeyboardInterrupt:
-        if not Run(how.run).has_checkpoint():
-            raise
-        raise KeyboardInterrupt(f"interrupted; {how.run} holds what was done, the same command goes on from there") from None
     save(model, output, {TRAINING_LOG: how.run / LOG, EVENTS: how.run / EVENTS})
-    shutil.rmtree(how.run, ignore_errors=True)
+    run.clear()

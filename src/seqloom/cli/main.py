@@ -6,13 +6,17 @@ Commands are loaded when they are called, so `--help` is quick. Results go to st
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
 from seqloom._version import __version__
-from seqloom.errors import SeqloomError, suggest
+from seqloom.cli.interruptions import CODES, Interruptions
+from seqloom.errors import SeqloomError, Terminated, suggest
 
 COMMANDS = {
     "compare": "Train every rung on one text and compare them in one table.",
@@ -71,7 +75,12 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point: one line for errors, the trace with --debug."""
+    """Entry point: one line for errors and for signals, the trace with --debug."""
+    with Interruptions() as interruptions:
+        _run(interruptions)
+
+
+def _run(interruptions: Interruptions) -> None:
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
@@ -87,9 +96,8 @@ def run() -> None:
     except (KeyboardInterrupt, click.Abort) as error:
         if debug:
             raise
-        told = str(error.__cause__ or "") if isinstance(error, click.Abort) else str(error)  # click wraps Ctrl-C
-        click.echo(told or "interrupted; what was finished is kept", err=True)
-        raise SystemExit(130) from None
+        cause = error.__cause__ if isinstance(error, click.Abort) else error  # click wraps Ctrl-C
+        _interrupted(str(cause or ""), signal.SIGTERM if isinstance(cause, Terminated) else signal.SIGINT)
     except click.ClickException as error:
         if debug:
             raise
@@ -98,8 +106,21 @@ def run() -> None:
     except Exception as error:
         if debug:
             raise
+        if interruptions.heard is not None and not isinstance(error, SeqloomError):
+            _interrupted("", interruptions.heard)  # which somebody's code has turned into another error
         click.echo(f"seqloom: {_one_line(error)}", err=True)
         raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
+
+
+def _interrupted(told: str, number: int) -> NoReturn:
+    click.echo(told or "interrupted; what was finished is kept", err=True)
+    from seqloom.kernels.parallel import abandoned
+
+    code = CODES[number]
+    if abandoned():  # a thread that Python, when it ends, would tear out of its library
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code) from None
 
 
 def _show_usage_error(error: click.ClickException) -> None:

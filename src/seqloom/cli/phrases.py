@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
+from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.phrases import PhrasesConfig
 
@@ -60,17 +61,9 @@ def command(text: tuple[str, ...], output: str | None, shown: int | None, save: 
 
 def _write(phrases: Phrases, corpus: Corpus, output: str) -> int:
     """The joined text, whole or not at all; how many phrases it has."""
-    target = Path(output)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with open(partial, "wb") as file:
-            for block in phrases.join_blocks(corpus):
-                file.write(block)
-        partial.replace(target)
-    except OSError as error:
-        raise DataError(f"{output}: cannot be written ({error.strerror or error})") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with writing_file(output, DataError) as partial, open(partial, "wb") as file:
+        for block in phrases.join_blocks(corpus):
+            file.write(block)
     return phrases.joined
 
 

@@ -1,18 +1,25 @@
 """Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this bounds how many do.
 
-A comparison that was in use longest ago goes first. One that goes while another process reads it is only trained again.
+A comparison that was in use longest ago goes first. One that a process is at work on stays, and is that process's alone.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from seqloom import progress
+from seqloom.locks import InUse, locked
 
 MOST = 4 << 30  # bytes of all comparisons but the one that begins
+
+
+def held(place: Path) -> AbstractContextManager[None]:
+    """While open no other process may train the rungs of this comparison."""
+    return locked(place.with_name(f"{place.name}.lock"), lambda who: (
+        f"{place}: {who} is comparing models on this text there; wait until it has ended, or give another directory (--work)"))
 
 
 def trim(folder: Path, current: Path, most: int | None = None) -> None:
@@ -24,8 +31,9 @@ def trim(folder: Path, current: Path, most: int | None = None) -> None:
     for place in sorted(others, key=_used, reverse=True):
         size = sum(_size(path) for path in place.rglob("*"))
         if size > left:
-            shutil.rmtree(place, ignore_errors=True)
-            progress.say(f"removed a comparison of {size / 1e6:,.0f} MB that was not used for long from {folder}")
+            with suppress(InUse), held(place):
+                shutil.rmtree(place, ignore_errors=True)
+                progress.say(f"removed a comparison of {size / 1e6:,.0f} MB that was not used for long from {folder}")
         else:
             left -= size
 

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from seqloom import progress
+from seqloom import directories, progress
 from seqloom.comparison.run import Comparison, RungResult
 from seqloom.comparison.rungs import RUNGS
-from seqloom.errors import SeqloomError
 from seqloom.metrics.result import plain
 
 Column = tuple[str, Callable[[RungResult], str]]
@@ -124,11 +123,8 @@ def against(c: Comparison, r: RungResult) -> str:
 
 
 def check_place(directory: str | Path) -> None:
-    """Make the directory of the report, before the work of a long comparison."""
-    try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SeqloomError(f"{directory}: the report cannot be written there ({error.strerror or error})") from error
+    """Refuse, before the work of a long comparison, a place where its report could not be written."""
+    directories.check_target(directory, "a directory", Path.is_dir)
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -142,25 +138,51 @@ def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:
 
 
 def write_report(comparison: Comparison, directory: str | Path) -> None:
-    """`report.html`, `report.md`, `comparison.json` and the pictures as PNG files."""
-    from seqloom.charts.files import png, write
+    """`report.html`, `report.md`, `comparison.json` and the pictures as PNG files, all of them or nothing.
+
+    In a directory that holds other files too, which stay, they are replaced one by one.
+    """
+    from seqloom.charts.files import write
+
+    check_place(directory)
+    progress.say("drawing the report")
+    files, place = _files(comparison), Path(directory)
+    if not place.exists() or _is_report(place):
+        with directories.writing(directory, "a report", _is_report) as folder:
+            for name, data in files.items():
+                (folder / name).write_bytes(data)
+        return
+    for name, data in files.items():
+        write(place / name, data)
+    for name in _names() - files.keys():  # of an earlier report
+        (place / name).unlink(missing_ok=True)
+
+
+def _names() -> set[str]:
+    """Of all files that a report can have."""
+    from seqloom.comparison.pictures import NAMES
+
+    return {"comparison.json", "report.md", "report.html", *(f"{name}.png" for name in NAMES)}
+
+
+def _is_report(place: Path) -> bool:
+    """Whether nothing else is there."""
+    return place.is_dir() and {p.name for p in place.iterdir()} <= _names() | {".DS_Store"}
+
+
+def _files(comparison: Comparison) -> dict[str, bytes]:
+    """What the report consists of, by the names of its files."""
+    from seqloom.charts.files import png
     from seqloom.comparison.page import html
     from seqloom.comparison.pictures import NAMES, details, overview, pictures
 
-    check_place(directory)
-    place = Path(directory)
-    progress.say("drawing the report")
     found = details(comparison)
     charts = pictures(comparison, found)
     calibrations = plain({name: calibration.to_dict() for name, calibration in found.calibrations.items()})
     values = comparison.to_dict() | ({"calibration": calibrations} if calibrations else {})
-    write(place / "comparison.json", (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-    write(place / "report.md", markdown(comparison, list(charts)).encode())
+    files = {"comparison.json": (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+             "report.md": markdown(comparison, list(charts)).encode()}
     if comparison.results:
         charts["overview"] = overview(comparison)
-    for name in NAMES:
-        if name in charts:
-            write(place / f"{name}.png", png(charts[name]))
-        else:  # of an earlier report
-            (place / f"{name}.png").unlink(missing_ok=True)
-    write(place / "report.html", html(comparison, found).encode())
+    files |= {f"{name}.png": png(charts[name]) for name in NAMES if name in charts}
+    return files | {"report.html": html(comparison, found).encode()}

@@ -21,7 +21,7 @@ from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.comparison.curve import Curve, CurvePoint, learning_curve
-from seqloom.comparison.kept import trim
+from seqloom.comparison.kept import held, trim
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
@@ -134,14 +134,15 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
         trim(folder, place)
     bench = Bench(splits, minutes=minutes or NETWORK_MINUTES, place=place, seed=seed)
     limit = minutes or LIMIT
-    _warm_up()
-    for item in _run(wanted, bench, place, limit, seed, out):
-        if on_rung is not None:
-            on_rung(item)
-    out.bench = bench
-    if curve:
-        whole = {r.name: CurvePoint(out.n_bytes["train"], r.bits_per_byte, r.train_seconds) for r in out.results}
-        out.curve = learning_curve(wanted, bench, whole, place, limit)
+    with held(place):
+        _warm_up()
+        for item in _run(wanted, bench, place, limit, seed, out):
+            if on_rung is not None:
+                on_rung(item)
+        out.bench = bench
+        if curve:
+            whole = {r.name: CurvePoint(out.n_bytes["train"], r.bits_per_byte, r.train_seconds) for r in out.results}
+            out.curve = learning_curve(wanted, bench, whole, place, limit)
     return out
 
 

@@ -7,9 +7,9 @@ byte mean the same for all.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.checkpoint import Run
 from seqloom.training.config import TrainConfig
 
 BYTE_ORDERS, BPE_ORDERS = range(1, 9), range(1, 6)
@@ -101,14 +102,15 @@ def _hidden(bench: Bench) -> LanguageModel:
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
     def fit(bench: Bench) -> LanguageModel:
         model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **QUICK, **(SHORT if name == "gpt" else {}))
-        run = None if bench.place is None else bench.place / f"{name}.run"
-        try:
-            model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,
-                      train=TrainConfig(minutes=bench.minutes, seed=bench.seed))
-        except MissingExtra as error:
-            raise NotPossible(str(error)) from None
-        if run is not None:
-            shutil.rmtree(run)
+        run = None if bench.place is None else bench.place / f"{name}-{bench.minutes:g}-minutes.run"
+        with nullcontext() if run is None else Run(run).held():
+            try:
+                model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,
+                          train=TrainConfig(minutes=bench.minutes, seed=bench.seed))
+            except MissingExtra as error:
+                raise NotPossible(str(error)) from None
+            if run is not None:
+                Run(run).clear()
         return model
     return fit
 

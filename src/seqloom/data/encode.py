@@ -22,6 +22,7 @@ from seqloom import progress
 from seqloom.data.corpus import Block, Corpus
 from seqloom.errors import DataError
 from seqloom.kernels.parallel import parallel_map
+from seqloom.locks import locked
 from seqloom.text.tokenizer import Tokenizer
 
 Unit = Literal["line", "document", "stream"]
@@ -116,6 +117,12 @@ def _writing(path: Path) -> Iterator[None]:
 
 def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
     check_file(path)
+    with locked(path.with_name(path.name + ".lock"), lambda who: f"{path}: {who} is writing it; wait until it has ended, or "
+                                                                  "choose another name"):
+        return _encode_alone(tokenizer, corpus, unit, path, dtype)
+
+
+def _encode_alone(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, dtype: np.dtype) -> np.ndarray:
     made_by = {"format_version": 1, "dtype": dtype.str, "tokenizer": tokenizer.fingerprint,
                "corpus": corpus.fingerprint, "unit": unit}
     partial, journal, about = (path.with_name(path.name + end) for end in (".partial", ".journal", ".json"))
@@ -123,7 +130,9 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
     if done is not None and path.is_file() and done == {**made_by, "count": path.stat().st_size // dtype.itemsize}:
         return _map(path, dtype)
     blocks, count = _resume(_read_json(journal), made_by, partial, dtype)
-    with _writing(path), open(partial, "r+b" if count else "wb") as file:
+    if not count:
+        journal.unlink(missing_ok=True)  # of another job, which must not take this one's ids for its own
+    with _writing(path), _unfinished(path, partial, journal), open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
         for ids in encoded_blocks(tokenizer, corpus, unit, blocks):
@@ -135,12 +144,27 @@ def _encode_to_file(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path
         last = _last(tokenizer, unit, dtype)
         file.write(last.tobytes())
         _sync(file)
-    with _writing(path):
-        path.unlink(missing_ok=True)  # never an old array beside a new description
-        _write_json(about, {**made_by, "count": count + len(last)})
+        about.unlink(missing_ok=True)  # never an old description beside a new array
         os.replace(partial, path)
+        _write_json(about, {**made_by, "count": count + len(last)})
         journal.unlink(missing_ok=True)
     return _map(path, dtype)
+
+
+@contextmanager
+def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
+    """Whoever ends the work before its time is told when it can go on; what it could not go on from is not left behind."""
+    goes_on = f"{partial} holds what was done, the same command goes on from there"
+    try:
+        yield
+    except BaseException as error:
+        if not journal.exists():
+            partial.unlink(missing_ok=True)
+        elif isinstance(error, OSError):
+            raise DataError(f"{path}: cannot be written ({error.strerror or error}); {goes_on}") from error
+        elif isinstance(error, KeyboardInterrupt):
+            raise type(error)(f"interrupted; {goes_on}") from None
+        raise
 
 
 def _resume(entry: dict[str, Any] | None, made_by: dict[str, Any], partial: Path, dtype: np.dtype) -> tuple[int, int]:

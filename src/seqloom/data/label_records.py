@@ -17,6 +17,7 @@ from seqloom.data.documents import Document
 from seqloom.data.json_lines import line_blocks, not_json
 from seqloom.data.label_tables import Batch, Choice, choose_columns
 from seqloom.errors import DataError
+from seqloom.forks import needs_threads
 
 _HEAD_ROWS = 100
 _BLANK = " \t\r"
@@ -140,6 +141,7 @@ def read_parquet(document: Document, choice: Choice) -> Iterator[Batch]:
     """Row after row, a batch of polars at a time."""
     import polars as pl
 
+    needs_threads("polars")
     assert document.path is not None
     row = 0
     try:

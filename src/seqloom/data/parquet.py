@@ -12,6 +12,7 @@ from seqloom.data import columns
 from seqloom.data.documents import Document
 from seqloom.data.pieces import Piece, Tally
 from seqloom.errors import DataError, MissingExtra
+from seqloom.forks import needs_threads
 
 if TYPE_CHECKING:
     import polars
@@ -92,6 +93,7 @@ def _scan(document: Document) -> polars.LazyFrame:
         import polars as pl
     except ImportError:
         raise MissingExtra(f"{document.name}: reading Parquet needs polars; pip install polars") from None
+    needs_threads("polars")
     assert document.path is not None
     return pl.scan_parquet(document.path, glob=False)
 

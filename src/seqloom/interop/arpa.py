@@ -23,6 +23,7 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 
 from seqloom import progress
+from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.language.explicit import Doubled, Explicit, from_levels
 from seqloom.models.language.ngram import NGram
@@ -48,24 +49,15 @@ def write_arpa(model: NGram, path: str | Path) -> None:
         raise ConfigError(f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off")
     names = _names(model.tokens())
     sizes = np.diff(trie.level_starts[1:])
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with _open(partial, "wb", target.name.endswith(".gz")) as file, \
-                progress.task("writing ARPA", int(sizes.sum()), "n-grams") as bar:
-            file.write("".join(["\\data\\\n", *(f"ngram {k}={n}\n" for k, n in enumerate(sizes, 1))]).encode())
-            for k, (size, lines) in enumerate(zip(sizes, _levels(trie, names)), 1):
-                file.write(f"\n\\{k}-grams:\n".encode())
-                for batch in lines:
-                    file.write(batch.encode())
-                bar.advance(int(size))
-            file.write(b"\n\\end\\\n")
-        partial.replace(target)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be written ({error.strerror or error}); nothing was changed there") from error
-    finally:
-        if target.parent.is_dir():
-            partial.unlink(missing_ok=True)
+    with (writing_file(path, ModelError) as partial, _open(partial, "wb", Path(path).name.endswith(".gz")) as file,
+          progress.task("writing ARPA", int(sizes.sum()), "n-grams") as bar):
+        file.write("".join(["\\data\\\n", *(f"ngram {k}={n}\n" for k, n in enumerate(sizes, 1))]).encode())
+        for k, (size, lines) in enumerate(zip(sizes, _levels(trie, names)), 1):
+            file.write(f"\n\\{k}-grams:\n".encode())
+            for batch in lines:
+                file.write(batch.encode())
+            bar.advance(int(size))
+        file.write(b"\n\\end\\\n")
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -17,7 +17,9 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
+from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
+from seqloom.forks import needs_threads
 from seqloom.interop.fasttext_bin import read_fasttext
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
@@ -215,23 +217,15 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: WriteForm = "wor
         raise ConfigError(f"form must be one of word2vec, word2vec-binary, glove, fasttext; got {form!r}")
     vectors.check_fitted()
     _check_words(vectors.words, form)
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with open(partial, "wb") as file, progress.task("writing vectors", len(vectors), "words") as bar:
-            if form != "glove":
-                file.write(f"{len(vectors)} {vectors.dimensions}\n".encode())
-            for start in range(0, len(vectors), ROWS):
-                stop = min(start + ROWS, len(vectors))
-                file.writelines(_binary_lines(vectors, start, stop) if form == "word2vec-binary" else
-                                _text_lines(vectors, start, stop, b" \n" if form == "fasttext" else b"\n"))
-                bar.advance(stop - start)
-        partial.replace(target)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error}); nothing was changed there") from error
-    finally:
-        if target.parent.is_dir():
-            partial.unlink(missing_ok=True)
+    with (writing_file(path, DataError) as partial, open(partial, "wb") as file,
+          progress.task("writing vectors", len(vectors), "words") as bar):
+        if form != "glove":
+            file.write(f"{len(vectors)} {vectors.dimensions}\n".encode())
+        for start in range(0, len(vectors), ROWS):
+            stop = min(start + ROWS, len(vectors))
+            file.writelines(_binary_lines(vectors, start, stop) if form == "word2vec-binary" else
+                            _text_lines(vectors, start, stop, b" \n" if form == "fasttext" else b"\n"))
+            bar.advance(stop - start)
 
 
 def _check_words(words: Words, form: WriteForm) -> None:
@@ -258,6 +252,7 @@ def _binary_lines(vectors: WordVectors, start: int, stop: int) -> Iterator[bytes
 def _text_lines(vectors: WordVectors, start: int, stop: int, end: bytes) -> Iterator[bytes]:
     import polars
 
+    needs_threads("polars")
     numbers = polars.from_numpy(vectors.matrix[start:stop]).write_csv(None, include_header=False, separator=" ")
     return (b"%b %b%b" % (vectors.words.spelling(i), line, end)
             for i, line in enumerate(numbers.encode().splitlines(), start))

@@ -7,14 +7,20 @@ for any number of threads. numba's own `parallel=True` is not used: a fork after
 
 from __future__ import annotations
 
+import contextvars
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_GRACE = 0.5  # seconds that an interrupted call gets to end by itself
+_calls: set[threading.Thread] = set()  # of `interruptible` that are under way
 
 
 def thread_count() -> int:
@@ -69,3 +75,38 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
     """Run for its effects (kernels that write into slices of shared arrays)."""
     for _ in parallel_map(function, items):
         pass
+
+
+def interruptible(function: Callable[[threading.Event], R]) -> R:
+    """The result of a call that would not hear Ctrl-C, as it stays long in a library: a thread makes it, and this one waits.
+
+    When that is interrupted the call is left alone; it is told by the event, so that it can end where it is heard.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which has no signals to hear
+        return function(threading.Event())
+    outcome: Future[R] = Future()
+    stop, context = threading.Event(), contextvars.copy_context()
+
+    def call() -> None:
+        try:
+            outcome.set_result(context.run(function, stop))
+        except BaseException as error:
+            outcome.set_exception(error)
+        finally:
+            _calls.discard(thread)
+
+    thread = threading.Thread(target=call, daemon=True)
+    _calls.add(thread)
+    thread.start()
+    try:
+        return outcome.result()
+    except BaseException:
+        stop.set()
+        with suppress(TimeoutError):
+            outcome.exception(_GRACE)
+        raise
+
+
+def abandoned() -> bool:
+    """Whether a call that was interrupted is still under way."""
+    return bool(_calls)

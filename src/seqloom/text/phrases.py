@@ -28,6 +28,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import Config, make, option
+from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.text.boundaries import cut_before_space
 from seqloom.text.coding import text_blocks, to_bytes
@@ -138,14 +139,9 @@ class Phrases:
         """One JSON file."""
         values = {"format": FORMAT, "format_version": 1, "config": self.config.to_dict(), "info": self.info,
                   "passes": [[[*p.words, p.count, p.score] for p in each] for each in self.found]}
-        place = Path(path)
-        partial = place.with_name(f".{place.name}.partial")
-        try:
+        with writing_file(path, DataError) as partial:
             partial.write_text(json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace("],[", "],\n["),
                                encoding="utf-8", errors="surrogatepass")
-            partial.replace(place)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Phrases:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import TYPE_CHECKING
 
 from seqloom.errors import DataError
+from seqloom.kernels.parallel import interruptible
 from seqloom.progress import Task
 from seqloom.text.boundaries import cut_before_word
 from seqloom.text.subword import SPACE_RULE, Subword
@@ -34,14 +36,20 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     if not any(blocks()):
         raise DataError("there is no text to train the tokenizer on; is the input empty?")
 
-    def texts() -> Iterator[str]:
-        for block in blocks():
-            for piece in _pieces(block):
-                yield piece.decode("utf-8", "replace")
-            bar.advance(len(block))
+    maker = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
 
-    makers = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}
-    return Subword(makers[kind](blocks, texts, size - 1, min_count, boundary), None)  # one id is left for the end
+    def make(stop: Event) -> Engine:
+        def texts() -> Iterator[str]:
+            for block in blocks():
+                for piece in _pieces(block):
+                    if stop.is_set():
+                        raise InterruptedError
+                    yield piece.decode("utf-8", "replace")
+                bar.advance(len(block))
+
+        return maker(blocks, texts, size - 1, min_count, boundary)  # one id is left for the end
+
+    return Subword(interruptible(make), None)
 
 
 def _pieces(block: bytes) -> Iterator[bytes]:

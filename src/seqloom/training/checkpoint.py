@@ -4,6 +4,7 @@
     log.jsonl           one line for each report: step, loss, learning rate, gradient norm, tokens/s; evaluations
     last.safetensors    weights, optimiser, carried state, random state, position: all that the next step depends on
     best.safetensors    the weights of the best evaluation
+    run.lock            while a process trains: its number; locked by it, so that no second one can
 
 Files are written beside their place and renamed. A run of other options or data is never continued by mistake.
 """
@@ -12,6 +13,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +23,10 @@ import numpy as np
 
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import ConfigError, ModelError
+from seqloom.locks import locked
 from seqloom.storage import EVENTS, TRAINING_LOG
 
-RUN, LOG, LAST, BEST = "run.json", "log.jsonl", "last.safetensors", "best.safetensors"
+RUN, LOG, LAST, BEST, LOCK = "run.json", "log.jsonl", "last.safetensors", "best.safetensors", "run.lock"
 _META = "meta.json"
 
 
@@ -29,8 +34,29 @@ class Run:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While open no other process may train here; a directory in which nothing is kept goes at the end."""
+        self.check()
+        try:
+            with locked(self.directory / LOCK, lambda who: f"{self.directory}: {who} is training there; wait until it has "
+                                                           "ended, or choose another output"):
+                yield
+        finally:
+            with suppress(OSError):
+                self.directory.rmdir()
+
+    def clear(self, *kept: str) -> None:
+        """Remove what a run left, but for these files."""
+        for path in self.directory.iterdir():
+            if path.name not in (LOCK, *kept):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def open(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Begin, or go on with, a run of these facts; returns what an earlier start has fixed (the number of steps)."""
+        """Begin, or go on with, a run of these facts; returns what an earlier start has fixed (the number of steps).
+
+        Without a checkpoint there is nothing to go on from, so what else was left (a log, events) is not of this run.
+        """
         path = self.directory / RUN
         plain = json.loads(json.dumps(facts))
         if path.exists():
@@ -47,9 +73,10 @@ class Run:
                 raise ConfigError(f"{self.directory} holds an unfinished run with other settings ({shown}); "
                                   "give the same ones to go on, or --restart to begin anew")
             if not different:
+                if not self.has_checkpoint():
+                    self.clear(RUN)
                 return known["fixed"]
-        self.check()
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.clear()
         self._write(path, json.dumps({"facts": plain, "fixed": {}}, indent=2).encode())
         return {}
 
@@ -58,7 +85,7 @@ class Run:
         if not self.directory.exists():
             return
         names = {p.name.removesuffix(".partial") for p in self.directory.iterdir()} if self.directory.is_dir() else {""}
-        if names and (RUN not in names or names - {RUN, LOG, LAST, BEST, EVENTS}):
+        if names - {LOCK} and (RUN not in names or names - {RUN, LOG, LAST, BEST, LOCK, EVENTS}):
             raise ModelError(f"{self.directory}: exists and is not a training run; checkpoints would go there: "
                              "choose another output or remove it")
 
@@ -79,7 +106,7 @@ class Run:
         try:
             write_arrays(beside, {**arrays, _META: packed})
             self._put(beside, self.directory / name)
-        except OSError:  # a full disk: what was written of it would only be in the way
+        except BaseException:  # a full disk: what was written of it would only be in the way
             beside.unlink(missing_ok=True)
             raise
 
@@ -116,6 +143,18 @@ class Run:
         with open(beside, "rb") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
+
+
+@contextmanager
+def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None]:
+    """The run of that directory, begun or gone on with, for this process alone; None without a directory."""
+    if directory is None:
+        yield None
+        return
+    run = Run(directory)
+    with run.held():
+        run.open(facts)
+        yield run
 
 
 def read_log(directory: str | Path) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,7 +70,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
           facts: dict[str, Any] | None = None, bytes_per_token: float | None = None, late: Late | None = None) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights."""
     gpus = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus), memory_advice(config):
+    with torch.random.fork_rng(devices=gpus), memory_advice(config), nullcontext() if run is None else run.held():
         fixed = run.open(facts or {}) if run is not None else {}
         if "steps" not in fixed:
             steps, every = count_steps(task, config, device)

@@ -14,7 +14,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.models.hidden.chain import Chain
 from seqloom.models.hidden.em import State, baum_welch
-from seqloom.training.checkpoint import Run
+from seqloom.training.checkpoint import opened
 from seqloom.training.interrupts import Interrupts
 
 CHECKPOINT_SECONDS = 10.0
@@ -23,22 +23,19 @@ CHECKPOINT_SECONDS = 10.0
 def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: int, iterations: int, tolerance: float,
           restarts: int, k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[Chain, dict[str, Any]]:
     """The likeliest chain of all restarts, and what there is to say about it."""
-    keeper = Run(run) if run is not None else None
     resumed: State | None = None
-    if keeper is not None:
-        keeper.open(facts)
-        kept = keeper.load()
-        if kept is not None:
+    with opened(run, facts) as keeper, Interrupts() as interrupts:
+        if keeper is not None and (kept := keeper.load()) is not None:
             resumed = {name: np.array(array) for name, array in kept[0].items()}
             keeper.keep_log(int(kept[1]["step"]))
-    saved, steps = time.monotonic(), 0 if resumed is None else int(resumed["steps"])
+        saved, steps = time.monotonic(), 0 if resumed is None else int(resumed["steps"])
 
-    with Interrupts() as interrupts:
         def after(state: State) -> bool:
             nonlocal saved, steps
             steps += 1
             if keeper is None and interrupts.asked == signal.SIGINT:
-                return True  # there is nothing to go on from later, so what was reached is the result
+                interrupts.obeyed = True  # there is nothing to go on from later, so what was reached is the result
+                return True
             if keeper is not None and len(state["history"]):
                 keeper.log({"step": steps, "loss": -float(state["history"][-1]) / max(len(ids), 1),
                             "restart": int(state["restart"])})

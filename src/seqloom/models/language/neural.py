@@ -19,6 +19,7 @@ from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import MissingExtra, ModelError
+from seqloom.forks import torch_alone
 from seqloom.models.language.first_layer import check_early, open_first_layer
 from seqloom.models.language.neural_configs import NetworkConfig
 from seqloom.models.language.shapes import RANKS, Shapes
@@ -203,6 +204,7 @@ def require_torch(name: str) -> None:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
+    torch_alone()
 
 
 def _held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -22,7 +22,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.errors import TrainingError
 from seqloom.kernels.parallel import thread_count
-from seqloom.training.checkpoint import Run
+from seqloom.training.checkpoint import Run, opened
 from seqloom.training.interrupts import Interrupts
 
 CHECKPOINT_SECONDS = 20.0
@@ -47,25 +47,20 @@ class Passes:
 def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, run: Path | None = None,
           facts: dict[str, Any] | None = None) -> list[float]:
     """Run all chunks and return the mean loss of every epoch. `arrays` is what checkpoints hold and what chunks change."""
-    keeper = Run(run) if run is not None else None
+    with opened(run, facts or {}) as keeper:
+        state = _State(passes, keeper, arrays)
+        _run(passes, work, state, 1 if deterministic else thread_count())
+    losses = state.sums[state.sums[:, 1] > 0]
+    return (losses[:, 0] / losses[:, 1]).tolist()
+
+
+def _run(passes: Passes, work: Work, state: _State, threads: int) -> None:
     chunks = len(passes.sizes)
-    sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
-    done, pending = 0, np.zeros(2)
-    if keeper is not None:
-        keeper.open(facts or {})
-        if (kept := keeper.load()) is not None:
-            done = int(kept[1]["step"])
-            sums[:], pending = kept[0]["sums"], kept[0]["pending"]
-            for name, array in arrays.items():
-                array[...] = kept[0][name]
-            keeper.keep_log(done)
-    threads = 1 if deterministic else thread_count()
-    state = _State(passes, keeper, arrays, sums, pending, done)
     with (Interrupts() as interrupts, progress.task(passes.label, passes.epochs * sum(passes.sizes), passes.unit) as bar,
           ThreadPoolExecutor(threads) as pool):
-        bar.advance(sum(passes.sizes[i % chunks] for i in range(done)))
+        bar.advance(sum(passes.sizes[i % chunks] for i in range(state.done)))
         waiting: deque[tuple[int, Future[tuple[float, int]]]] = deque()
-        ahead = done
+        ahead = state.done
         while state.done < passes.epochs * chunks:
             pause = interrupts.asked is not None or state.due()
             while not pause and ahead < passes.epochs * chunks and len(waiting) < threads + 1:
@@ -76,27 +71,35 @@ def learn(passes: Passes, work: Work, arrays: Arrays, *, deterministic: bool, ru
                 state.add(at, *future.result())
                 bar.advance(passes.sizes[at % chunks])
                 bar.note(f"loss {state.recent():.4f}, epoch {at // chunks + 1} of {passes.epochs}")
-            elif interrupts.asked == signal.SIGINT and keeper is None:
+            elif interrupts.asked == signal.SIGINT and state.keeper is None:
                 progress.say(f"interrupted after {state.share():.0%}; what was learnt so far is kept")
                 break  # there is nothing to go on from later, so what was reached is the result
             else:  # nothing is under way, so the arrays are those after `done` chunks
                 state.save()
                 interrupts.give_way()
-    losses = sums[sums[:, 1] > 0]
-    return (losses[:, 0] / losses[:, 1]).tolist()
+        interrupts.obeyed = interrupts.asked == signal.SIGINT and state.keeper is None
+        if interrupts.asked is not None:  # during the last chunk
+            state.save()
 
 
 class _State:
     """How far it is, and what is to be remembered of it."""
 
-    def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays, sums: np.ndarray, pending: np.ndarray,
-                 done: int) -> None:
-        self.passes, self.keeper, self.arrays, self.sums, self.done = passes, keeper, arrays, sums, done
+    def __init__(self, passes: Passes, keeper: Run | None, arrays: Arrays) -> None:
+        """At the beginning, or where the kept run is."""
+        self.passes, self.keeper, self.arrays, self.done = passes, keeper, arrays, 0
+        self.sums = np.zeros((passes.epochs, 2))  # of losses and of examples, by epoch
+        self.window = np.zeros(2)  # the same since the last report
         self.total = passes.epochs * len(passes.sizes)
         self.every = -(-self.total // REPORTS)
-        self.window = np.array(pending)  # losses and examples since the last report
         self.shown = math.nan
-        self.saved, self.cost, self.held = time.monotonic(), 0.0, done
+        if keeper is not None and (kept := keeper.load()) is not None:
+            self.done = int(kept[1]["step"])
+            self.sums, self.window = np.array(kept[0]["sums"]), np.array(kept[0]["pending"])
+            for name, array in arrays.items():
+                array[...] = kept[0][name]
+            keeper.keep_log(self.done)
+        self.saved, self.cost, self.held = time.monotonic(), 0.0, self.done
 
     def share(self) -> float:
         return self.done / self.total

@@ -1,0 +1,26 @@
+"""Forked processes. Threads do not come along, and a library that waits for its own would wait for ever."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from seqloom.errors import SeqloomError
+
+_users: dict[str, int] = {}  # by library the process that used it first
+
+
+def needs_threads(library: str) -> None:
+    """To be called before a library is used whose threads cannot be had again in a process that was forked after its use."""
+    if _users.setdefault(library, os.getpid()) != os.getpid():
+        raise SeqloomError(f"this process was forked after {library} had been used, whose threads it does not have; start it "
+                           "another way: multiprocessing.get_context('spawn')")
+
+
+@cache
+def torch_alone() -> None:
+    """torch works in a forked process as long as it does not look for its threads."""
+    import torch
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))

@@ -1,0 +1,148 @@
+"""Ctrl-C and SIGTERM wherever they come: one line that says how to go on, 130 and 143, nothing lost and nothing mixed."""
+
+import os
+import signal
+
+import pytest
+
+from .ends import SLOW, end, started
+from .test_faults import end_in
+
+BOTH = pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
+VECTORS = ("fit", "word2vec", "text", "--dimensions", 8, "--min-count", 1, "--epochs", 4, "--deterministic", "-q")
+
+
+@pytest.fixture(autouse=True)
+def text(tmp_path, toy_text):
+    (tmp_path / "text").write_text(toy_text * 4)
+    return tmp_path / "text"
+
+
+# ---- where signals come
+
+@pytest.mark.parametrize(("label", "how", "code"), [("encoding", signal.SIGINT, 130), ("reading", signal.SIGTERM, 143)])
+def test_before_the_first_checkpoint(tmp_path, label, how, code):
+    args = ("fit", "hmm", "text", "-o", "m", "--states", 2, "--tokenizer", "word")
+    assert end_in(label, how, tmp_path, *args) == (
+        code, "\ninterrupted before the first checkpoint; the same command begins anew\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["text"]
+
+
+def test_while_steps_are_timed(tmp_path):
+    pytest.importorskip("torch")
+    slow = """
+import time
+from seqloom.models.language.task_net import LanguageTask
+
+def loss(*_):
+    print("now", flush=True)
+    time.sleep(30)
+
+LanguageTask.loss = loss
+from seqloom.cli.main import run
+run()
+"""
+    args = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--d-hidden", 8, "--minutes", 1, "-q")
+    assert end(slow, args, signal.SIGTERM, tmp_path) == (
+        143, "\ninterrupted before the first checkpoint; the same command begins anew\n")
+
+
+def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
+    (tmp_path / "text").write_text(shakespeare[:6000])
+    args = ("compare", "text", "--rungs", "uniform,byte-1", "--work", "w", "-o", "report")
+    code, err = end_in("training byte-1", signal.SIGTERM, tmp_path, *args)
+    assert code == 143
+    assert err.splitlines()[-1] == "interrupted; finished rungs are kept, the same command goes on from there"
+    assert not (tmp_path / "report").exists()
+    assert len(list((tmp_path / "w").rglob("result.json"))) == 1
+
+
+@BOTH
+def test_a_signal_inside_a_callback_is_not_lost(tmp_path, how, code):
+    """Where an exception can only be dropped, as in the callbacks of numba and llvmlite."""
+    dropping = """
+import ctypes, time
+import seqloom.storage
+
+@ctypes.CFUNCTYPE(None)
+def callback():
+    print("now", flush=True)
+    time.sleep(30)
+
+def read(directory):
+    callback()
+    for _ in range(300):
+        time.sleep(0.1)
+
+seqloom.storage.read_config = read
+from seqloom.cli.main import run
+run()
+"""
+    assert end(dropping, ("info", "text"), how, tmp_path, timeout=20) == (code, "\ninterrupted; what was finished is kept\n")
+
+
+@BOTH
+def test_a_library_that_does_not_listen_is_left_alone(tmp_path, how, code):
+    """A tokenizer is trained in Rust, which hears no signal until it is done."""
+    deaf = """
+import hashlib
+import seqloom.text.subword_training as training
+
+def train(*_):
+    print("now", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000_000)  # a minute, without Python
+
+training._bpe = train
+from seqloom.cli.main import run
+run()
+"""
+    found = end(deaf, ("tokenize", "text", "--kind", "bpe", "--save", "t", "-q"), how, tmp_path, timeout=20)
+    assert found == (code, "\ninterrupted; what was finished is kept\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["text"]
+
+
+# ---- two at once
+
+def test_a_second_writer_is_refused_with_the_number_of_the_first(seqloom, tmp_path):
+    slow = SLOW.format(module="vectors.learning")
+    with started(slow, (*VECTORS, "-o", "m", "--seed", 1), tmp_path, lines=2) as first:
+        for more in ([], ["--restart"]):
+            failed = seqloom(*VECTORS, "-o", "m", "--seed", 2, *more)
+            assert failed.one_line() == (f"m.run: process {first.pid} is training there; wait until it has ended, "
+                                         "or choose another output")
+            assert failed.code == 1
+        first.communicate(timeout=60)
+        assert first.returncode == 0
+    assert seqloom(*VECTORS, "-o", "alone", "--seed", 1).code == 0
+    for name in ("model.safetensors", "training.jsonl"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
+def test_a_killed_process_leaves_no_lock(seqloom, tmp_path):
+    assert end(SLOW.format(module="vectors.learning"), (*VECTORS, "-o", "m"), signal.SIGKILL, tmp_path, lines=2)[0] == -9
+    assert (tmp_path / "m.run" / "run.lock").exists()
+    assert seqloom(*VECTORS, "-o", "m").code == 0
+    assert not (tmp_path / "m.run").exists()
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same options", "other options"])
+def test_what_another_run_left_without_a_checkpoint_is_not_mixed_in(seqloom, tmp_path, same):
+    left = tmp_path / "m.run"
+    with started(SLOW.format(module="vectors.learning").replace("= 0.0, 1e9", "= 1e9, 1e9"),
+                 (*VECTORS, "-o", "m", "--seed", 1 if same else 2), tmp_path, lines=3) as child:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    assert sorted(p.name for p in left.iterdir()) == ["log.jsonl", "run.json", "run.lock"]
+    (left / "best.safetensors").write_bytes(b"of somebody else")
+    (left / "tensorboard").mkdir()
+    (left / "tensorboard" / "events").write_bytes(b"of somebody else")
+    assert seqloom(*VECTORS, "-o", "m", "--seed", 1).code == 0
+    assert seqloom(*VECTORS, "-o", "alone", "--seed", 1).code == 0
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == sorted(p.name for p in (tmp_path / "alone").iterdir())
+    assert (tmp_path / "m" / "training.jsonl").read_bytes() == (tmp_path / "alone" / "training.jsonl").read_bytes()
+
+
+def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
+    monkeypatch.setattr("seqloom.locks.fcntl", None)
+    assert seqloom(*VECTORS, "-o", "m").code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "text"]
