@@ -6,7 +6,7 @@ n-grams of other orders (Jelinek and Mercer 1980). Fit it on text that no member
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from seqloom import progress, storage
 from seqloom.config import Unit
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.reading import Reading
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
@@ -91,10 +92,23 @@ class Mixture(LanguageModel):
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         units = unit_lengths(ids, self.tokens().eos_id)
-        total = np.full(len(ids), -np.inf)
-        for log_weight, member in zip(self._log_weights(), self.members):
-            found = member.sequence_log_probs(ids, lengths if member.carry else units)
+        return self._mixed(member.sequence_log_probs(ids, lengths if member.carry else units) for member in self.members)
+
+    @property
+    def portion(self) -> int:
+        return min(member.portion for member in self._members())
+
+    def reading(self) -> Reading:
+        readings = [member.reading() for member in self._members()]
+        return lambda ids: self._mixed(reading(ids) for reading in readings)
+
+    def _mixed(self, log_probs: Iterable[np.ndarray]) -> np.ndarray:
+        """From the log-probabilities of the members, (N,) each."""
+        total: np.ndarray | None = None
+        for log_weight, found in zip(self._log_weights(), log_probs, strict=True):
+            total = np.full(len(found), -np.inf) if total is None else total
             np.logaddexp(total, log_weight + found, out=total)
+        assert total is not None
         return total.astype(np.float32)
 
     def _log_weights(self) -> np.ndarray:
