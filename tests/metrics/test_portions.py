@@ -23,8 +23,8 @@ def test_ends_of_segments_do_not_depend_on_the_chunks(block, minimum):
         assert segment_ends(chunks, len(data), minimum=minimum, block=block).tolist() == whole.tolist()
 
 
-@pytest.mark.parametrize("kind, unit", [("byte", "line"), ("byte", "stream"), ("whitespace", "line"), ("whitespace", "stream"),
-                                        ("whitespace", "document")])
+@pytest.mark.parametrize(("kind", "unit"), [("byte", "line"), ("byte", "stream"), ("whitespace", "line"),
+                                            ("whitespace", "stream"), ("whitespace", "document")])
 def test_costs_of_segments_do_not_depend_on_the_portions(kind, unit):
     corpus = Corpus.from_texts(TEXT)
     tokenizer = Tokenizer(kind=kind).fit(corpus)
