@@ -84,7 +84,7 @@ def _cut(blocks: Iterable[np.ndarray], size: int, eos_id: int | None) -> Iterato
             continue
         rest = np.concatenate(waiting)
         while len(rest) > size:
-            ends = np.flatnonzero(rest[:size] == eos_id) if eos_id is not None else ()
+            ends = np.flatnonzero(rest[:size] == eos_id) if eos_id is not None else rest[:0]
             at = int(ends[-1]) + 1 if len(ends) else size
             yield rest[:at]
             rest = rest[at:]

@@ -8,14 +8,13 @@ a copy of the weights; the model stays as it was, and every evaluation begins wi
 from __future__ import annotations
 
 import copy
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import ConfigError, TrainingError
+from seqloom.errors import ConfigError, TrainingError, quoted
 from seqloom.models.language.neural import Past, token_log_probs
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ class DynamicEvaluation:
 
     def __init__(self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW) -> None:
         self.model, self.lr, self.window = model, LR if lr is None else lr, window
-        if not (math.isfinite(self.lr) and self.lr >= 0):
-            raise ConfigError(f"dynamic_lr must be a number that is at least 0; got {lr}")
+        if not 0 <= self.lr <= 1e6:
+            raise ConfigError(f"dynamic_lr must be a number from 0 to 1e6; got {quoted(lr)}")
 
     def __str__(self) -> str:
         return f"rms,lr={self.lr:g},window={self.window}"

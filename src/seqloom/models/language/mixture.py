@@ -22,6 +22,8 @@ from seqloom.metrics.costs import unit_lengths
 from seqloom.models.language.configs import MixtureConfig
 from seqloom.text.tokenizer import Tokenizer
 
+DEEPEST = 8  # mixtures inside one another
+
 
 class Mixture(LanguageModel):
     name = "mixture"
@@ -33,6 +35,7 @@ class Mixture(LanguageModel):
         """A mixture of models that are in memory."""
         model = cls(**options)
         model.members = list(members)
+        _check_depth(model)
         return model
 
     @property
@@ -46,6 +49,7 @@ class Mixture(LanguageModel):
     def _members(self) -> list[LanguageModel]:
         if not self.members:
             self.members = [storage.load(path) for path in self.config.members]
+            _check_depth(self)
         if len(self.members) < 2:
             raise ConfigError("a mixture needs at least two members; give their directories with members")
         first = self.members[0]
@@ -127,6 +131,14 @@ class Mixture(LanguageModel):
             raise ModelError(f"{len(self.weights)} weights for {len(self.members)} members: some are missing; "
                              "fit and save the mixture again")
         self._members()
+
+
+def _check_depth(mixture: Mixture) -> None:
+    level: list[LanguageModel] = [mixture]
+    for _ in range(DEEPEST + 1):
+        level = list({id(member): member for model in level for member in model.members}.values())  # shared ones once
+    if level:
+        raise ConfigError(f"mixtures stand inside one another more than {DEEPEST} deep; mix the models themselves")
 
 
 class MixtureStepper:
