@@ -14,15 +14,23 @@ three are always the same word. Values are checked when the config is made; unkn
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, quoted, suggest
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
+
+# The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
+MOST = 10**9
+MOST_TOKENS = 10**8
+MOST_WIDTH = 100_000
+MOST_MINUTES = 10**6
+MOST_SEED = 2**53  # what JSON keeps
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
@@ -48,7 +56,7 @@ class Config:
         known = [f.name for f in dataclasses.fields(cls)]
         for key in values:
             if key not in known:
-                raise ConfigError(f"unknown option {key!r}{suggest(key, known)} Known: {', '.join(known)}")
+                raise ConfigError(f"unknown option {quoted(key)}{suggest(key, known)} Known: {', '.join(known)}")
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,8 +71,8 @@ class TextConfig(Config):
 
     tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
-    min_count: int = option(1, "words seen less often become <unk>", minimum=1)
+    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "words seen less often become <unk>", minimum=1, maximum=MOST)
     vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
@@ -114,8 +122,8 @@ def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> 
     allowed = choices(kind)
     if allowed:
         hint = suggest(value, allowed) if isinstance(value, str) else ""
-        raise ConfigError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{hint}")
-    raise ConfigError(f"{name} must be {_describe(kind)}; got {value!r}")
+        raise ConfigError(f"{name} must be one of {', '.join(allowed)}; got {quoted(value)}{hint}")
+    raise ConfigError(f"{name} must be {_describe(kind)}; got {quoted(value)}")
 
 
 def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
@@ -129,8 +137,12 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
         converted = [_convert(item, v) for v in value]
         return all(ok for ok, _ in converted), tuple(v for _, v in converted)
     if kind is float:
-        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-        return ok, float(value) if ok else value
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:
+            return False, value
+        try:
+            return True, float(value)
+        except OverflowError:  # a whole number that is larger than all of them
+            return True, math.inf if value > 0 else -math.inf
     if kind is int:
         ok = hasattr(value, "__index__") and not isinstance(value, bool)
         return ok, int(value) if ok else value
@@ -140,9 +152,10 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
 def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
     low, high = meta.get("minimum"), meta.get("maximum")
     if low is not None and value < low:
-        raise ConfigError(f"{name} must be at least {low}; got {value}")
+        raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")
     if high is not None and value > high:
-        raise ConfigError(f"{name} must be at most {high}; got {value}")
+        most = f"{high:,}" if isinstance(high, int) else f"{high:g}"
+        raise ConfigError(f"{name} must be at most {most}; got {quoted(value)}")
 
 
 def _describe(kind: Any) -> str:
@@ -161,5 +174,5 @@ def parse_size(size: int | str | None) -> int | None:
     except (ValueError, OverflowError):
         found = 0
     if found <= 0:
-        raise ConfigError(f"memory must be a size such as 800M or 2G; got {size!r}")
+        raise ConfigError(f"memory must be a size such as 800M or 2G; got {quoted(size)}")
     return found

@@ -8,11 +8,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 500  # characters of a message
+_VALUE = 80  # characters of a value that a message quotes
+
 
 class SeqloomError(Exception):
     """Base of everything that seqloom raises on purpose."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message))
 
 
 class ConfigError(SeqloomError, ValueError):
@@ -45,7 +51,43 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM on the command line: it asks for what Ctrl-C asks for."""
 
 
+def shortened(text: str, most: int = LONGEST) -> str:
+    """A text without its middle, where it is long: what is wrong stands at the beginning, what to do at the end.
+
+    >>> shortened("a" * 40 + "b" * 40, most=20)
+    'aaaaaaaaaaa ... bbbb'
+    """
+    if len(text) <= most:
+        return text
+    end = most // 4 - 1
+    return f"{text[:most - end - 5]} ... {text[len(text) - end:]}"
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it: never long.
+
+    >>> quoted("topic"), quoted(10 ** 5000)
+    ("'topic'", 'a number of thousands of digits')
+    """
+    if isinstance(value, str):
+        return shortened(repr(value[:_VALUE + 1]), _VALUE)
+    try:
+        return shortened(repr(value), _VALUE)
+    except ValueError:  # Python does not write out such numbers
+        return "a number of thousands of digits"
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, as Python, NumPy or torch say it."""
+    told = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
+    return isinstance(error, MemoryError) or any(words in told for words in (
+        "allocate memory", "not enough memory", "out of memory", "tried to allocate", "array is too big",
+        "maximum allowed dimension exceeded", "storage size calculation overflowed"))
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'order'?` when a known name is near, else an empty string."""
+    if len(word) > _VALUE:  # nothing is near, and looking takes long
+        return ""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from seqloom.errors import shortened
+
 
 class Task(Protocol):
     def advance(self, amount: int = 1) -> None: ...
@@ -67,4 +69,4 @@ def say(message: str) -> None:
     """A remark for the person at the terminal (a fall-back taken, an estimate); never a result."""
     reporter = _reporter.get()
     if reporter is not None:
-        reporter.say(message)
+        reporter.say(shortened(message))

@@ -1,5 +1,6 @@
 """What every registered language model must do. A new model is tested here by being in the registry."""
 
+import itertools
 import json
 import math
 import shutil
@@ -10,6 +11,7 @@ import pytest
 import seqloom
 from seqloom import registry, storage
 from seqloom.contracts import LanguageModel
+from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.stepper import log_probs_by_steps, select
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.language.mixture import Mixture
@@ -276,3 +278,33 @@ def test_several_files_without_final_newlines_are_charged_for_them(model, tmp_pa
         assert result["nats"] == pytest.approx(-sum(model.score(texts)), rel=1e-5)
     else:
         assert result["bytes"] == 7 + 17
+
+
+def test_a_text_in_portions_scores_as_in_one_go(model):
+    ids, _ = model.encode(TOY + HELD_OUT)
+    whole = model.text_log_probs(ids)
+    for sizes in ([7, 1, 30], [5], [100]):
+        reading, at, found = model.reading(), 0, []
+        for size in itertools.cycle(sizes):
+            found.append(reading(ids[at:at + size]))
+            at += size
+            if at >= len(ids):
+                break
+        assert np.concatenate(found) == pytest.approx(whole, abs=2e-6)
+
+
+def test_portions_do_not_change_the_evaluation(model, monkeypatch):
+    text = TOY * 3 + HELD_OUT
+    one = model.evaluate(text).to_dict()
+    monkeypatch.setattr(type(model), "portion", property(lambda self: 40))
+    many = model.evaluate(text).to_dict()
+    assert many["signature"] == one["signature"]
+    for name, value in one["metrics"].items():
+        assert many["metrics"][name] == (value if value is None else pytest.approx(value, rel=1e-6)), name
+
+
+def test_a_model_without_a_way_of_its_own_goes_on_by_steps(model):
+    ids, _ = model.encode("the cat sat")
+    first, state = continued_by_steps(model, ids[:2], None)
+    second, _ = continued_by_steps(model, ids[2:], state)
+    assert np.concatenate([first, second]) == pytest.approx(model.sequence_log_probs(ids, np.array([len(ids)])), abs=1e-4)

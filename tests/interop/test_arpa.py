@@ -312,3 +312,19 @@ def test_unwritable_place_and_failure_in_the_middle(tmp_path, toy_text, monkeypa
         write_arpa(model, target)
     assert target.read_text() == "before"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "m.arpa"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("probability", "weight"), [("-1e39", "0"), ("-0.5", "-1e39"), ("-1e308", "-1e308"), ("-0.5", "1e39"),
+                                                     ("-0.5", "inf"), ("nan", "0"), ("-0.5", "1e308")])
+def test_numbers_beyond_float32_are_never_or_refused(tmp_path, probability, weight):
+    path = tmp_path / "m.arpa"
+    path.write_text("\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t-0.3\n-1\t</s>\n-1\t<unk>\n"
+                    f"{probability}\ta\t{weight}\n\n"
+                    "\\2-grams:\n-0.2\t<s> a\n\n\\end\\\n")
+    if weight[0] in "1i" or probability == "nan":
+        with pytest.raises(DataError, match=r"line 9: .*back-off weight"):
+            read_arpa(path)
+    else:
+        scores = [score.log_prob for score in read_arpa(path).full_scores("a a b")]
+        assert not np.isnan(scores).any()

@@ -30,7 +30,7 @@ Examples:
 @click.option("--a", "a", multiple=True, metavar="OPTION=VALUE", help="Of the first setting; may be repeated.")
 @click.option("--b", "b", multiple=True, metavar="OPTION=VALUE", help="Of the second setting; may be repeated.")
 @click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Of both settings; may be repeated.")
-@click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2),
+@click.option("--folds", default=5, show_default=True, type=click.IntRange(2, 1000),
               help="Contiguous parts, each held out once.")
 @click.option("--seeds", metavar="N,..", help="Hold out the last fold only, once for each of these seeds.")
 @reading

@@ -8,6 +8,7 @@ import click
 
 from seqloom.cli.options import common, emit
 from seqloom.cli.vectors import load_vectors
+from seqloom.config import MOST_SEED
 from seqloom.errors import ConfigError
 from seqloom.progress import say
 
@@ -41,9 +42,9 @@ Examples:
 @click.option("--on", multiple=True, metavar="FILE", help="Analogies or similarities: what it cost.")
 @click.option("-o", "--output", metavar="OUT", help="Save the debiased vectors as a model.")
 @click.option("--chart", metavar="FILE", help="Draw how far the words lean: .png, .svg, .html.")
-@click.option("--permutations", type=click.IntRange(1), default=100_000, show_default=True,
+@click.option("--permutations", type=click.IntRange(1, 10**8), default=100_000, show_default=True,
               help="Partitions that are drawn where all are too many.")
-@click.option("-s", "--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), default=0, show_default=True)
 @common
 def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: str | None, neutralise: tuple[str, ...],
             equalise: str | None, on: tuple[str, ...], output: str | None, chart: str | None, permutations: int, seed: int,

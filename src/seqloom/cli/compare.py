@@ -11,6 +11,7 @@ import click
 
 from seqloom import progress
 from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom.config import MOST_MINUTES
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Examples:
 @click.option("-o", "--output", metavar="DIR",
               help="Write report.html with its pictures, report.md and comparison.json there.")
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True),
+@click.option("--minutes", type=click.FloatRange(min=0, max=MOST_MINUTES, min_open=True),
               help="How long each network trains, and the most that any other rung may take  [default: 0.6 and 10].")
 @click.option("--curve/--no-curve", default=None,
               help="Train every rung on parts of the text too: the learning curve  [default: with -o].")

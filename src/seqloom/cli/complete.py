@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seqloom.cli.options import common, emit, load_for, stdin_lines
+from seqloom.config import MOST
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -20,7 +21,7 @@ Examples:
 """)
 @click.argument("model")
 @click.argument("text", required=False)
-@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(min=1), help="How many suggestions.")
+@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many suggestions.")
 @common
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
     """Likely next words after TEXT; where it does not end in a blank, words that its last one may become.

@@ -37,7 +37,7 @@ Examples:
               help="Draw bits along the text, costs of tokens and calibration, or a confusion matrix: .png, .svg, .html.")
 @click.option("--dynamic", is_flag=True, help="For networks: learn from each stretch of TEXT after it was scored; the saved "
               "model stays as it is.")
-@click.option("--dynamic-lr", type=float, help="How fast it learns then  [default: 0.001]")
+@click.option("--dynamic-lr", type=click.FloatRange(0, 1e6), help="How fast it learns then  [default: 0.001]")
 @click.option("--on", metavar="FILE", help="For word vectors: analogies (Google's form) or pairs with a similarity.")
 @ALL_OPTIONS
 @common

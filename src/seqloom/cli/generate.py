@@ -18,9 +18,9 @@ Examples:
 """)
 @click.argument("model")
 @click.argument("prompt", required=False)
-@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(min=1), help="How many texts.")
-@click.option("--beams", type=click.IntRange(min=1), help="Search for the likeliest text instead of drawing one.")
-@click.option("--length-penalty", default=1.0, show_default=True,
+@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(1, 100_000), help="How many texts.")
+@click.option("--beams", type=click.IntRange(1, 10_000), help="Search for the likeliest text instead of drawing one.")
+@click.option("--length-penalty", default=1.0, show_default=True, type=click.FloatRange(0, 30),
               help="With --beams: 0 favours short texts, 1 is neutral.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
 @click.option("--eight-bit", is_flag=True, help="Networks: weights rounded to 8 bits; faster, a little less exact.")

@@ -16,7 +16,7 @@ import click
 
 from seqloom._version import __version__
 from seqloom.cli.interruptions import CODES, Interruptions
-from seqloom.errors import SeqloomError, Terminated, suggest
+from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened, suggest
 
 COMMANDS = {
     "compare": "Train every rung on one text and compare them in one table.",
@@ -108,7 +108,7 @@ def _run(interruptions: Interruptions) -> None:
             raise
         if interruptions.heard is not None and not isinstance(error, SeqloomError):
             _interrupted("", interruptions.heard)  # which somebody's code has turned into another error
-        click.echo(f"seqloom: {_one_line(error)}", err=True)
+        click.echo(f"seqloom: {shortened(_one_line(error))}", err=True)
         raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
 
 
@@ -127,7 +127,7 @@ def _show_usage_error(error: click.ClickException) -> None:
     """Click's message with its suggestion, without the usage block around it."""
     where = getattr(error, "ctx", None)
     path = where.command_path if where is not None else "seqloom"
-    click.echo(f"seqloom: {error.format_message()} (see {path} --help)", err=True)
+    click.echo(f"seqloom: {shortened(' '.join(error.format_message().splitlines()))} (see {path} --help)", err=True)
 
 
 def _one_line(error: BaseException) -> str:
@@ -137,6 +137,6 @@ def _one_line(error: BaseException) -> str:
         return f"the disk is full ({error.filename or 'while writing'}); make room and run the same command again"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'input or output'}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "not enough memory; give --memory so that counting works on disk, or use less text"
+    if lacks_memory(error):
+        return "not enough memory; choose smaller sizes, use less text, or give fit --memory so that counting works on disk"
     return f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (run again with --debug for the trace)"

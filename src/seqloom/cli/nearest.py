@@ -6,6 +6,7 @@ import click
 
 from seqloom.cli.options import common, emit, stdin_lines
 from seqloom.cli.vectors import among, approximate, load_vectors
+from seqloom.config import MOST
 
 
 @click.command(name="nearest", epilog="""\b
@@ -16,7 +17,7 @@ Examples:
 """)
 @click.argument("vectors")
 @click.argument("words", nargs=-1, required=True)
-@click.option("-n", "--number", default=10, show_default=True, help="How many neighbours.", type=click.IntRange(1))
+@click.option("-n", "--number", default=10, show_default=True, help="How many neighbours.", type=click.IntRange(1, MOST))
 @among
 @approximate
 @common

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import common, config_options, emit, given, read_corpus, reading
+from seqloom.config import MOST
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.phrases import PhrasesConfig
@@ -26,7 +27,7 @@ Examples:
 """)
 @click.argument("text", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="Write the text with joined phrases, which every model can read.")
-@click.option("--list", "shown", type=click.IntRange(0), metavar="N", help="Print the N best.  [default: 20 without -o]")
+@click.option("--list", "shown", type=click.IntRange(0, MOST), metavar="N", help="Print the N best.  [default: 20 without -o]")
 @click.option("--save", metavar="FILE.json", help="Keep the phrases, to join other texts with --use.")
 @click.option("--use", metavar="FILE.json", help="Take these phrases instead of learning them from TEXT.")
 @reading

@@ -10,6 +10,7 @@ import click
 
 from seqloom.cli.options import Choice, common, emit
 from seqloom.cli.word_map import check, draw_words, holds_vectors
+from seqloom.config import MOST, MOST_SEED
 from seqloom.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ Examples:
 @click.option("--method", type=Choice(["pca", "tsne"]), help="Of a map: principal components or t-SNE.  [default: pca]")
 @click.option("--clusters", type=click.IntRange(2, 7), metavar="N", help="Of a map: colours by so many clusters (k-means).")
 @click.option("-n", "--number", type=click.IntRange(1, 60), metavar="N", help="With --near: how many.  [default: 12]")
-@click.option("--among", type=click.IntRange(1), metavar="N", help="With --near: of the first N words only.")
-@click.option("-s", "--seed", type=click.IntRange(0), help="Of t-SNE and clusters.  [default: 0]")
+@click.option("--among", type=click.IntRange(1, MOST), metavar="N", help="With --near: of the first N words only.")
+@click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), help="Of t-SNE and clusters.  [default: 0]")
 @common
 def command(runs: tuple[str, ...], output: str | None, by: str | None, as_json: bool, **of_words: Any) -> None:
     """Draw how training went, or word vectors.

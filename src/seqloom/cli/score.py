@@ -15,8 +15,11 @@ from seqloom.errors import ConfigError
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
     from seqloom.data.corpus import Corpus
+    from seqloom.data.documents import Document
+    from seqloom.data.tables import Table
 
-BATCH = 10_000  # lines
+BATCH = 10_000  # texts that are scored together
+MOST = 1 << 22  # of their characters
 
 
 @click.command(name="score", epilog="""\b
@@ -43,29 +46,65 @@ def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
     loaded = load_for("score", model, "language model")
-    units = _units(read_corpus(text, encoding, column), loaded.unit)
+    corpus = read_corpus(text, encoding, column)
     if tokens:
-        for number, (_, unit) in enumerate(units, 1):
+        for number, unit in enumerate(_units(corpus, loaded.unit), 1):
             _show_tokens(loaded, number, unit, as_json)
         return
     if colour or force_colour:
-        _show_coloured(loaded, (unit for _, unit in units), force_colour)
+        _show_coloured(loaded, _units(corpus, loaded.unit), force_colour)
         return
-    while batch := list(itertools.islice(units, BATCH)):
-        for (name, unit), value in zip(batch, loaded.score([unit for _, unit in batch])):
-            if as_json:
-                emit({"score": value, "text": unit} if loaded.unit == "line" else {"score": value, "name": name})
-            else:
-                click.echo(f"{value:.6f}\t{unit if loaded.unit == 'line' else name}")
+    key = "text" if loaded.unit == "line" else "name"
+    for shown, value in _scores(loaded, corpus):
+        if as_json:
+            emit({"score": value, key: shown})
+        else:
+            click.echo(f"{value:.6f}\t{shown}")
 
 
-def _units(corpus: Corpus, unit: str) -> Iterator[tuple[str, str]]:
-    """Name and text of what the model scores as one."""
+def _units(corpus: Corpus, unit: str) -> Iterator[str]:
+    """What the model scores as one."""
     if unit == "line":
-        return ((corpus.name, line) for line in corpus.lines())
-    if unit == "stream":
-        return iter([(corpus.name, corpus.text())])
-    return corpus.each_document()
+        return corpus.lines()
+    return iter([corpus.text()]) if unit == "stream" else (text for _, text in corpus.each_document())
+
+
+def _scores(model: LanguageModel, corpus: Corpus) -> Iterator[tuple[str, float]]:
+    """A line, or the name of what is longer, and its score."""
+    from seqloom.contracts.reading import tally
+    from seqloom.data.corpus import Corpus
+
+    if model.unit == "line":
+        yield from _many(model, ((line, line) for line in corpus.lines()))
+    elif model.unit == "stream":
+        yield corpus.name, 0.0 - tally(model, corpus).nats
+    else:
+        for small, documents in itertools.groupby(corpus.documents, _small):
+            if small:
+                yield from _many(model, (pair for document in documents for pair in document.documents()))
+            else:
+                yield from ((d.name, 0.0 - tally(model, Corpus([d], d.name)).nats) for d in documents)
+
+
+def _small(document: Document | Table) -> bool:
+    """Whether it holds texts that can be scored many at a time."""
+    from seqloom.data.tables import Table
+
+    size = document.size()
+    return isinstance(document, Table) or (size is not None and size < MOST)
+
+
+def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+    """Names and scores of texts, scored together, but of long ones few."""
+    batch: list[tuple[str, str]] = []
+    size = 0
+    for pair in itertools.chain(texts, [None]):
+        if pair is not None:
+            batch.append(pair)
+            size += len(pair[1])
+        if pair is None or len(batch) == BATCH or size > MOST:
+            yield from zip((name for name, _ in batch), model.score([text for _, text in batch]))
+            batch, size = [], 0
 
 
 def _show_coloured(model: LanguageModel, units: Iterator[str], forced: bool) -> None:

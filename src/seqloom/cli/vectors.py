@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import load_for
+from seqloom.config import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ TASK = "word vectors"
 
 
 def among(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--among", type=click.IntRange(1), metavar="N",
+    return click.option("--among", type=click.IntRange(1, MOST), metavar="N",
                         help="Only the first N words, which are the frequent ones.")(function)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts import LanguageModel
+from seqloom.contracts.reading import tally
 from seqloom.data.corpus import as_corpus
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.costs import segment_costs
+from seqloom.metrics.costs import SegmentCosts
 
 
 def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) -> tuple[str, bootstrap.Paired]:
@@ -26,8 +27,9 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
                               f"{m.tokens().label()} by {m.unit}" for m in (first, second)))
     costs = []
     for model in (first, second):
-        ids, log_probs = model._evaluated(corpus)
-        values, weights = segment_costs(model.tokens(), model.unit, corpus, ids, log_probs)
+        found = SegmentCosts(model.tokens(), model.unit, corpus)
+        tally(model, corpus, costs=found)
+        values, weights = found.result()
         costs.append(values / np.log(2) if by_bytes else values)
     unit = "bits per byte" if by_bytes else "nats per token"
     return unit, bootstrap.paired(costs[0], costs[1], weights)

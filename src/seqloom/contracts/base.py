@@ -6,6 +6,7 @@ learnt is a set of named arrays, so nothing is pickled and loading a stranger's 
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, field_types, make, parse_size
 from seqloom.contracts.facts import Kind, check_facts, text
 from seqloom.data.corpus import Corpus
-from seqloom.errors import ConfigError, NotFitted, suggest
+from seqloom.errors import ConfigError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -108,8 +109,11 @@ class Model(ABC):
         """While open the model learns; what is broken off is not a fitted model."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self.fit_info, self.tokenizer = {}, None
+            if lacks_memory(error) and not isinstance(error, SeqloomError):
+                raise TrainingError(f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
+                                    "sizes, or give less text") from error
             raise
 
     def tokens(self) -> Tokenizer:
@@ -130,8 +134,8 @@ class Model(ABC):
                   "normalize": c.normalize}
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
-        if not Path(c.tokenizer).exists():
-            raise ConfigError(f"tokenizer {c.tokenizer!r} is neither one of {', '.join(kinds)} nor an existing "
+        if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file
+            raise ConfigError(f"tokenizer {quoted(c.tokenizer)} is neither one of {', '.join(kinds)} nor an existing "
                               f"file or directory{suggest(c.tokenizer, kinds)}")
         idle = [name for name, value in chosen.items() if value not in (None, 1, "none")]
         if idle:

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from seqloom import progress
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.facts import Kind, count, if_known
+from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bootstrap, likelihood
-from seqloom.metrics.costs import corpus_bytes, segment_costs, unit_lengths
+from seqloom.metrics import bootstrap
+from seqloom.metrics.costs import SegmentCosts, corpus_bytes, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.coding import to_bytes
 from seqloom.text.tokenizer import Tokenizer
@@ -89,6 +89,20 @@ class LanguageModel(Model):
         """The same for one text of units that `</s>` closes."""
         lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokens().eos_id)
         return self.sequence_log_probs(ids, lengths)
+
+    @property
+    def portion(self) -> int:
+        """How many tokens of a long text are scored at a time."""
+        return PORTION
+
+    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        """The same for the next stretch of one sequence, and what to hand in with the one after it; None at its beginning."""
+        way = continued_by_steps if self.context is None else continued_by_context
+        return way(self, ids, state)
+
+    def reading(self) -> Reading:
+        """A function for the portions of one text, one after the other: ids to log-probabilities."""
+        return TextReading(self)
 
     # ---- fitting
 
@@ -193,7 +207,7 @@ class LanguageModel(Model):
 
     def perplexity(self, data: Any) -> float:
         """exp of the mean cost of a token of the data, end symbols counted."""
-        return likelihood.perplexity(self._evaluated(as_corpus(data))[1])
+        return tally(self, as_corpus(data)).perplexity
 
     def bits_per_byte(self, data: Any) -> float:
         """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
@@ -212,10 +226,9 @@ class LanguageModel(Model):
         if dynamic_lr is not None and not dynamic:
             raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None
-        ids, log_probs = self._evaluated(corpus, adapting)
-        is_oov = ids == tokenizer.unk_id if tokenizer.has_oov else None
-        n_bytes = corpus_bytes(corpus, self.unit)
-        metrics: dict[str, Value] = dict(likelihood.summarize(log_probs, is_oov, n_bytes))
+        costs = SegmentCosts(tokenizer, self.unit, corpus) if samples else None
+        found = tally(self, corpus, adapting.reading() if adapting else None, costs)
+        metrics: dict[str, Value] = dict(found.summary(corpus_bytes(corpus, self.unit)))
         notes: list[str] = []
         if not tokenizer.lossless:
             metrics["bits_per_byte"] = None
@@ -223,9 +236,8 @@ class LanguageModel(Model):
         if metrics["zero_tokens"]:
             notes.append(f"{metrics['zero_tokens']:,} tokens have probability zero, so the perplexity is infinite; "
                          "smooth more: another smoothing than maximum-likelihood, or a larger k")
-        if samples:
-            costs, weights = segment_costs(tokenizer, self.unit, corpus, ids, log_probs)
-            low, high = bootstrap.interval(costs, weights, samples=samples)
+        if costs is not None:
+            low, high = bootstrap.interval(*costs.result(), samples=samples)
             name = "bits_per_byte_interval" if tokenizer.lossless else "nats_per_token_interval"
             scale = math.log(2) if tokenizer.lossless else 1.0
             metrics[name] = (low / scale, high / scale)
@@ -237,16 +249,6 @@ class LanguageModel(Model):
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         """What scores and learns at that rate; networks have it."""
         raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this is a {self.name} model")
-
-    def _evaluated(self, corpus: Corpus, adapting: DynamicEvaluation | None = None) -> tuple[np.ndarray, np.ndarray]:
-        tokenizer = self.tokens()
-        ids = encode_corpus(tokenizer, corpus, unit=self.unit)
-        if adapting is not None:
-            return ids, adapting.text_log_probs(ids)
-        with progress.task("scoring", len(ids), "tokens") as bar:
-            log_probs = self.text_log_probs(ids)
-            bar.advance(len(ids))
-        return ids, log_probs
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
         """What a number of this model depends on."""

@@ -41,8 +41,13 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    parts = [ids.astype(dtype) for ids in encoded_blocks(tokenizer, corpus, unit)]
-    return np.concatenate([*parts, _last(tokenizer, unit, dtype)])
+    return np.concatenate([ids.astype(dtype) for ids in encoded_text(tokenizer, corpus, unit)])
+
+
+def encoded_text(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, label: str = "encoding") -> Iterator[np.ndarray]:
+    """The same ids (uint32) as they come, so that a text of any size can be worked on; `label` is shown as progress."""
+    yield from encoded_blocks(tokenizer, corpus, unit, label=label)
+    yield _last(tokenizer, unit, np.dtype(np.uint32))
 
 
 def _last(tokenizer: Tokenizer, unit: Unit, dtype: np.dtype) -> np.ndarray:
@@ -50,7 +55,8 @@ def _last(tokenizer: Tokenizer, unit: Unit, dtype: np.dtype) -> np.ndarray:
     return np.array([tokenizer.eos_id] if unit == "stream" else [], dtype)
 
 
-def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int = 0) -> Iterator[np.ndarray]:
+def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int = 0,
+                   label: str = "encoding") -> Iterator[np.ndarray]:
     """uint32 ids block by block, without the first `skip` blocks."""
     eos = np.array([tokenizer.eos_id], np.uint32)
 
@@ -63,7 +69,7 @@ def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int =
         return len(block.data), ids
 
     blocks = corpus.blocks(tokenizer.cut, _BLOCK)
-    with progress.task("encoding", corpus.n_bytes, "bytes") as bar:
+    with progress.task(label, corpus.n_bytes, "bytes") as bar:
         for block in islice(blocks, skip):
             bar.advance(len(block.data))
         for size, ids in parallel_map(encode, blocks):

@@ -18,11 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seqloom.config import MOST
 from seqloom.decoding.healing import restrict
 from seqloom.decoding.sampling import top_indices
 from seqloom.decoding.sanity import check_log_probs
 from seqloom.decoding.stepper import State, Stepper, prefill, select
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
+
+STEEPEST = 30  # length_penalty, an exponent of lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,7 @@ def _follow(state: State, rows: np.ndarray, n: int) -> State:
 
 
 def _check_options(beams: int, max_tokens: int, length_penalty: float) -> None:
-    if beams < 1 or max_tokens < 1:
-        raise ConfigError(f"beams and max_tokens must be at least 1; got {beams} and {max_tokens}")
-    if not 0 <= length_penalty < np.inf:
-        raise ConfigError(f"length_penalty must be at least 0; got {length_penalty}")
+    if not 1 <= beams <= MOST or not 1 <= max_tokens <= MOST:
+        raise ConfigError(f"beams and max_tokens must be from 1 to {MOST:,}; got {quoted(beams)} and {quoted(max_tokens)}")
+    if not 0 <= length_penalty <= STEEPEST:  # also where it is NaN
+        raise ConfigError(f"length_penalty must be a number from 0 to {STEEPEST}; got {quoted(length_penalty)}")

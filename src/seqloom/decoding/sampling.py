@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seqloom.config import Config, option
+from seqloom.config import MOST, MOST_SEED, Config, option
 from seqloom.decoding.healing import restrict
 from seqloom.decoding.sanity import check_log_probs
 from seqloom.decoding.stepper import Stepper, prefill, select
@@ -29,16 +29,16 @@ NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
 class SamplingConfig(Config):
     """How to draw text from a model."""
 
-    max_tokens: int = option(100, "most tokens to generate, the end symbol included", minimum=1)
-    min_tokens: int = option(0, "tokens before the end symbol is allowed", minimum=0)
+    max_tokens: int = option(100, "most tokens to generate, the end symbol included", minimum=1, maximum=MOST)
+    min_tokens: int = option(0, "tokens before the end symbol is allowed", minimum=0, maximum=MOST)
     temperature: float = option(1.0, "below 1 is safer, above 1 is wilder, 0 always takes the likeliest",
                                 minimum=0.0, maximum=100.0)
-    top_k: int | None = option(None, "draw from the k likeliest tokens only", minimum=1)
+    top_k: int | None = option(None, "draw from the k likeliest tokens only", minimum=1, maximum=MOST)
     top_p: float | None = option(None, "draw from the fewest tokens that together have this probability",
                                  minimum=0.0, maximum=1.0)
     repetition_penalty: float = option(1.0, "above 1 makes tokens that were already seen less likely",
                                        minimum=0.01, maximum=100.0)
-    seed: int = option(0, "start of the random numbers", minimum=0)
+    seed: int = option(0, "start of the random numbers", minimum=0, maximum=MOST_SEED)
 
     @property
     def plain(self) -> bool:

@@ -32,6 +32,7 @@ from seqloom.text.tokenizer import Tokenizer
 
 LN10 = math.log(10)
 NEVER = -99.0  # log10 of zero, by convention
+LARGEST = 1e30  # of a weight, in either direction; float32 ends soon after
 UNKNOWN = -100.0  # log10 for <unk> where the file has none, as KenLM has it
 BATCH = 50_000
 BOS, EOS, UNK = b"<s>", b"</s>", b"<unk>"
@@ -214,12 +215,15 @@ class _Reader:
             except ValueError:
                 self.fail(f"not a number: {b' '.join((fields[0], *fields[k + 1 :])).decode('utf-8', 'replace')!r}")
         numbers = np.frombuffer(values, np.float64).reshape(-1, 2) if count else np.zeros((0, 2))
-        bad = np.flatnonzero(~(numbers[:, 0] <= 1e-5) | ~(numbers[:, 1] < np.inf))
+        bad = np.flatnonzero(~(numbers[:, 0] <= 1e-5) | ~(numbers[:, 1] < LARGEST))
         if len(bad):
-            self.fail("a log10 probability must not be above 0, nor any value be nan or inf", self.begins[k] + bad[0])
+            self.fail(f"a log10 probability must not be above 0, nor a back-off weight inf or above {LARGEST:g}, nor any nan",
+                      self.begins[k] + bad[0])
+        numbers = np.maximum(numbers, -LARGEST)
         log_probs = np.where(numbers[:, 0] <= NEVER, -np.inf, numbers[:, 0] * LN10)
         grams = np.frombuffer(words, np.int64).reshape(-1, k) if count else np.zeros((0, k), np.int64)
-        return grams, log_probs.astype(np.float32), (numbers[:, 1] * LN10).astype(np.float32)
+        backoffs = np.where(numbers[:, 1] <= -LARGEST, -np.inf, numbers[:, 1] * LN10)
+        return grams, log_probs.astype(np.float32), backoffs.astype(np.float32)
 
     def _add_word(self, word: bytes, vocabulary: dict[bytes, int]) -> None:
         if word in vocabulary:

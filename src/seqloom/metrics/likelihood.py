@@ -11,6 +11,7 @@ zero makes the perplexity infinite; how many there are is a number of its own, a
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def bits_per_token(log_probs: np.ndarray) -> float:
     >>> bits_per_token(np.log([0.5, 0.25]))
     1.5
     """
-    return nats(log_probs) / _count(log_probs) / math.log(2)
+    return nats(log_probs) / _positive(len(log_probs), "tokens") / math.log(2)
 
 
 def bits_per_byte(log_probs: np.ndarray, n_bytes: int) -> float:
@@ -43,9 +44,7 @@ def bits_per_byte(log_probs: np.ndarray, n_bytes: int) -> float:
     >>> bits_per_byte(np.log([1 / 256] * 4), n_bytes=4)
     8.0
     """
-    if n_bytes <= 0:
-        raise DataError("there are no bytes to divide by: the text is empty")
-    return nats(log_probs) / math.log(2) / n_bytes
+    return nats(log_probs) / math.log(2) / _positive(n_bytes, "bytes")
 
 
 def perplexity(log_probs: np.ndarray) -> float:
@@ -56,8 +55,7 @@ def perplexity(log_probs: np.ndarray) -> float:
     >>> round(perplexity(np.log([0.01, 0.01])), 6)  # sure of something else
     100.0
     """
-    mean = nats(log_probs) / _count(log_probs)
-    return math.exp(mean) if mean < 700 else math.inf  # exp overflows soon after
+    return _exp(nats(log_probs), _positive(len(log_probs), "tokens"))
 
 
 def perplexity_without_oov(log_probs: np.ndarray, is_oov: np.ndarray) -> float | None:
@@ -81,27 +79,64 @@ def zero_tokens(log_probs: np.ndarray) -> int:
     return int(np.count_nonzero(np.isneginf(log_probs)))
 
 
+@dataclass
+class Tally:
+    """The sums behind all of them, of a text that is scored in portions."""
+
+    nats: float = 0.0
+    tokens: int = 0
+    known_nats: float = 0.0  # without out-of-vocabulary tokens
+    oov_tokens: int = 0
+    zero_tokens: int = 0
+
+    def add(self, log_probs: np.ndarray, is_oov: np.ndarray | None) -> None:
+        """The next tokens; `is_oov` is None for a tokenizer that can spell everything."""
+        cost = nats(log_probs)
+        self.nats += cost
+        self.tokens += len(log_probs)
+        self.zero_tokens += zero_tokens(log_probs)
+        if is_oov is None or not is_oov.any():
+            self.known_nats += cost
+        else:
+            self.known_nats += nats(np.asarray(log_probs)[~is_oov])
+            self.oov_tokens += int(is_oov.sum())
+
+    @property
+    def perplexity(self) -> float:
+        return _exp(self.nats, _positive(self.tokens, "tokens"))
+
+    def summary(self, n_bytes: int) -> dict[str, float | int | None]:
+        """All of the above by name, for a `Result`."""
+        known = self.tokens - self.oov_tokens
+        return {
+            "bits_per_byte": self.nats / math.log(2) / _positive(n_bytes, "bytes"),
+            "bits_per_token": self.nats / _positive(self.tokens, "tokens") / math.log(2),
+            "perplexity": self.perplexity,
+            "perplexity_without_oov": _exp(self.known_nats, known) if known else None,
+            "nats": self.nats,
+            "tokens": self.tokens,
+            "oov_tokens": self.oov_tokens,
+            "zero_tokens": self.zero_tokens,
+            "bytes": n_bytes,
+        }
+
+
 def summarize(log_probs: np.ndarray, is_oov: np.ndarray | None, n_bytes: int) -> dict[str, float | int | None]:
-    """All of the above by name, for a `Result`; `is_oov` is None for a tokenizer that can spell everything."""
-    oov = np.zeros(len(log_probs), bool) if is_oov is None else np.asarray(is_oov, dtype=bool)
-    return {
-        "bits_per_byte": bits_per_byte(log_probs, n_bytes),
-        "bits_per_token": bits_per_token(log_probs),
-        "perplexity": perplexity(log_probs),
-        "perplexity_without_oov": perplexity_without_oov(log_probs, oov),
-        "nats": nats(log_probs),
-        "tokens": len(log_probs),
-        "oov_tokens": int(oov.sum()),
-        "zero_tokens": zero_tokens(log_probs),
-        "bytes": n_bytes,
-    }
+    """The same of tokens that are all there."""
+    tally = Tally()
+    tally.add(log_probs, None if is_oov is None else np.asarray(is_oov, dtype=bool))
+    return tally.summary(n_bytes)
 
 
-def _count(log_probs: np.ndarray) -> int:
-    n = len(log_probs)
-    if n == 0:
-        raise DataError("there are no tokens to average over: the text is empty")
-    return n
+def _exp(nats: float, count: int) -> float:
+    mean = nats / count
+    return math.exp(mean) if mean < 700 else math.inf  # exp overflows soon after
+
+
+def _positive(count: int, what: str) -> int:
+    if count <= 0:
+        raise DataError(f"there are no {what} to divide by: the text is empty")
+    return count
 
 
 def _checked(log_probs: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from seqloom import progress
-from seqloom.config import Config, make, option
+from seqloom.config import MOST, Config, make, option
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.text.boundaries import cut_before_space
@@ -42,8 +42,9 @@ _BLOCK = 4 << 20  # bytes
 
 @dataclass(frozen=True, kw_only=True)
 class PhrasesConfig(Config):
-    min_count: int = option(5, "pairs that come less often are no phrases", minimum=1)
-    threshold: float | None = option(None, "the score that a phrase must exceed (default: 10, of npmi: 0.5)")
+    min_count: int = option(5, "pairs that come less often are no phrases", minimum=1, maximum=MOST)
+    threshold: float | None = option(None, "the score that a phrase must exceed (default: 10, of npmi: 0.5)",
+                                     minimum=-1e12, maximum=1e12)
     scoring: Literal["default", "npmi"] = option("default", "that of Mikolov 2013, or normalised pointwise mutual information")
     passes: int = option(1, "how often: two passes find phrases of up to four words", minimum=1, maximum=8)
     joiner: str = option("_", "what stands between the words of a phrase")

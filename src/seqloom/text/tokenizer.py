@@ -26,7 +26,7 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from seqloom import directories, progress
-from seqloom.config import Config, make, option
+from seqloom.config import MOST, MOST_TOKENS, Config, make, option
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.text.boundaries import cut_before_word
 from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
@@ -46,8 +46,9 @@ T = TypeVar("T")
 class TokenizerConfig(Config):
     kind: Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"] = option(
         "byte", "what a token is")
-    vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)", minimum=2)
-    min_count: int = option(1, "leave out tokens seen less often than this", minimum=1)
+    vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)",
+                                    minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "leave out tokens seen less often than this", minimum=1, maximum=MOST)
     vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
     normalize: str = option("none", "what is done to the text before: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import Config, option
+from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, option
 from seqloom.errors import ConfigError
 
 MINUTES = 5.0  # when the user says nothing about length
@@ -14,33 +14,38 @@ MINUTES = 5.0  # when the user says nothing about length
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
     minutes: float | None = option(None, "how long to train; becomes a number of steps after a few timed ones "
-                                   "[default: 5, unless steps or epochs are given]", minimum=0.01)
-    steps: int | None = option(None, "how many updates", minimum=1)
-    epochs: float | None = option(None, "how many passes over the text", minimum=0.001)
-    batch_size: int | None = option(None, "sequences side by side [default: of about 1024 tokens in all]", minimum=1)
-    truncation: int = option(32, "tokens of each sequence in one step, through which gradients flow", minimum=1)
+                                   "[default: 5, unless steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
+    steps: int | None = option(None, "how many updates", minimum=1, maximum=MOST)
+    epochs: float | None = option(None, "how many passes over the text", minimum=0.001, maximum=1_000_000)
+    batch_size: int | None = option(None, "sequences side by side [default: of about 1024 tokens in all]",
+                                    minimum=1, maximum=1_000_000)
+    truncation: int = option(32, "tokens of each sequence in one step, through which gradients flow",
+                             minimum=1, maximum=1_000_000)
     random_truncation: bool = option(False, "vary the truncation from step to step (AWD-LSTM)")
     optimizer: Literal["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] = option("adamw", "how gradients move weights")
-    lr: float | None = option(None, "learning rate at its highest [default: by optimizer]", minimum=0.0)
-    weight_decay: float = option(0.01, "pull of the matrices towards zero at each step", minimum=0.0)
+    lr: float | None = option(None, "learning rate at its highest [default: by optimizer]", minimum=0.0, maximum=1e6)
+    weight_decay: float = option(0.01, "pull of the matrices towards zero at each step", minimum=0.0, maximum=1e6)
     schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
         "cosine", "how the learning rate falls")
-    warmup: float = option(0.02, "share of the steps, or number of them if above 1, in which it rises", minimum=0.0)
+    warmup: float = option(0.02, "share of the steps, or number of them if above 1, in which it rises",
+                           minimum=0.0, maximum=MOST)
     decay: float = option(0.5, "what step and plateau multiply the learning rate with", minimum=0.0, maximum=1.0)
-    decay_every: float = option(0.2, "step: after this share of the steps, or number of them if above 1", minimum=0.0)
+    decay_every: float = option(0.2, "step: after this share of the steps, or number of them if above 1",
+                                minimum=0.0, maximum=MOST)
     clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "how large gradients are cut")
-    clip_at: float = option(1.0, "the largest norm, value, or multiple of the usual norm (adaptive)", minimum=1e-6)
+    clip_at: float = option(1.0, "the largest norm, value, or multiple of the usual norm (adaptive)",
+                            minimum=1e-6, maximum=1e12)
     gradient_noise: float = option(0.0, "variance of noise on the gradient at the first step; it falls as (1 + t)^-0.55",
-                                   minimum=0.0)
-    accumulate: int = option(1, "add the gradients of this many batches before an update", minimum=1)
+                                   minimum=0.0, maximum=1e6)
+    accumulate: int = option(1, "add the gradients of this many batches before an update", minimum=1, maximum=1_000_000)
     average: Literal["none", "exponential", "tail"] = option(
         "none", "keep a mean of the weights: exponential (0.999), or of the last quarter of the steps")
-    patience: int | None = option(None, "stop after this many evaluations without gain", minimum=1)
+    patience: int | None = option(None, "stop after this many evaluations without gain", minimum=1, maximum=MOST)
     evaluate_every: int | None = option(None, "steps between evaluations on the valid text "
-                                        "[default: a twentieth of all]", minimum=1)
+                                        "[default: a twentieth of all]", minimum=1, maximum=MOST)
     precision: Literal["float32", "bfloat16", "float16"] = option("float32", "of products, where the hardware has it")
     recompute: bool = option(False, "keep fewer activations and compute them again (checkpointing): less memory, slower")
-    seed: int = option(0, "of every random choice", minimum=0)
+    seed: int = option(0, "of every random choice", minimum=0, maximum=MOST_SEED)
     tensorboard: bool = option(False, "write TensorBoard files beside the log")
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import Config, option
+from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, option
 from seqloom.errors import ConfigError
 
 MINUTES = 5.0  # that tune may take, unless told
@@ -17,8 +17,8 @@ class TextsConfig(Config):
 
     tokenizer: str = option("word", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2)
-    min_count: int = option(1, "leave out words seen less often than this", minimum=1)
+    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "leave out words seen less often than this", minimum=1, maximum=MOST)
     vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
@@ -26,14 +26,14 @@ class TextsConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveBayesConfig(TextsConfig):
-    min_count: int = option(1, "leave out words and n-grams seen less often than this", minimum=1)
+    min_count: int = option(1, "leave out words and n-grams seen less often than this", minimum=1, maximum=MOST)
     variant: Literal["multinomial", "bernoulli", "complement"] = option(
         "multinomial", "multinomial: draws of words; bernoulli: which words are there and which are not; complement: "
         "how little a text is like the other classes")
     ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
     features: Literal["counts", "presence"] = option(
         "counts", "whether a word that comes three times in a text counts three times or once (bernoulli: always once)")
-    k: float = option(1.0, "what is added to each count", minimum=1e-9)
+    k: float = option(1.0, "what is added to each count", minimum=1e-9, maximum=1e9)
     prior: Literal["data", "uniform"] = option(
         "data", "how likely a class is before anything is read: as in the data, or all alike")
     calibrate: Literal["none", "temperature"] = option(
@@ -49,18 +49,18 @@ class FastTextClassifierConfig(TextsConfig):
     dimensions: int = option(100, "numbers of a vector", minimum=1, maximum=65_000)
     loss: Literal["softmax", "hs"] = option("softmax", "softmax over all classes, or hierarchical softmax (a tree), for very "
                                             "many of them")
-    epochs: int | None = option(None, "passes over the texts  [default: 5, more for few texts]", minimum=1)
-    learning_rate: float = option(0.5, "at the beginning; it falls to zero in a line", minimum=1e-8)
+    epochs: int | None = option(None, "passes over the texts  [default: 5, more for few texts]", minimum=1, maximum=1_000_000)
+    learning_rate: float = option(0.5, "at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
     pretrained: str | None = option(None, "saved word vectors, or a file of them, that the words begin with",
                                     metavar="DIR|FILE")
-    seed: int = option(0, "of the first vectors and of the order of the texts", minimum=0)
+    seed: int = option(0, "of the first vectors and of the order of the texts", minimum=0, maximum=MOST_SEED)
     deterministic: bool = option(False, "one thread only, so that every run gives the same bits; few texts are always "
                                  "learnt in one")
     quantise: bool = option(False, "save the vectors in codes of 8 bits for two dimensions, about an eighth of the size")
-    cutoff: int | None = option(None, "with quantise: keep this many features, the longest vectors", minimum=1)
+    cutoff: int | None = option(None, "with quantise: keep this many features, the longest vectors", minimum=1, maximum=MOST)
     tune: bool = option(False, "try other settings and keep those that are best on the valid data; options that are given a "
                         "value other than their default stay as they are")
-    minutes: float = option(MINUTES, "how long tune may take", minimum=0.001)
+    minutes: float = option(MINUTES, "how long tune may take", minimum=0.001, maximum=MOST_MINUTES)
 
     def __post_init__(self) -> None:
         super().__post_init__()

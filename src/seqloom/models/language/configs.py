@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import Config, TextConfig, Unit, option
+from seqloom.config import MOST, MOST_SEED, Config, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood",
@@ -23,9 +23,9 @@ class UniformConfig(TextConfig):
 class NGramConfig(TextConfig):
     order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)
     smoothing: SmoothingName = option("modified-kneser-ney", "how unseen n-grams get probability")
-    k: float = option(1.0, "what add-k adds to each count", minimum=1e-9)
+    k: float = option(1.0, "what add-k adds to each count", minimum=1e-9, maximum=1e9)
     prune: tuple[int, ...] = option((), "for each order, leave out n-grams seen at most so often (0 0 1); the last "
-                                    "holds for higher orders", minimum=0)
+                                    "holds for higher orders", minimum=0, maximum=MOST)
     prune_entropy: float = option(0.0, "leave out n-grams whose loss raises perplexity by less than this share (1e-8 is mild)",
                                   minimum=0.0, maximum=1.0)
 
@@ -45,30 +45,31 @@ class NGramConfig(TextConfig):
 @dataclass(frozen=True, kw_only=True)
 class HMMConfig(TextConfig):
     states: int = option(32, "hidden classes", minimum=1, maximum=4096)
-    iterations: int = option(50, "most rounds of Baum-Welch", minimum=1)
-    tolerance: float = option(1e-4, "stop when the likelihood rises by less than this share of itself", minimum=0.0)
-    restarts: int = option(1, "random beginnings; the likeliest result is kept", minimum=1)
-    k: float = option(0.01, "pseudo-count of every transition and token", minimum=0.0)
-    seed: int = option(0, "of the random beginnings", minimum=0)
+    iterations: int = option(50, "most rounds of Baum-Welch", minimum=1, maximum=1_000_000)
+    tolerance: float = option(1e-4, "stop when the likelihood rises by less than this share of itself",
+                              minimum=0.0, maximum=1e6)
+    restarts: int = option(1, "random beginnings; the likeliest result is kept", minimum=1, maximum=10_000)
+    k: float = option(0.01, "pseudo-count of every transition and token", minimum=0.0, maximum=1e9)
+    seed: int = option(0, "of the random beginnings", minimum=0, maximum=MOST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig(TextConfig):
-    window: int = option(500, "how many tokens back it remembers", minimum=1, maximum=2**31 - 1)
+    window: int = option(500, "how many tokens back it remembers", minimum=1, maximum=10_000_000)
     floor: float = option(0.01, "share of the uniform distribution", minimum=1e-6, maximum=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureConfig(Config):
     members: tuple[str, ...] = option((), "directories of the models to mix", metavar="MODEL")
-    iterations: int = option(100, "most rounds of EM", minimum=1)
-    tolerance: float = option(1e-6, "stop when no weight moves further than this", minimum=0.0)
+    iterations: int = option(100, "most rounds of EM", minimum=1, maximum=1_000_000)
+    tolerance: float = option(1e-6, "stop when no weight moves further than this", minimum=0.0, maximum=1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralCacheConfig(Config):
     member: str | None = option(None, "directory of the trained network", metavar="MODEL")
-    window: int = option(2000, "how many tokens back it remembers", minimum=1, maximum=2**31 - 1)
+    window: int = option(2000, "how many tokens back it remembers", minimum=1, maximum=1_000_000)
     theta: float | None = option(None, "how much more a vector counts the nearer it is to the present one; 0: all alike "
-                                 "[default: chosen on the text]", minimum=0.0)
+                                 "[default: chosen on the text]", minimum=0.0, maximum=1e6)
     share: float | None = option(None, "weight of the cache [default: chosen on the text]", minimum=0.0, maximum=0.99)

@@ -81,7 +81,6 @@ def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int,
 def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eos_id: int, workspace: Workspace,
                     bar: progress.Task, n_tokens: int) -> Levels:
     from seqloom.kernels import ngram_count as kernel
-    from seqloom.kernels.parallel import parallel_run
 
     n_words = vocab_size + 1
     counts = np.bincount(seq[:limit], minlength=n_words).astype(np.uint32)
@@ -112,7 +111,7 @@ def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eo
             kernel.link_parents(*span, upper_bucket, upper.suffixes, upper.parents, upper.words,
                                 bucket, level.suffixes, level.parents, level.words)
 
-        parallel_run(sweep, spans)
+        workspace.run(sweep, spans)
         workspace.release(upper.words, upper.suffixes, upper.parents, level.counts)
         out.levels.append(level)
         out.bos_begin.append(int(bucket[vocab_size]))
@@ -218,6 +217,7 @@ def _merge_level(parts: list[Level], places: list[np.ndarray],
                 out_places[r][h:e] = place[begins[r] : begins[r + 1]] + np.uint32(n)
             heads, n = ends, n + got
             workspace.release(words, counts, suffixes, parents, *out_places)
+            workspace.relieve()
             bar.advance(size)
     workspace.release(*(a for p in parts for a in (p.words, p.counts, p.suffixes, p.parents)), *places)
     return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), out_places

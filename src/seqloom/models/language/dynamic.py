@@ -8,15 +8,14 @@ a copy of the weights; the model stays as it was, and every evaluation begins wi
 from __future__ import annotations
 
 import copy
-import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import ConfigError, TrainingError
-from seqloom.metrics.costs import unit_lengths
-from seqloom.models.language.neural import token_log_probs
+from seqloom.errors import ConfigError, TrainingError, quoted
+from seqloom.models.language.neural import Past, token_log_probs
 
 if TYPE_CHECKING:
     import torch
@@ -34,30 +33,51 @@ class DynamicEvaluation:
 
     def __init__(self, model: NeuralLanguageModel, lr: float | None = None, window: int = WINDOW) -> None:
         self.model, self.lr, self.window = model, LR if lr is None else lr, window
-        if not (math.isfinite(self.lr) and self.lr >= 0):
-            raise ConfigError(f"dynamic_lr must be a number that is at least 0; got {lr}")
+        if not 0 <= self.lr <= 1e6:
+            raise ConfigError(f"dynamic_lr must be a number from 0 to 1e6; got {quoted(lr)}")
 
     def __str__(self) -> str:
         return f"rms,lr={self.lr:g},window={self.window}"
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
         """Of a text of units that `</s>` closes, one unit after the other."""
-        network = copy.deepcopy(self.model.network())
-        device = next(network.parameters()).device
-        lengths = np.array([len(ids)]) if self.model.carry else unit_lengths(ids, self.model.tokens().eos_id)
-        learner, out = Learner(network, self.lr), np.empty(len(ids), np.float32)
+        return self.reading()(ids)
+
+    def reading(self) -> DynamicReading:
+        """The same for a text that comes in portions."""
+        return DynamicReading(self)
+
+
+class DynamicReading:
+    """A copy of the network on its way through one text."""
+
+    def __init__(self, how: DynamicEvaluation) -> None:
+        self.model, self.lr, self.window = how.model, how.lr, how.window
+        self.network = copy.deepcopy(self.model.network())
+        self.learner, self.past, self.read = Learner(self.network, self.lr), Past(), 0
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        eos, out = self.model.tokens().eos_id, np.empty(len(ids), np.float32)
+        ends = np.array([len(ids)]) if self.model.carry else np.union1d(np.flatnonzero(ids == eos) + 1, [len(ids)])
         with progress.task("dynamic evaluation", len(ids), "tokens") as bar:
-            for start, length in zip((np.cumsum(lengths) - lengths).tolist(), lengths.tolist(), strict=True):
-                sequence = ids[start:start + length]
-                for places, features in self.model.flat_features(network, sequence, np.array([length]), device, self.window):
-                    found = token_log_probs(network, features, sequence[places])
-                    if not float(found.mean()) > -HOPELESS:  # also where it is NaN
-                        raise TrainingError(f"dynamic evaluation diverged at token {start + int(places[0]):,}: "
-                                            f"try a lower dynamic_lr (now {self.lr:g})")
-                    out[start + places] = found
-                    learner.step(features, sequence[places])
-                    bar.advance(len(places))
+            for low, high in pairwise([0, *ends.tolist()]):
+                self._sequence(ids[low:high], out[low:high], bar)
+                if ids[high - 1] == eos and not self.model.carry:
+                    self.past = Past()
         return out
+
+    def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Task) -> None:
+        """The next tokens of one sequence: scored, then learnt from, window by window."""
+        device = next(self.network.parameters()).device
+        for places, features in self.model.flat_features(self.network, ids, np.array([len(ids)]), device, self.window,
+                                                         self.past):
+            out[places] = token_log_probs(self.network, features, ids[places])
+            if not float(out[places].mean()) > -HOPELESS:  # also where it is NaN
+                raise TrainingError(f"dynamic evaluation diverged at token {self.read + int(places[0]):,}: "
+                                    f"try a lower dynamic_lr (now {self.lr:g})")
+            self.learner.step(features, ids[places])
+            bar.advance(len(places))
+        self.read += len(ids)
 
 
 class Learner:

@@ -38,6 +38,7 @@ def build(counted: Levels, smoothing: Smoothing, prune: Sequence[int], workspace
                 part = _higher(level, counts, weights, smoothing.chained, parts[-1].probs, n_contexts, pruning, workspace)
             smooth.append(weights)
             parts.append(part)
+            workspace.relieve()
             bar.advance(len(level))
     return _assemble(parts, smoothing.chained, workspace), smooth
 
@@ -90,7 +91,7 @@ def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, l
     """Estimate one level above the unigrams."""
     from seqloom.kernels import ngram_estimate as kernel
     from seqloom.kernels.ngram_count import child_offsets
-    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+    from seqloom.kernels.parallel import chunk_bounds
 
     first = workspace.empty(n_contexts + 1, np.uint32)
     child_offsets(level.parents, n_contexts, first)
@@ -99,16 +100,16 @@ def _higher(level: Level, counts: np.ndarray, weights: Weights, chained: bool, l
     totals = types = np.zeros(0)
     if pruning.active:
         totals, types = np.empty(n_contexts), np.empty(n_contexts)
-        parallel_run(lambda s: kernel.context_totals(first, counts, *s, totals, types), chunk_bounds(n_contexts, CHUNK))
+        workspace.run(lambda s: kernel.context_totals(first, counts, *s, totals, types), chunk_bounds(n_contexts, CHUNK))
         words, counts, suffixes, first, totals, types = pruning.apply(level, counts, totals, types)
         n_contexts = len(totals)
     probs, gammas = workspace.empty(len(words), np.float32), workspace.empty(n_contexts, np.float32)
     below = lower if chained else np.zeros(len(lower), np.float32)
     spans = chunk_bounds(n_contexts, CHUNK)
-    parallel_run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
+    workspace.run(lambda s: kernel.estimate(first, counts, suffixes, below, totals, types, weights.table(),
                                            weights.per_type, weights.constant, *s, probs, gammas), spans)
     if not chained:
-        parallel_run(lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas), spans)
+        workspace.run(lambda s: kernel.floors(first, counts, -weights.zero, weights.constant, *s, gammas), spans)
     workspace.release(counts, first, suffixes, gammas, lower)
     return _Part(words, suffixes, probs, first, gammas)
 
@@ -144,7 +145,7 @@ class _Pruning:
 def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
     """Put the levels one behind the other, take logarithms, and link each n-gram to its longest live suffix."""
     from seqloom.kernels.ngram_estimate import link
-    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+    from seqloom.kernels.parallel import chunk_bounds
 
     starts = np.cumsum([0, 1] + [len(p.words) for p in parts], dtype=np.int64)
     total, inner = int(starts[-1]), int(starts[-2])
@@ -158,9 +159,9 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
         begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
         end = begin + len(part.words)
         trie.first[below:begin] = part.first[:-1] + np.uint32(begin)
-        _copy(part.words, words[begin:end])
-        _copy(part.probs, trie.leaf_log_probs if top else trie.inner_log_probs[begin:end], log=True)
-        _copy(part.gammas, trie.backoffs[below:begin], log=True)
+        _copy(part.words, words[begin:end], workspace)
+        _copy(part.probs, trie.leaf_log_probs if top else trie.inner_log_probs[begin:end], workspace, log=True)
+        _copy(part.gammas, trie.backoffs[below:begin], workspace, log=True)
         workspace.release(words, contexts, leaves, part.words, part.probs, part.gammas, part.first)
     for k, part in enumerate(parts):
         begin, below, top = int(starts[k + 1]), int(starts[k]), k + 1 == len(parts)
@@ -169,13 +170,13 @@ def _assemble(parts: list[_Part], chained: bool, workspace: Workspace) -> Trie:
             own[:] = 0
         else:
             run = partial(link, part.suffixes, below, trie.first, trie.backoffs, trie.inner_links[below:begin], own)
-            parallel_run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
+            workspace.run(lambda s, run=run: run(*s), chunk_bounds(len(part.words), CHUNK))  # type: ignore[misc]
         workspace.release(part.suffixes, contexts, leaves)
     return trie
 
 
-def _copy(source: np.ndarray, target: np.ndarray, log: bool = False) -> None:
-    from seqloom.kernels.parallel import chunk_bounds, parallel_run
+def _copy(source: np.ndarray, target: np.ndarray, workspace: Workspace, log: bool = False) -> None:
+    from seqloom.kernels.parallel import chunk_bounds
 
     def run(span: tuple[int, int]) -> None:
         part = slice(*span)
@@ -185,4 +186,4 @@ def _copy(source: np.ndarray, target: np.ndarray, log: bool = False) -> None:
         else:
             target[part] = source[part]
 
-    parallel_run(run, chunk_bounds(len(source), CHUNK))
+    workspace.run(run, chunk_bounds(len(source), CHUNK))

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqloom.errors import ModelError
 from seqloom.models.language.gpt_steps import GPTStepper
-from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GPTConfig
 from seqloom.models.language.shapes import Shapes, gpt_shapes
 from seqloom.models.language.sizes import Size
@@ -59,12 +59,14 @@ class GPT(NeuralLanguageModel):
         return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, context=c.context, positions=c.positions,
                           norm=c.norm, activation=c.activation, eos_id=self.tokens().eos_id, eight_bit=self.eight_bit)
 
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
-                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
+                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Windows of like length side by side."""
         import torch
 
-        windows = sorted(self._windows(lengths), key=lambda w: w[0] - w[1])
+        past = past or Past()
+        ids, known = past.joined(ids), len(past.ids)
+        windows = sorted(self._windows(lengths, past.read, known), key=lambda w: w[0] - w[1])
         for rows in _groups(windows, together or TOGETHER):
             longest = rows[0][1] - rows[0][0]
             inputs = np.full((len(rows), longest), self.tokens().eos_id, np.int64)
@@ -74,20 +76,27 @@ class GPT(NeuralLanguageModel):
                 keep[row, first - start:end - start] = True
             features, _ = network(torch.from_numpy(inputs).to(device))
             places = np.concatenate([np.arange(first, end) for _, end, first, _ in rows])
-            yield places, features[torch.from_numpy(keep).to(device)]
+            yield places - known, features[torch.from_numpy(keep).to(device)]
+        past.advance(ids[known:], 2 * self.config.context)  # the window that was broken off, and the token before it
 
-    def _windows(self, lengths: np.ndarray) -> list[tuple[int, int, int, int]]:
-        """(start, end, first that is scored, 1 where `</s>` stands before it) of windows half a context apart."""
+    def _windows(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[tuple[int, int, int, int]]:
+        """(start, end, first that is scored, 1 where `</s>` stands before it) of windows half a context apart.
+
+        A sequence of which `read` tokens were scored before goes on with the windows that hold more; starts count from
+        the last `known` of them.
+        """
         size = self.config.context
         apart = -(-size // 2)
-        found, at = [], 0
+        found, at = [], known - read
         for length in lengths.tolist():
-            for low in range(0, max(length - size, 0) + apart, apart):
+            length += read
+            for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
                 high = min(low + size, length)
-                found.append((at + low, at + high, at + (low + size - apart if low else 0), 0 if low else 1))
+                first = max(low + size - apart if low else 0, read)
+                found.append((at + low, at + high, at + first, 0 if low else 1))
                 if high == length:
                     break
-            at += length
+            at, read = at + length, 0
         return found
 
 

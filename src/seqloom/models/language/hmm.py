@@ -9,12 +9,14 @@ from in stretches, side by side: a belief forgets what was hundreds of tokens ag
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.reading import PORTION
 from seqloom.metrics.costs import unit_lengths
 from seqloom.models.hidden.chain import Chain
 from seqloom.models.language.configs import HMMConfig
@@ -61,6 +63,17 @@ class HMM(LanguageModel):
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return self.chain.token_log_probs(np.asarray(ids, np.int64), lengths).astype(np.float32)
+
+    @property
+    def portion(self) -> int:
+        return max(PORTION // self.config.states, STRETCH)
+
+    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        if state is not None and not state.any():  # the impossible has happened
+            return np.full(len(ids), -np.inf, np.float32), state
+        chain = self.chain if state is None else replace(self.chain, start=state)
+        beliefs, log_probs = chain.filter(np.asarray(ids, np.int64))
+        return log_probs.astype(np.float32), self.chain.predict(beliefs[-1])
 
     def stepper(self) -> HMMStepper:
         return HMMStepper(self.chain, self.tokens().eos_id)

@@ -6,7 +6,7 @@ n-grams of other orders (Jelinek and Mercer 1980). Fit it on text that no member
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,15 @@ from seqloom import progress, storage
 from seqloom.arrays import Length, Spec
 from seqloom.config import Unit
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.reading import Reading
 from seqloom.data.corpus import Corpus
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.costs import unit_lengths
 from seqloom.models.language.configs import MixtureConfig
 from seqloom.text.tokenizer import Tokenizer
+
+DEEPEST = 8  # mixtures inside one another
 
 
 class Mixture(LanguageModel):
@@ -33,6 +36,7 @@ class Mixture(LanguageModel):
         """A mixture of models that are in memory."""
         model = cls(**options)
         model.members = list(members)
+        _check_depth(model)
         return model
 
     @property
@@ -46,6 +50,7 @@ class Mixture(LanguageModel):
     def _members(self) -> list[LanguageModel]:
         if not self.members:
             self.members = [storage.load(path) for path in self.config.members]
+            _check_depth(self)
         if len(self.members) < 2:
             raise ConfigError("a mixture needs at least two members; give their directories with members")
         first = self.members[0]
@@ -94,10 +99,23 @@ class Mixture(LanguageModel):
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         units = unit_lengths(ids, self.tokens().eos_id)
-        total = np.full(len(ids), -np.inf)
-        for log_weight, member in zip(self._log_weights(), self.members):
-            found = member.sequence_log_probs(ids, lengths if member.carry else units)
+        return self._mixed(member.sequence_log_probs(ids, lengths if member.carry else units) for member in self.members)
+
+    @property
+    def portion(self) -> int:
+        return min(member.portion for member in self._members())
+
+    def reading(self) -> Reading:
+        readings = [member.reading() for member in self._members()]
+        return lambda ids: self._mixed(reading(ids) for reading in readings)
+
+    def _mixed(self, log_probs: Iterable[np.ndarray]) -> np.ndarray:
+        """From the log-probabilities of the members, (N,) each."""
+        total: np.ndarray | None = None
+        for log_weight, found in zip(self._log_weights(), log_probs, strict=True):
+            total = np.full(len(found), -np.inf) if total is None else total
             np.logaddexp(total, log_weight + found, out=total)
+        assert total is not None
         return total.astype(np.float32)
 
     def _log_weights(self) -> np.ndarray:
@@ -122,6 +140,14 @@ class Mixture(LanguageModel):
             raise ModelError(f"the weights of its members sum to {float(self.weights.sum()):g} and not to one")
         if self.tokens() != self._members()[0].tokens():
             raise ModelError("its tokenizer is not that of its members")
+
+
+def _check_depth(mixture: Mixture) -> None:
+    level: list[LanguageModel] = [mixture]
+    for _ in range(DEEPEST + 1):
+        level = list({id(member): member for model in level for member in model.members}.values())  # shared ones once
+    if level:
+        raise ConfigError(f"mixtures stand inside one another more than {DEEPEST} deep; mix the models themselves")
 
 
 class MixtureStepper:

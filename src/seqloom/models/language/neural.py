@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,24 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
 _FEWEST = 2000  # tokens, below which nothing is held out
+
+
+@dataclass
+class Past:
+    """What a network remembers of a sequence that is read in stretches."""
+
+    read: int = 0  # tokens
+    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # the last of them, as many as it needs
+    state: Any = None  # of a recurrent network
+
+    def joined(self, ids: np.ndarray) -> np.ndarray:
+        """The remembered tokens and the next ones."""
+        return np.concatenate([self.ids, ids.astype(np.int64)])
+
+    def advance(self, ids: np.ndarray, keep: int) -> None:
+        """These were read too; at least the last `keep` tokens are needed."""
+        both = self.joined(ids)
+        self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0):]
 
 
 class NeuralLanguageModel(LanguageModel):
@@ -71,11 +90,12 @@ class NeuralLanguageModel(LanguageModel):
         """Training batches of the ids."""
 
     @abstractmethod
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
-                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
+                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """What the output layer reads of sequences side by side: places in `ids` (N,), and for each what predicts it (N, D).
 
         `together`: how many tokens of a sequence one piece should have at most; the pieces of one sequence are in order.
+        `past`: what a single sequence had before these ids, and has after them.
         """
 
     # ---- fitting
@@ -145,21 +165,31 @@ class NeuralLanguageModel(LanguageModel):
         with torch.inference_mode():
             return check_scores(self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device))
 
-    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any) -> np.ndarray:
+    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        network, past = self.network(), Past() if state is None else state
+        import torch
+
+        with torch.inference_mode():
+            device = next(network.parameters()).device
+            return self.flat_log_probs(network, ids, np.array([len(ids)]), device, past), past
+
+    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
+                       past: Past | None = None) -> np.ndarray:
         """`sequence_log_probs` by the network."""
         out = np.empty(len(ids), np.float32)
-        for places, features in self.flat_features(network, ids, lengths, device):
+        for places, features in self.flat_features(network, ids, lengths, device, past=past):
             out[places] = token_log_probs(network, features, ids[places])
         return out
 
-    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
+                          past: Past | None = None) -> tuple[np.ndarray, np.ndarray]:
         """What the stepper's `features` are before each token, float32 (N, D), and `sequence_log_probs`, in one pass."""
         network, log_probs, vectors = self.network(), np.empty(len(ids), np.float32), np.empty((0, 0), np.float32)
         import torch
 
         with torch.inference_mode():
             for places, features in self.flat_features(network, np.asarray(ids), np.asarray(lengths),
-                                                       next(network.parameters()).device):
+                                                       next(network.parameters()).device, past=past):
                 log_probs[places] = token_log_probs(network, features, ids[places])
                 found = features.float().cpu().numpy()
                 if not len(vectors):

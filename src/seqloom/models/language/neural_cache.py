@@ -26,13 +26,14 @@ from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.costs import unit_lengths
 from seqloom.models.language.configs import NeuralCacheConfig
-from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.text.tokenizer import Tokenizer
 
 FLATNESS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # theta times the variance of a vector, to begin with
 FINER = (2 ** -0.5, 2 ** -0.25, 2 ** 0.25, 2 ** 0.5)  # then around the best of them
 MOST_SHARE = 0.99
 MOST_HELD_OUT = 100_000  # tokens on which theta is chosen
+LONGEST = 1 << 17  # tokens whose vectors are held at a time
 BLOCK = 128  # tokens whose scores are computed at a time
 ROOM = 64  # vectors that a new state has place for; doubled whenever it is full
 
@@ -127,7 +128,24 @@ class NeuralCache(LanguageModel):
         if not self.share:
             return self._member().sequence_log_probs(ids, lengths)
         features, log_probs = self._member().sequence_features(ids, lengths)
-        starts = _starts(lengths)
+        return self._mixed(features, ids, _starts(lengths), log_probs)
+
+    @property
+    def portion(self) -> int:
+        return LONGEST
+
+    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        past, vectors, words = state or (Past(), None, np.zeros(0, np.int64))
+        features, log_probs = self._member().sequence_features(ids, np.array([len(ids)]), past)
+        vectors, words = features if vectors is None else np.concatenate([vectors, features]), np.append(words, ids)
+        known = len(words) - len(ids)
+        if self.share:
+            before = np.zeros(known, np.float32)  # they only remind
+            log_probs = self._mixed(vectors, words, np.zeros(len(words), np.int64), np.append(before, log_probs))[known:]
+        return log_probs, (past, vectors[-self.config.window:], words[-self.config.window:])
+
+    def _mixed(self, features: np.ndarray, ids: np.ndarray, starts: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
+        """The network's log-probabilities (N,) with what the cache says."""
         remembered = self._cache_probs(features, ids, starts, [self.theta])[0]
         with np.errstate(divide="ignore"):
             mixed = np.logaddexp(np.log1p(-self.share) + log_probs, np.log(self.share * remembered))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from seqloom.config import TextConfig, Unit, option
+from seqloom.config import MOST, MOST_WIDTH, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
@@ -24,7 +24,7 @@ class NetworkConfig(TextConfig):
     carry: bool = option(True, "the state goes on from one unit to the next")
     softmax: SoftmaxName = option("full", "over all tokens; adaptive: rare ones in narrow clusters; sampled, nce: trained "
                                   "against drawn ones, scored over all")
-    samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1)
+    samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1, maximum=1_000_000)
     label_smoothing: float = option(0.0, "share of the target that is spread over all tokens", minimum=0.0, maximum=0.99)
     pretrained: str | None = option(None, "word vectors to begin with: saved ones, or a file of word2vec, GloVe or fastText; "
                                     "needs tokenizer whitespace or word", metavar="DIR|FILE")
@@ -33,7 +33,7 @@ class NetworkConfig(TextConfig):
     pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
         "tuned", "whether these vectors learn like other weights, never, or only after a while")
     pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
-                                          "their learning rate rises over as many again", minimum=0.0)
+                                          "their learning rate rises over as many again", minimum=0.0, maximum=MOST)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,8 +46,9 @@ class NetworkConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NetworkConfig):
-    d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1)
-    d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]", minimum=1)
+    d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1, maximum=MOST_WIDTH)
+    d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]",
+                                 minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "recurrent layers, one on the other", minimum=1, maximum=1000)
     tied: bool = option(True, "the output layer uses the token vectors")
     dropout: float = option(0.2, "share of what leaves each layer that is set to zero", minimum=0.0, maximum=0.95)
@@ -59,7 +60,7 @@ class RecurrentConfig(NetworkConfig):
     layer_norm: bool = option(False, "normalise inside the cell")
     residual: bool = option(False, "add a layer's input to its output")
     learned_start: bool = option(False, "learn the first state")
-    d_projection: int | None = option(None, "narrow the state to this width", minimum=1)
+    d_projection: int | None = option(None, "narrow the state to this width", minimum=1, maximum=MOST_WIDTH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class RNNConfig(RecurrentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMConfig(RecurrentConfig):
-    forget_bias: float = option(1.0, "where the forget gate begins: above zero it remembers")
+    forget_bias: float = option(1.0, "where the forget gate begins: above zero it remembers", minimum=-1e6, maximum=1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,18 +82,21 @@ class GRUConfig(RecurrentConfig):
 @dataclass(frozen=True, kw_only=True)
 class NPLMConfig(NetworkConfig):
     order: int = option(5, "predicts a token from the order - 1 before it", minimum=2, maximum=64)
-    d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]", minimum=1)
-    d_hidden: int | None = option(None, "width of the hidden layer [default: by the text and the time]", minimum=1)
+    d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]",
+                                 minimum=1, maximum=MOST_WIDTH)
+    d_hidden: int | None = option(None, "width of the hidden layer [default: by the text and the time]",
+                                  minimum=1, maximum=MOST_WIDTH)
     direct: bool = option(False, "also connect the vectors with the output directly")
     dropout: float = option(0.1, "share of the hidden layer that is set to zero", minimum=0.0, maximum=0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NetworkConfig):
-    context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1 << 20)
-    d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]", minimum=2)
+    context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1_000_000)
+    d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]",
+                                 minimum=2, maximum=MOST_WIDTH)
     n_layers: int = option(4, "blocks", minimum=1, maximum=1000)
-    n_heads: int = option(4, "heads of attention; they divide the width", minimum=1)
+    n_heads: int = option(4, "heads of attention; they divide the width", minimum=1, maximum=10_000)
     positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "how it knows the order of tokens")
     norm: Literal["pre", "post"] = option("pre", "normalise before each part of a block, or after it")
     activation: Literal["gelu", "relu"] = option("gelu", "inside the blocks")

@@ -26,7 +26,7 @@ from seqloom.models.language.estimation import build
 from seqloom.models.language.pruning import prune_by_entropy
 from seqloom.models.language.smoothing import smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
-from seqloom.models.language.workspace import Workspace
+from seqloom.models.language.workspace import Workspace, resident
 
 SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
 
@@ -63,8 +63,8 @@ class NGram(LanguageModel):
                             f"the order is {c.order}; use a lower order, another unit, or more text")
         need = memory_needed(len(ids), c.order)
         on_disk = how.memory is not None and need > how.memory
-        _announce(len(ids), c.order, need, how.memory if on_disk else None)
-        workspace = Workspace(how.memory if on_disk else None, on_disk)
+        workspace = Workspace.within(how.memory) if how.memory is not None and on_disk else Workspace()
+        _announce(len(ids), c.order, need, workspace, how.memory)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
         if c.prune_entropy:
@@ -134,13 +134,18 @@ class NGram(LanguageModel):
         check(self.trie, self.tokens().vocab_size)
 
 
-def _announce(n_tokens: int, order: int, need: int, limit: int | None) -> None:
+def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, asked: int | None) -> None:
     """Say before a long job what it will take."""
-    seconds = n_tokens * order / SPEED
-    if seconds > 5 or limit is not None:
-        disk = f", working on disk because --memory allows {limit / 1e9:.1f} GB" if limit is not None else ""
-        progress.say(f"{n_tokens:,} tokens, order {order}: about {seconds * (1 if limit is None else 2):.0f} s "
-                     f"and up to {(limit or need) / 1e9:.1f} GB of memory{disk}")
+    seconds, work = n_tokens * order / SPEED, f"{n_tokens:,} tokens, order {order}"
+    if asked is None or workspace.limit is None:
+        if seconds > 5:
+            progress.say(f"{work}: about {seconds:.0f} s and up to {need / 1e9:.1f} GB of memory")
+        return
+    floor = ""
+    if workspace.limit > asked:
+        floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
+    progress.say(f"{work}: about {seconds * 2:.0f} s, working on disk with up to {workspace.limit >> 20} MB of memory{floor}; "
+                 "saving maps the finished model besides")
 
 
 class NGramStepper:

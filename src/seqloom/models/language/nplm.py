@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import NPLMConfig
 from seqloom.models.language.nplm_steps import NPLMStepper
 from seqloom.models.language.shapes import Shapes, nplm_shapes
@@ -56,17 +56,20 @@ class NPLM(NeuralLanguageModel):
         return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokens().eos_id, direct=self.config.direct,
                            eight_bit=self.eight_bit)
 
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
-                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
+                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Every token from the window before it; what lies before its sequence is `</s>`."""
         import torch
 
         before, eos = self.config.order - 1, self.tokens().eos_id
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        known, read = (past.joined(ids), len(past.ids)) if past else (ids, 0)  # the sequence begins with what is remembered
         size = together or TOGETHER
         for low in range(0, len(ids), size):
             high = min(low + size, len(ids))
-            places = np.arange(low, high)[:, None] + np.arange(-before, 0)  # (N, before)
-            windows = np.where(places >= starts[low:high, None], ids[np.maximum(places, 0)], eos).astype(np.int64)
+            places = np.arange(low, high)[:, None] + np.arange(-before, 0) + read  # (N, before)
+            windows = np.where(places >= starts[low:high, None], known[np.maximum(places, 0)], eos).astype(np.int64)
             features, _ = network(torch.from_numpy(windows).to(device))  # (N, 1, D)
             yield np.arange(low, high), features[:, 0]
+        if past:
+            past.advance(ids, before)

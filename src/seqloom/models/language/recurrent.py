@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
 from seqloom.models.language.recurrent_steps import RecurrentStepper
 from seqloom.models.language.shapes import Shapes, recurrent_shapes
@@ -57,8 +57,8 @@ class Recurrent(NeuralLanguageModel):
         return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokens().eos_id,
                                 residual=c.residual, eight_bit=self.eight_bit, **special)
 
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
-                      together: int | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
+                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
@@ -67,18 +67,21 @@ class Recurrent(NeuralLanguageModel):
         eos, starts, chunk = self.tokens().eos_id, np.cumsum(lengths) - lengths, together or CHUNK
         by_length = np.argsort(-lengths, kind="stable")
         for group in np.array_split(by_length, max(-(-len(lengths) // ROWS), 1)):
-            state = None
+            state, before = (past.state, past.ids) if past else (None, ids[:0])
             for at in range(0, int(lengths[group].max(initial=0)), chunk):
                 group = group[lengths[group] > at]
                 sizes = np.minimum(lengths[group] - at, chunk)
                 places = starts[group][:, None] + at + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)  # (B, T)
                 targets = ids[places].astype(np.int64)
                 inputs = np.roll(targets, 1, axis=1)
-                inputs[:, 0] = eos if at == 0 else ids[starts[group] + at - 1]
+                inputs[:, 0] = ids[starts[group] + at - 1] if at else before[-1] if len(before) else eos
                 state = None if state is None else detached(_first(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
                 wanted = np.arange(sizes.max()) < sizes[:, None]
                 yield places[wanted], features[torch.from_numpy(wanted).to(device)]
+            if past:
+                past.state = detached(state)
+                past.advance(ids, 1)
 
 
 class RNN(Recurrent):

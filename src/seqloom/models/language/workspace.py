@@ -1,7 +1,7 @@
 """Where large arrays live while a counting model is built: in memory, or in files that the system may page out.
 
 With a memory limit the arrays are memory-mapped temporary files, unlinked at once, so that even `kill -9`
-leaves nothing behind.
+leaves nothing behind. Whenever the process holds more than the limit, their pages are given back; they stay in the files.
 """
 
 from __future__ import annotations
@@ -10,18 +10,39 @@ import contextlib
 import mmap
 import os
 import tempfile
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from seqloom.errors import SeqloomError
 
+T = TypeVar("T")
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+    return 0
+
 
 @dataclass(frozen=True)
 class Workspace:
-    memory: int | None = None  # bytes that counting may use; None: all that there is
+    memory: int | None = None  # bytes that one block of counting may use; None: all that there is
     on_disk: bool = False
+    limit: int | None = None  # bytes that the whole process stays below, as far as mapped arrays can make it
+    areas: weakref.WeakSet[mmap.mmap] = field(default_factory=weakref.WeakSet, repr=False, compare=False)
+
+    @classmethod
+    def within(cls, limit: int) -> Workspace:
+        """On disk, with what the limit leaves beside the program, the tokenizer and the text; at least a quarter of it."""
+        held = resident()
+        memory = max(limit - held, limit // 4)
+        return cls(memory, True, max(limit, held + memory))
 
     def empty(self, n: int, dtype: DTypeLike) -> np.ndarray:
         if not self.on_disk or n == 0:
@@ -40,6 +61,7 @@ class Workspace:
             os.close(handle)
             with contextlib.suppress(OSError):
                 os.unlink(path)
+        self.areas.add(area)
         return np.frombuffer(area, dtype=dtype)
 
     def keep(self, array: np.ndarray) -> np.ndarray:
@@ -50,6 +72,23 @@ class Workspace:
         copy[:] = array
         self.release(copy)
         return copy
+
+    def run(self, function: Callable[[T], object], items: Iterable[T]) -> None:
+        """`parallel_run` that keeps to the limit."""
+        from seqloom.kernels.parallel import parallel_run
+
+        def one(item: T) -> None:
+            function(item)
+            self.relieve()
+
+        parallel_run(one if self.limit is not None else function, items)
+
+    def relieve(self) -> None:
+        """Give back what is mapped if the process is above its limit."""
+        if self.limit is not None and resident() > self.limit:
+            for area in list(self.areas):
+                if hasattr(area, "madvise"):
+                    area.madvise(mmap.MADV_DONTNEED)
 
     def release(self, *arrays: np.ndarray) -> None:
         """Give the memory of mapped arrays back for now; their content stays in the file."""

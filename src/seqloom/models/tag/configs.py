@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import Config, option
+from seqloom.config import MOST, Config, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,10 @@ class HMMTaggerConfig(Config):
     work_in: Literal["bioes", "bio", "iob1", "data"] = option(
         "bioes", "where tags mark spans: the scheme in which it learns; answers are in the scheme of the data")
     suffix: int = option(5, "longest ending that says something about an unknown word", minimum=0, maximum=20)
-    rare: int = option(20, "endings are learnt from words seen at most so often", minimum=1)
-    word_k: float = option(0.7, "weight of the guess from a word's lower-case form, in counts of the word", minimum=1e-6)
-    lower_k: float = option(3.0, "weight of the guess from endings and shape, in counts of the lower-case form", minimum=1e-6)
-    suffix_k: float = option(4.0, "weight of the guess from a shorter ending, in counts of the longer one", minimum=1e-6)
+    rare: int = option(20, "endings are learnt from words seen at most so often", minimum=1, maximum=MOST)
+    word_k: float = option(0.7, "weight of the guess from a word's lower-case form, in counts of the word",
+                           minimum=1e-6, maximum=1e9)
+    lower_k: float = option(3.0, "weight of the guess from endings and shape, in counts of the lower-case form",
+                            minimum=1e-6, maximum=1e9)
+    suffix_k: float = option(4.0, "weight of the guess from a shorter ending, in counts of the longer one",
+                             minimum=1e-6, maximum=1e9)

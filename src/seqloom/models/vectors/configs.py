@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import Config, TextConfig, option
+from seqloom.config import MOST, MOST_SEED, Config, TextConfig, option
 from seqloom.errors import ConfigError
 
 
@@ -18,18 +18,18 @@ class WordVectorsConfig(Config):
 class GloveConfig(TextConfig):
     """GloVe; the defaults are those of its authors' programs, with vectors of 100 dimensions instead of 50."""
 
-    min_count: int = option(5, "words seen less often are left out, without leaving a gap", minimum=1)
+    min_count: int = option(5, "words seen less often are left out, without leaving a gap", minimum=1, maximum=MOST)
     dimensions: int = option(100, "numbers of a vector", minimum=1, maximum=65_000)
     window: int = option(15, "neighbours that count, on each side", minimum=1, maximum=10_000)
     symmetric: bool = option(True, "whether neighbours on both sides count, or those to the right only")
     weighting: Literal["distance", "equal"] = option("distance", "a neighbour at distance d counts 1/d, or all count the same")
-    x_max: float = option(100.0, "count from which on a pair has its full weight", minimum=1e-6)
-    alpha: float = option(0.75, "exponent of the weight of rarer pairs, (x / x_max)^alpha", minimum=0)
-    epochs: int = option(25, "passes over all pairs", minimum=1)
-    learning_rate: float = option(0.05, "first step of AdaGrad, before its sums of squares grow", minimum=1e-9)
-    bias_rate: float = option(1.0, "the same for the biases, which have further to go", minimum=1e-9)
+    x_max: float = option(100.0, "count from which on a pair has its full weight", minimum=1e-6, maximum=1e12)
+    alpha: float = option(0.75, "exponent of the weight of rarer pairs, (x / x_max)^alpha", minimum=0, maximum=100)
+    epochs: int = option(25, "passes over all pairs", minimum=1, maximum=1_000_000)
+    learning_rate: float = option(0.05, "first step of AdaGrad, before its sums of squares grow", minimum=1e-9, maximum=1e6)
+    bias_rate: float = option(1.0, "the same for the biases, which have further to go", minimum=1e-9, maximum=1e6)
     vectors: Literal["input", "output", "sum"] = option("sum", "what a word's vector is: as a word, as a neighbour, or the sum")
-    seed: int = option(1, "of the first vectors and of the order of pairs", minimum=0)
+    seed: int = option(1, "of the first vectors and of the order of pairs", minimum=0, maximum=MOST_SEED)
     start: str | None = option(None, "a saved model of this kind whose vectors are learnt further, new words added",
                                metavar="DIR")
 
@@ -38,7 +38,7 @@ class GloveConfig(TextConfig):
 class WindowConfig(TextConfig):
     """What word2vec and fastText share: words are learnt from the words around them."""
 
-    min_count: int = option(5, "words seen less often are left out", minimum=1)
+    min_count: int = option(5, "words seen less often are left out", minimum=1, maximum=MOST)
     architecture: Literal["skip-gram", "cbow"] = option("skip-gram", "each neighbour predicts the word, or the mean of "
                                                          "all does")
     loss: Literal["ns", "hs", "softmax"] = option("ns", "negative sampling, hierarchical softmax (a tree), or softmax over all "
@@ -50,10 +50,10 @@ class WindowConfig(TextConfig):
     noise_exponent: float = option(0.75, "noise words are drawn by count to this power", minimum=-10.0, maximum=10.0)
     sample: float = option(1e-3, "words that are more than this share of the text are read less often; 0: all are read",
                            minimum=0.0, maximum=1.0)
-    epochs: int = option(5, "passes over the text", minimum=1)
+    epochs: int = option(5, "passes over the text", minimum=1, maximum=1_000_000)
     learning_rate: float | None = option(None, "at the beginning, then it falls to zero in a line; if not given 0.025, and "
-                                         "0.05 for cbow", minimum=1e-8)
-    seed: int = option(0, "of the first vectors, the noise and what is read", minimum=0)
+                                         "0.05 for cbow", minimum=1e-8, maximum=1e6)
+    seed: int = option(0, "of the first vectors, the noise and what is read", minimum=0, maximum=MOST_SEED)
     deterministic: bool = option(False, "one thread only, so that every run gives the same bits")
     start: str | None = option(None, "a saved model of this kind whose vectors are learnt further, new words added",
                                metavar="DIR")
@@ -83,7 +83,7 @@ class NgramConfig(WindowConfig):
     noise_exponent: float = option(0.5, "noise words are drawn by count to this power", minimum=-10.0, maximum=10.0)
     sample: float = option(1e-4, "words that are more than this share of the text are read less often; 0: all are read",
                            minimum=0.0, maximum=1.0)
-    learning_rate: float | None = option(0.05, "at the beginning; it falls to zero in a line", minimum=1e-8)
+    learning_rate: float | None = option(0.05, "at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
     min_ngram: int = option(3, "shortest character n-grams of a word", minimum=1, maximum=100)
     max_ngram: int = option(6, "longest character n-grams of a word", minimum=1, maximum=100)
     buckets: int = option(2_000_000, "n-grams are told apart by this many hash values", minimum=1, maximum=2**31 - 1)

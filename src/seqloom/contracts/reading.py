@@ -1,0 +1,122 @@
+"""A text of any size scored portion by portion, in memory that does not grow with it.
+
+A portion ends after a unit where there is one, else anywhere: what a model must remember of a sequence that goes on in
+the next portion is its own affair (`stretch_log_probs`). A text that fits into one portion is scored in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.data.corpus import Corpus
+from seqloom.data.encode import encoded_text
+from seqloom.metrics.costs import SegmentCosts, unit_lengths
+from seqloom.metrics.likelihood import Tally
+
+if TYPE_CHECKING:
+    from seqloom.contracts.language import LanguageModel
+
+PORTION = 1 << 21  # tokens
+
+Reading = Callable[[np.ndarray], np.ndarray]  # the next ids of a text to their log-probabilities
+
+
+class TextReading:
+    """Reads one text with one model. The ids of a portion are units closed by `</s>`; the last may go on in the next."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model, self.eos_id = model, model.tokens().eos_id
+        self.state: Any = None  # of the sequence that the last portion broke off in
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        if self.model.carry:
+            return self._stretch(ids)
+        begin, end = inner_units(ids, self.eos_id, self.state is not None)
+        parts = []
+        if begin:
+            parts.append(self._stretch(ids[:begin]))
+            if begin < len(ids) or ids[-1] == self.eos_id:
+                self.state = None
+        if begin < end:
+            parts.append(self.model.sequence_log_probs(ids[begin:end], unit_lengths(ids[begin:end], self.eos_id)))
+        if end < len(ids):
+            parts.append(self._stretch(ids[end:]))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _stretch(self, ids: np.ndarray) -> np.ndarray:
+        log_probs, self.state = self.model.stretch_log_probs(ids, self.state)
+        return log_probs
+
+
+def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int]:
+    """Where the units that lie whole in the ids begin and end; `continued`: the first tokens end an earlier one.
+
+    >>> inner_units(np.array([5, 0, 3, 0, 7, 7]), eos_id=0, continued=True)
+    (2, 4)
+    >>> inner_units(np.array([5, 5, 5]), eos_id=0, continued=True)
+    (3, 3)
+    """
+    ends = np.flatnonzero(ids == eos_id) + 1
+    if not len(ends):
+        return (len(ids), len(ids)) if continued else (0, 0)
+    return int(ends[0]) if continued else 0, int(ends[-1])
+
+
+def portions(model: LanguageModel, corpus: Corpus, reading: Reading | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The ids of a corpus, `</s>` at the end of every unit, and their log-probabilities, many at a time."""
+    reading = reading or model.reading()
+    blocks = encoded_text(model.tokens(), corpus, model.unit, "scoring")
+    for ids in _cut(blocks, model.portion, None if model.carry else model.tokens().eos_id):
+        yield ids, reading(ids)
+
+
+def _cut(blocks: Iterable[np.ndarray], size: int, eos_id: int | None) -> Iterator[np.ndarray]:
+    """Blocks joined and cut anew: `size` tokens at most, after the last `eos_id` among them if there is one."""
+    waiting: list[np.ndarray] = []
+    count = 0
+    for block in blocks:
+        waiting.append(block)
+        count += len(block)
+        if count <= size:
+            continue
+        rest = np.concatenate(waiting)
+        while len(rest) > size:
+            ends = np.flatnonzero(rest[:size] == eos_id) if eos_id is not None else rest[:0]
+            at = int(ends[-1]) + 1 if len(ends) else size
+            yield rest[:at]
+            rest = rest[at:]
+        waiting, count = [rest], len(rest)
+    if count:
+        yield np.concatenate(waiting)
+
+
+def tally(model: LanguageModel, corpus: Corpus, reading: Reading | None = None, costs: SegmentCosts | None = None) -> Tally:
+    """What the text costs; also by segment, if asked."""
+    tokenizer, total = model.tokens(), Tally()
+    for ids, log_probs in portions(model, corpus, reading):
+        total.add(log_probs, ids == tokenizer.unk_id if tokenizer.has_oov else None)
+        if costs is not None:
+            costs.add(ids, log_probs)
+    return total
+
+
+def continued_by_context(model: LanguageModel, ids: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """`stretch_log_probs` of a model that sees `context` tokens: they are read once more before the stretch."""
+    before = ids[:0] if before is None else before
+    both = np.concatenate([before, ids])
+    log_probs = model.sequence_log_probs(both, np.array([len(both)]))[len(before):]
+    return log_probs, both[max(len(both) - (model.context or 0), 0):]
+
+
+def continued_by_steps(model: LanguageModel, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+    """The same over the stepper, whose state says it all; slow."""
+    stepper = model.stepper()
+    inner, log_probs = stepper.start(1) if state is None else state
+    out = np.empty(len(ids), np.float32)
+    for place, token in enumerate(ids.tolist()):
+        out[place] = log_probs[0, token]
+        inner, log_probs = stepper.step(inner, np.array([token], np.int64))
+    return out, (inner, log_probs)
