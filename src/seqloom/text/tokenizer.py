@@ -18,19 +18,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from seqloom import directories, progress
-from seqloom.config import MOST, MOST_TOKENS, Config, make, option
+from seqloom.config import make
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.text.boundaries import cut_before_word
 from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
 from seqloom.text.normalize import Normalizer, NormalizerConfig
+from seqloom.text.tokenizer_config import TokenizerConfig
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
@@ -40,35 +40,6 @@ _MODEL_FILE = "config.json"  # of a saved model
 _SUBWORD_SIZE = 8000
 _BLOCK = 4 << 20
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerConfig(Config):
-    kind: Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"] = option(
-        "byte", "what a token is")
-    vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)",
-                                    minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "leave out tokens seen less often than this", minimum=1, maximum=MOST)
-    vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text before: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
-    boundary: Literal["gpt2", "space"] = option("gpt2", "bpe and unigram: tokens stay inside GPT-2's pieces, or only "
-                                                "never hold white space after their first character")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        NormalizerConfig.from_recipe(self.normalize)
-        if self.kind == "byte" and self.vocab_size not in (None, 257):
-            raise ConfigError(f"the byte kind has 257 tokens; vocab_size {self.vocab_size} does not apply")
-        if self.kind in ("bpe", "unigram") and (self.vocab_size or 257) < 257:
-            raise ConfigError(f"{self.kind} needs a vocab_size of at least 257, all bytes and the end; "
-                              f"got {self.vocab_size}")
-        if self.kind == "unigram" and self.min_count > 1:
-            raise ConfigError("min_count does not apply to unigram; use vocab_size")
-        if self.vocab_file is not None and self.kind not in SPLITTERS:
-            raise ConfigError(f"vocab_file is for the kinds {', '.join(SPLITTERS)}; got kind {self.kind!r}")
-        if self.vocab_file is not None and (self.min_count > 1 or self.vocab_size is not None):
-            raise ConfigError("a vocabulary from a file is taken whole; min_count and vocab_size do not apply")
 
 
 class Tokenizer:
