@@ -104,6 +104,18 @@ def test_the_lexicon_is_a_chain_of_guesses():
     assert shape("Ünder") == "Aa"
 
 
+def test_unknown_words_are_guessed_from_rare_ones():
+    """A word seen more than `rare` times has no vote, neither in what is said of all nor in that of endings."""
+    counts = np.array([[9, 0], [0, 2], [1, 1]])  # the frequent one is always of the first tag
+    lexicon = Lexicon(["the", "bee", "12"], counts, HMMTaggerConfig(rare=2, suffix=1, suffix_k=3.0))
+    prior = np.array([10, 3]) / 13
+    general = (np.array([1, 3]) + prior) / 5
+    assert lexicon.probs("?!") == pytest.approx(general)  # of a shape that was never seen
+    small = (np.array([0, 1]) + 3 * general) / 4
+    assert lexicon.probs("xo") == pytest.approx(small)
+    assert lexicon.probs("xe") == pytest.approx((np.array([0, 1]) + 3 * small) / 4)
+
+
 def test_unknown_words_go_by_their_ending():
     rng = np.random.default_rng(1)
     stems = ["".join(rng.choice(list("bcdfglmnprst"), 4)) for _ in range(120)]

@@ -127,6 +127,10 @@ def test_choice_is_the_best_of_a_search():
     assert fixed.share == 0.25
     assert fixed.theta > 0
     assert chosen.fit_info["theta"] == chosen.theta
+    almost = NeuralCache.of(member, window=50, share=0.95).fit(text)  # where the best theta is another one
+    best = almost.score(text)
+    for factor in (0.25, 0.5, 2.0, 4.0):
+        assert NeuralCache.of(member, window=50, theta=factor * almost.theta, share=0.95).fit(text).score(text) <= best + 1e-3
 
 
 def test_best_share_against_a_grid():

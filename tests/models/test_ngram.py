@@ -13,6 +13,7 @@ from tests.twins.ngrams import Model
 import seqloom
 from seqloom import NGram
 from seqloom.errors import ConfigError, DataError
+from seqloom.models.language.smoothing import smoothing_named
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 METHODS = ["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood"]
@@ -115,6 +116,22 @@ def test_tiny_corpora_take_a_stated_fallback(toy_text):
     model = NGram(order=4).fit(toy_text)
     assert model.fit_info["fallbacks"]
     assert all("discount" in note for note in model.fit_info["fallbacks"].values())
+
+
+def test_discounts_where_counts_of_counts_are_missing():
+    """n[j]: n-grams seen j times. One discount where the third cannot be had or leaves its range, then fixed ones."""
+    modified, plain = smoothing_named("modified-kneser-ney"), smoothing_named("kneser-ney")
+    y = 60 / (60 + 2 * 20)
+    usual = modified.weights(np.array([0, 60, 20, 10, 5, 0]), 99)
+    assert usual.discounts == pytest.approx((1 - 2 * y * 20 / 60, 2 - 3 * y * 10 / 20, 3 - 4 * y * 5 / 10))
+    assert not usual.note
+    for few in ([0, 6, 2, 0, 5, 0], [0, 6, 2, 9, 5, 0]):  # 2 - 3 y 9 / 2 is below zero
+        found = modified.weights(np.array(few), 99)
+        assert found.discounts == (0.6, 0.6, 0.6)
+        assert "one discount, 0.600" in found.note
+    for none in ([0, 0, 2, 1, 1, 0], [0, 6, 0, 1, 1, 0]):
+        assert modified.weights(np.array(none), 99).discounts == (0.5, 1.0, 1.5)
+        assert plain.weights(np.array(none), 99).discounts == (0.5, 0.5, 0.5)
 
 
 def test_characters_of_shakespeare(shakespeare):
