@@ -1,6 +1,7 @@
 """Tokenizers of every kind: ids, round trips, literal markup, files."""
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from seqloom import progress
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.text import subword_training
 from seqloom.text.subword import ALPHABET
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 from tests.golden import gpt2_answers
@@ -436,3 +439,40 @@ def test_training_in_pieces_changes_nothing(kind, shakespeare, monkeypatch):
     assert Tokenizer(kind=kind, vocab_size=600).fit(text) == whole
     monkeypatch.setattr("seqloom.text.subword_training._PIECE", 1 << 30)
     assert Tokenizer(kind=kind, vocab_size=600).fit(text) == whole
+
+
+@pytest.mark.parametrize("boundary", ["gpt2", "space"])
+def test_overlong_words_are_cut_for_training_and_that_is_said_once(boundary, monkeypatch):
+    """Training is quadratic in the length of a word."""
+    said, reached = [], []
+
+    class Reporter:
+        def begin(self, *_):
+            return progress._Silent()
+
+        def end(self, _):
+            pass
+
+        def say(self, message):
+            said.append(message)
+
+    real = subword_training._bpe
+
+    def trained(blocks, texts, *rest):
+        reached.extend(texts())
+        return real(blocks, texts, *rest)
+
+    monkeypatch.setattr(subword_training, "_bpe", trained)
+    text = f"ordinary words and then {'abcdefgh' * 5000} 12 {'!?' * 3000} " * 2
+    with progress.reporting(Reporter()):
+        tokenizer = Tokenizer(kind="bpe", vocab_size=300, boundary=boundary).fit(text)
+    assert "".join(reached) == text
+    assert max(len(word) for part in reached for word in part.split()) <= subword_training.LONGEST_WORD
+    assert said == ["to train the tokenizer, words of more than 1,000 characters are cut"]
+    word = "".join(random.Random(0).choices("abcdefgh", k=1 << 20))
+    assert tokenizer.decode(tokenizer.encode(word)) == word  # and in seconds
+
+
+def test_ordinary_texts_reach_the_trainer_as_they_are(shakespeare):
+    assert subword_training._cut_words(shakespeare, "gpt2") == [shakespeare]
+    assert subword_training._cut_words("中文，" * 400 + "字" * 1001, "gpt2") == ["中文，" * 400 + "字" * 1000, "字"]

@@ -8,25 +8,22 @@ to ask where they came from.
 from __future__ import annotations
 
 import codecs
-import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 from seqloom import progress
 from seqloom.data.pieces import Piece
+from seqloom.data.unpacking import COMPRESSED, unpacked
 from seqloom.data.vector_files import BINARY, vectors_instead_of_text
-from seqloom.errors import DataError, MissingExtra, suggest
+from seqloom.errors import DataError, suggest
 from seqloom.text.boundaries import cut_between_characters
 
 CHUNK = 1 << 20
-COMPRESSED = (".gz", ".xz", ".zst")
 
 _HEAD = 8192
-_OPENERS: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -129,13 +126,13 @@ class Document:
     def _raw(self, offset: int = 0, size: int = CHUNK) -> Iterator[bytes]:
         """Bytes of the file, decompressed; whatever goes wrong becomes a DataError."""
         assert self.path is not None
-        if self.path.suffix == ".zst":
-            _need_zstandard(self.name)
         try:
-            with _OPENERS.get(self.path.suffix, open)(self.path, "rb") as file:
-                if offset:
-                    file.seek(offset)
-                yield from _zstd_pieces(file) if self.path.suffix == ".zst" else iter(lambda: file.read(size), b"")
+            if self.path.suffix in COMPRESSED:
+                yield from unpacked(self.path, self.name, self.path.suffix, size)
+                return
+            with open(self.path, "rb") as file:
+                file.seek(offset)
+                yield from iter(lambda: file.read(size), b"")
         except PermissionError:
             raise DataError(f"{self.name} cannot be read: no permission") from None
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
@@ -190,31 +187,6 @@ def check_encoding(encoding: str) -> str:
         near = suggest(encoding, set(encodings.aliases.aliases.values()))
         raise DataError(f"unknown encoding {encoding!r}{near or '; use for example utf-16 or latin-1'}") from None
     return "utf-8" if name == "utf-8-sig" else name
-
-
-def _need_zstandard(name: str) -> None:
-    try:
-        import zstandard  # noqa: F401
-    except ImportError:
-        raise MissingExtra(f"{name}: reading .zst needs zstandard; pip install 'seqloom[zst]'") from None
-
-
-def _zstd_pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """Frame after frame; unlike the library's own reader it notices when the last one is not complete."""
-    import zstandard
-
-    frame = None
-    while data := file.read(1 << 14):
-        while data:
-            frame = frame or zstandard.ZstdDecompressor().decompressobj()
-            try:
-                yield frame.decompress(data)
-            except zstandard.ZstdError as error:
-                raise OSError(error) from None
-            data = frame.unused_data if frame.eof else b""
-            frame = None if frame.eof else frame
-    if frame is not None:
-        raise EOFError("the file ends inside a frame")
 
 
 def _without_mark(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Literal
 
 from seqloom import progress
-from seqloom.data.documents import COMPRESSED, Document
+from seqloom.data.documents import Document
 from seqloom.data.json_lines import line_blocks
 from seqloom.data.label_records import read_jsonl, read_parquet
 from seqloom.data.label_tables import LABEL_NAMES, TEXT_NAMES, Batch, Choice, numbered_lines, read_delimited
 from seqloom.data.tables import table_kind
+from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, suggest
 
 Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]

@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.documents import COMPRESSED, Document
+from seqloom.data.documents import Document
 from seqloom.data.pieces import Piece, Tally
+from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import DataError
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}

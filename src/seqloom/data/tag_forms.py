@@ -14,8 +14,9 @@ from sys import intern
 from typing import Literal
 
 from seqloom.data import columns
-from seqloom.data.documents import COMPRESSED, Document
+from seqloom.data.documents import Document
 from seqloom.data.json_lines import line_blocks
+from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, suggest
 
 TagForm = Literal["auto", "conll", "conllu", "slash"]

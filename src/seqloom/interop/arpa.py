@@ -34,6 +34,7 @@ LN10 = math.log(10)
 NEVER = -99.0  # log10 of zero, by convention
 LARGEST = 1e30  # of a weight, in either direction; float32 ends soon after
 UNKNOWN = -100.0  # log10 for <unk> where the file has none, as KenLM has it
+LONGEST_LINE = 1 << 20  # bytes
 BATCH = 50_000
 BOS, EOS, UNK = b"<s>", b"</s>", b"<unk>"
 
@@ -236,7 +237,10 @@ class _Reader:
 
     def _read_line(self) -> bytes:
         self.line += 1
-        return self.file.readline()
+        line = self.file.readline(LONGEST_LINE)
+        if len(line) == LONGEST_LINE:
+            self.fail(f"a line of more than {LONGEST_LINE:,} bytes; this is not an ARPA file")
+        return line
 
     def _next_text(self) -> bytes:
         while line := self._read_line():

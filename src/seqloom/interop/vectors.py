@@ -6,7 +6,6 @@ our own format (`WordVectors.save`) needs no reading at all.
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Literal, NoReturn
 import numpy as np
 
 from seqloom import progress, storage
+from seqloom.data.unpacking import unpacked
 from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
@@ -69,8 +69,10 @@ def _bytes(path: Path) -> np.ndarray:
     try:
         with open(path, "rb") as file:
             if file.read(2) == b"\x1f\x8b":
-                with gzip.open(path, "rb") as packed:
-                    return np.frombuffer(bytearray(packed.read()), np.uint8)
+                data = bytearray()
+                for piece in unpacked(path, str(path), ".gz", 1 << 20):
+                    data += piece
+                return np.frombuffer(data, np.uint8)
             if not path.stat().st_size:
                 raise DataError(f"{path} is empty")
             return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)

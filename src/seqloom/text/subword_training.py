@@ -8,11 +8,14 @@ gives slightly different scores to unseen characters in that order, so these are
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from threading import Event
 from typing import TYPE_CHECKING
 
+from seqloom import progress
 from seqloom.errors import DataError
 from seqloom.kernels.parallel import interruptible
 from seqloom.progress import Task
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
 
 Blocks = Callable[[], Iterator[bytes]]
 
+LONGEST_WORD = 1000  # characters
+
 _PIECE = 1 << 14
+_WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+")  # as GPT-2's rule cuts them, or nearly
+_STRETCHES = re.compile(r"\S+")
 _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
 _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
 
@@ -39,12 +46,19 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     maker = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
 
     def make(stop: Event) -> Engine:
+        told = False
+
         def texts() -> Iterator[str]:
+            nonlocal told
             for block in blocks():
                 for piece in _pieces(block):
                     if stop.is_set():
                         raise InterruptedError
-                    yield piece.decode("utf-8", "replace")
+                    parts = _cut_words(piece.decode("utf-8", "replace"), boundary)
+                    if len(parts) > 1 and not told:
+                        told = True
+                        progress.say(f"to train the tokenizer, words of more than {LONGEST_WORD:,} characters are cut")
+                    yield from parts
                 bar.advance(len(block))
 
         return maker(blocks, texts, size - 1, min_count, boundary)  # one id is left for the end
@@ -62,6 +76,15 @@ def _pieces(block: bytes) -> Iterator[bytes]:
         end = near + cut if cut else len(block)  # no place to cut: the rest as it is
         yield block[at:end]
         at = end
+
+
+def _cut_words(text: str, boundary: str) -> list[str]:
+    """The text, in parts where a word is so long that training, which is quadratic in its length, would not end."""
+    if max(map(len, text.split()), default=0) <= LONGEST_WORD:
+        return [text]
+    words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
+    cuts = [place for word in words for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)]
+    return [text[low:high] for low, high in pairwise([0, *cuts, len(text)])]
 
 
 def _byte_level(boundary: str) -> PreTokenizer:
