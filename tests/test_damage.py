@@ -219,6 +219,12 @@ def test_other_settings_of_a_tokenizer(copy, changes):
         Tokenizer.load(place)
 
 
+def test_word_vectors_with_a_tokenizer_of_bytes(tmp_path):
+    WordVectors.of(["a", "b"], np.eye(2)).save(tmp_path / "m")
+    edit_config(tmp_path / "m", "", tokenizer={"kind": "byte"})
+    assert "makes no words" in refused(tmp_path / "m")
+
+
 def test_a_config_nested_without_end(copy):
     place = copy("ngram")
     (place / "config.json").write_text('{"format": "seqloom", "fit": ' + "[" * 100_000 + "]" * 100_000 + "}")

@@ -20,10 +20,11 @@ from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import vectors as judging
 from seqloom.metrics.result import Result, Signature
-from seqloom.text.vocabulary import split
+from seqloom.text.vocabulary import SPLITTERS, split
 
 if TYPE_CHECKING:
     from seqloom.models.vectors.word_vectors import WordVectors
+    from seqloom.text.tokenizer import Tokenizer
     from seqloom.training.config import TrainConfig
 
 Neighbours = list[tuple[str, float]]  # words and their cosines, the nearest first
@@ -69,6 +70,13 @@ class Embedder(Model):
     def summary(self) -> str:
         size, width = self.vectors.matrix.shape
         return f"{size:,} words, {width} dimensions"
+
+    @classmethod
+    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
+                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
+        if tokenizer is not None and tokenizer.kind not in SPLITTERS:
+            raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
+        return super().restore(config, fit_info, tokenizer, arrays, members)
 
     # ---- vectors of words and texts
 
