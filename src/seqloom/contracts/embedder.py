@@ -117,9 +117,7 @@ class Embedder(Model):
             if made is None:
                 raise unknown_word(words[int(missing[0])], table)
             found[missing] = made
-        if not (np.abs(found) <= LARGEST).all():
-            raise ModelError("a vector has a value that is no number or far too large: the model is damaged; get it again")
-        return found
+        return _checked(found)
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
         """The vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a list.
@@ -132,7 +130,7 @@ class Embedder(Model):
             raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
         if isinstance(text, str):
             place = self.vectors.words.place(self._spelled([text])[0])
-            return self.vectors.matrix[place].copy() if place >= 0 else self.embed([text], unknown=unknown)[0]
+            return _checked(self.vectors.matrix[place].copy()) if place >= 0 else self.embed([text], unknown=unknown)[0]
         table, texts = self.vectors, self._spelled(text)
         phrases = [[t] if k >= 0 else self._parts(t) or [t] for t, k in zip(texts, table.words.find(texts).tolist())]
         if unknown == "refuse":
@@ -261,6 +259,13 @@ class Embedder(Model):
         """What a number of this model depends on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
                          data=data[:8] if data else None, extras={"train": self.fit_info["data_hash"][:8], **extras})
+
+
+def _checked(vectors: np.ndarray) -> np.ndarray:
+    """The same vectors, if they are some: a large file is not read through when it is opened."""
+    if not (np.abs(vectors) <= LARGEST).all():
+        raise ModelError("a vector has a value that is no number or far too large: the model is damaged; get it again")
+    return vectors
 
 
 def unknown_word(word: str, table: WordVectors) -> DataError:
