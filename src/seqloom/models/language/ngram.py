@@ -160,7 +160,7 @@ class NGramStepper:
         return (nodes,), self._told(nodes)
 
     def _told(self, nodes: np.ndarray) -> np.ndarray:
-        log_probs = self.trie.distributions(nodes)
+        log_probs, sums = self.trie.distributions(nodes)
         if self.exact:
-            check_sums(log_probs)
+            check_sums(sums)
         return log_probs
