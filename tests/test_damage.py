@@ -176,6 +176,17 @@ def test_probabilities_that_do_not_sum_to_one(copy):
         load(place).generate(max_tokens=5)
 
 
+@pytest.mark.parametrize(("smoothing", "order"), [("modified-kneser-ney", 3), ("add-k", 3), ("maximum-likelihood", 2),
+                                                  ("witten-bell", 1)])
+def test_sums_of_distributions_are_those_of_their_rows(smoothing, order):
+    trie = NGram(order=order, smoothing=smoothing).fit(TEXT).trie
+    trie.inner_log_probs[3:20:5] -= 1.5  # so that they are not all one
+    trie.leaf_log_probs[::7] += 0.3
+    rows, sums = trie.distributions(np.arange(len(trie.backoffs)))
+    assert np.allclose(sums, np.exp(rows.astype(np.float64)).sum(axis=1), atol=1e-5)
+    assert len(sums) < 2 or np.ptp(sums) > 0.01
+
+
 def test_a_network_that_overflows(copy):
     """All its weights are numbers; what it says is none."""
     place = copy("gpt")

@@ -21,9 +21,8 @@ def check_log_probs(log_probs: np.ndarray) -> None:
                          + _ADVICE)
 
 
-def check_sums(log_probs: np.ndarray) -> None:
-    """Refuse rows (n, V) whose probabilities do not sum to one."""
-    sums = np.exp(log_probs).sum(axis=1)
+def check_sums(sums: np.ndarray) -> None:
+    """Refuse distributions whose probabilities do not sum to one; `sums` of each (n,)."""
     if not (np.abs(sums - 1) <= ABOVE_ONE).all():
         raise ModelError(f"the model gave probabilities that do not sum to one; {_ADVICE}")
 

@@ -239,8 +239,12 @@ def step_states(words, contexts, context_values, leaves, leaf_values, chained, s
 
 
 @njit(nogil=True, cache=True)
-def distributions(words, contexts, context_values, leaves, leaf_values, chained, vocab_size, states, out):
-    """out[i]: log-probabilities of every next token after states[i], (n, V) float32."""
+def distributions(words, contexts, context_values, leaves, leaf_values, chained, vocab_size, words_sum, states, out, sums):
+    """out[i]: log-probabilities of every next token after states[i], (n, V) float32; sums[i]: what they sum to.
+
+    The sum follows from `words_sum`, that of the words without a context, and from what each longer context changes, so
+    it costs next to nothing; it is not one where a file is damaged.
+    """
     n_inner = len(contexts) - 1
     chain = np.empty(DEEPEST, np.int64)  # the state, its suffix, ... down to one word
     cost = np.empty(DEEPEST + 1, np.float64)  # what was paid in back-off before reaching chain[d]
@@ -256,7 +260,9 @@ def distributions(words, contexts, context_values, leaves, leaf_values, chained,
         row = out[i]
         if not chained and depth > 0:
             row[:] = cost[depth]
+            total = vocab_size * np.exp(cost[depth])
         else:
+            total = words_sum * np.exp(cost[depth])
             for w in range(vocab_size):
                 unigram = context_values[w + 1, LOG_PROB] if n_inner > 1 else leaf_values[w, LEAF_LOG_PROB]
                 row[w] = cost[depth] + unigram
@@ -264,8 +270,11 @@ def distributions(words, contexts, context_values, leaves, leaf_values, chained,
             for t in range(contexts[chain[d], FIRST], contexts[chain[d] + 1, FIRST]):
                 if words[t] < vocab_size:
                     inner = t < n_inner
+                    total -= np.exp(np.float64(row[words[t]]))
                     row[words[t]] = cost[d] + (context_values[t, LOG_PROB] if inner
                                                else leaf_values[t - n_inner, LEAF_LOG_PROB])
+                    total += np.exp(np.float64(row[words[t]]))
+        sums[i] = total
 
 
 @njit(nogil=True, cache=True)

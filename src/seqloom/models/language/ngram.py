@@ -157,15 +157,15 @@ class NGramStepper:
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         nodes = np.full(n, self.trie.bos_state, np.int64)
-        return (nodes,), self._told(nodes)
+        return (nodes,), self._log_probs(nodes)
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         nodes = self.trie.advance(state[0], ids)
         nodes[ids == self.eos_id] = self.trie.bos_state
-        return (nodes,), self._told(nodes)
+        return (nodes,), self._log_probs(nodes)
 
-    def _told(self, nodes: np.ndarray) -> np.ndarray:
-        log_probs = self.trie.distributions(nodes)
+    def _log_probs(self, nodes: np.ndarray) -> np.ndarray:
+        log_probs, sums = self.trie.distributions(nodes)
         if self.exact:
-            check_sums(log_probs)
+            check_sums(sums)
         return log_probs

@@ -150,12 +150,20 @@ class Trie:
         step_states(*self.tables, states, np.ascontiguousarray(ids, np.int64), out)
         return out
 
-    def distributions(self, states: np.ndarray) -> np.ndarray:
+    @cached_property
+    def _words_sum(self) -> float:
+        """What the probabilities of the words without a context sum to."""
+        log_probs = self.inner_log_probs[1:] if self.order > 1 else self.leaf_log_probs
+        return float(np.exp(log_probs[: self.vocab_size].astype(np.float64)).sum())
+
+    def distributions(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities of every next token, float32 (n, V), and what the probabilities of each row sum to (n,)."""
         from seqloom.kernels.ngram_query import distributions
 
         out = np.empty((len(states), self.vocab_size), np.float32)
-        distributions(*self.tables, self.vocab_size, states, out)
-        return out
+        sums = np.empty(len(states))
+        distributions(*self.tables, self.vocab_size, self._words_sum, states, out, sums)
+        return out, sums
 
 
 def specs(order: int, vocab_size: int, length: Length) -> dict[str, Spec]:
