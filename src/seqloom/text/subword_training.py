@@ -32,8 +32,9 @@ Blocks = Callable[[], Iterator[bytes]]
 LONGEST_WORD = 1000  # characters
 
 _PIECE = 1 << 14
-_WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+")  # as GPT-2's rule cuts them, or nearly
-_STRETCHES = re.compile(r"\S+")
+_WORDS = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+|\s+")  # as GPT-2's rule cuts them, or nearly
+_STRETCHES = re.compile(r"\S+|\s+")
+_BLANKS = re.compile(rf"\s{{{LONGEST_WORD}}}\s")
 _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unknown
 _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
 
@@ -80,7 +81,7 @@ def _pieces(block: bytes) -> Iterator[bytes]:
 
 def _cut_words(text: str, boundary: str) -> list[str]:
     """The text, in parts where a word is so long that training, which is quadratic in its length, would not end."""
-    if max(map(len, text.split()), default=0) <= LONGEST_WORD:
+    if max(map(len, text.split()), default=0) <= LONGEST_WORD and not _BLANKS.search(text):
         return [text]
     words = (_WORDS if boundary == "gpt2" else _STRETCHES).finditer(text)
     cuts = [place for word in words for place in range(word.start() + LONGEST_WORD, word.end(), LONGEST_WORD)]
