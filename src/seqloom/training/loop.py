@@ -174,7 +174,7 @@ class _Loop:
         kept = "" if self.run is None or not self.run.has_checkpoint() else (
             f"; the last good checkpoint is in {self.run.directory}")
         raise TrainingError(f"at step {self.step + 1} {what}: try a lower lr (now {self.schedule.rate(self.step):.2g}), "
-                            f"a lower clip_at (now {self.config.clip_at:g}), or more warmup{kept}")
+                            f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}")
 
     # ---- reports and evaluation
 
