@@ -13,13 +13,23 @@ BLOCK = 500  # tokens that are resampled together where bytes are lost and units
 
 
 def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
-    """How many tokens each unit has, its `</s>` included.
+    """How many tokens each unit has, its `</s>` included; what comes after the last one is a unit that is still open.
 
-    >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0]), eos_id=0).tolist()
-    [2, 1, 3]
+    >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0, 7]), eos_id=0).tolist()
+    [2, 1, 3, 1]
     """
     ends = np.flatnonzero(ids == eos_id) + 1
+    if len(ids) > (ends[-1] if len(ends) else 0):
+        ends = np.append(ends, len(ids))
     return np.diff(ends, prepend=0)
+
+
+def token_widths(tokenizer: Tokenizer, unit: str, ids: np.ndarray) -> np.ndarray:
+    """The bytes of text that each token stands for, int64; with lines `</s>` is the newline."""
+    widths = tokenizer.byte_lengths[ids].astype(np.int64)
+    if unit == "line":
+        widths[ids == tokenizer.eos_id] = 1
+    return widths
 
 
 def corpus_bytes(corpus: Corpus, unit: str) -> int:
@@ -38,12 +48,8 @@ def segment_costs(tokenizer: Tokenizer, unit: str, corpus: Corpus, ids: np.ndarr
         if unit != "line":  # a single long unit has no spread
             starts = np.union1d(starts, np.arange(0, len(ids), BLOCK))
         return np.add.reduceat(costs, starts), np.diff(starts, append=len(ids)).astype(np.float64)
-    widths = tokenizer.byte_lengths[ids].astype(np.int64)
-    if unit == "line":
-        widths[ids == tokenizer.eos_id] = 1
-        data = b"".join(line.encode() + b"\n" for line in corpus.lines())
-    else:
-        data = corpus.text().encode()
+    widths = token_widths(tokenizer, unit, ids)
+    data = b"".join(line.encode() + b"\n" for line in corpus.lines()) if unit == "line" else corpus.text().encode()
     borders = line_segments(data)
     if len(borders) < FEW:  # hardly any lines: stretches of a hundredth say at least something of the spread
         borders = line_segments(data, block=max((corpus.n_bytes or 0) // 100, 1))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.language.recurrent_net import Cell
-    from seqloom.training.batches import Carried
+    from seqloom.training.batches import Batches
 
 CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
@@ -40,9 +40,12 @@ class Recurrent(NeuralLanguageModel):
 
         return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts, size.d_embed)
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Carried:
-        from seqloom.training.batches import Carried
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+        from seqloom.training.batches import Carried, Separate
 
+        if not self.carry:
+            return Separate(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
+                            vary=train.random_truncation, seed=train.seed)
         return Carried(ids, self.tokens().eos_id, batch_size=train.batch_size, truncation=train.truncation,
                        vary=train.random_truncation, seed=train.seed)
 
@@ -58,7 +61,7 @@ class Recurrent(NeuralLanguageModel):
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
-        from seqloom.training.states import detached
+        from seqloom.training.states import detached, leading
 
         eos, starts, chunk = self.tokens().eos_id, np.cumsum(lengths) - lengths, together or CHUNK
         by_length = np.argsort(-lengths, kind="stable")
@@ -71,7 +74,7 @@ class Recurrent(NeuralLanguageModel):
                 targets = ids[places].astype(np.int64)
                 inputs = np.roll(targets, 1, axis=1)
                 inputs[:, 0] = eos if at == 0 else ids[starts[group] + at - 1]
-                state = None if state is None else detached(_first(state, len(group)))
+                state = None if state is None else detached(leading(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
                 wanted = np.arange(sizes.max()) < sizes[:, None]
                 yield places[wanted], features[torch.from_numpy(wanted).to(device)]
@@ -93,10 +96,3 @@ class GRU(Recurrent):
     name = "gru"
     cell = "gru"
     config_class = GRUConfig
-
-
-def _first(state: Any, rows: int) -> Any:
-    """The state of the first rows: those that go on."""
-    if isinstance(state, tuple):
-        return tuple(_first(part, rows) for part in state)
-    return state[:rows]
