@@ -1,7 +1,8 @@
-"""A GPT's training step, 6 layers of 384, T = 256: against a plain SDPA model in nanoGPT's manner, and Hugging Face GPT2.
+"""A GPT's training step: against a plain SDPA model in nanoGPT's manner, and Hugging Face GPT2.
 
-All have the same shape, start from the same weights and must show the same loss; AdamW is the same call for all.
-Two threads, no dropout.
+6 layers of 384, T = 256, without dropout: all have the same shape, start from the same weights and must show the same
+loss. 2 layers of 128, T = 64, with the default dropout on embeddings, attention weights and residuals, as nanoGPT has it;
+the masks differ, so the losses agree without them. AdamW is the same call for all; two threads.
 """
 
 from __future__ import annotations
@@ -9,13 +10,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.side_by_side import alternate, collect, table
 from benchmarks.softmax_speed import shown
 
 Row = tuple[str, str, str, str]
-VOCAB_SIZE, CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 8192, 256, 384, 6, 6, 4
+VOCAB_SIZE = 8192
+
+
+class Size(NamedTuple):
+    layers: int
+    width: int
+    heads: int
+    context: int
+    batch: int
+    dropout: float = 0.0
+
+    def __str__(self) -> str:
+        rate = f", dropout {self.dropout:g}" if self.dropout else ""
+        return f"GPT {self.layers} x {self.width}, T = {self.context}, batch {self.batch}, V = {VOCAB_SIZE:,}{rate}"
+
+
+LARGE, SMALL = Size(6, 384, 6, 256, 4), Size(2, 128, 4, 64, 16, 0.1)
 
 
 def run(quick: bool, only: str) -> None:
@@ -25,37 +42,41 @@ def run(quick: bool, only: str) -> None:
         print("(skipped: torch is not installed)")
         return
     torch.set_num_threads(2)
-    peers = {"plain": plain, "hugging face": hugging_face}
-    rows = collect({name: partial(against, name, peer, 2 if quick else 7) for name, peer in peers.items()}, only)
+    peers = {"plain": (plain, LARGE, 7), "hugging face": (hugging_face, LARGE, 7), "plain with dropout": (plain, SMALL, 41)}
+    rows = collect({name: partial(against, name, peer, size, 2 if quick else times)
+                    for name, (peer, size, times) in peers.items()}, only)
     table("GPT training", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 
-def against(name: str, peer: Callable, times: int) -> Iterator[Row]:
+def against(name: str, peer: Callable, size: Size, times: int) -> Iterator[Row]:
     import torch
 
     from seqloom.nn.losses import linear_cross_entropy
     from seqloom.nn.transformer import GPTNet
 
     torch.manual_seed(0)
-    net = GPTNet(VOCAB_SIZE, CONTEXT, WIDTH, LAYERS, HEADS)
-    ids = torch.randint(VOCAB_SIZE, (BATCH, CONTEXT + 1))
+    net = GPTNet(VOCAB_SIZE, size.context, size.width, size.layers, size.heads, dropout=size.dropout)
+    ids = torch.randint(VOCAB_SIZE, (size.batch, size.context + 1))
 
     def ours() -> Any:
         hidden, _ = net.features(ids[:, :-1])
         return linear_cross_entropy(hidden.flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten())
 
-    made = peer(net, ids)
+    made = peer(net, ids, size)
     if made is None:
         print(f"(skipped: {name} is not installed)")
         return
-    theirs, parameters = made
+    theirs, model = made
+    for network in (net, model):
+        network.eval()  # without the masks
     difference = abs(ours().item() - theirs().item())
-    steps = training_step(ours, list(net.parameters())), training_step(theirs, parameters)
+    for network in (net, model):
+        network.train()
+    steps = training_step(ours, list(net.parameters())), training_step(theirs, list(model.parameters()))
     ratio = alternate(*steps, times)
-    tokens = BATCH * CONTEXT
-    yield (f"GPT {LAYERS} x {WIDTH}, T = {CONTEXT}, batch {BATCH}, V = {VOCAB_SIZE:,}: training step, first loss differs by "
-           f"{difference:.0e}", f"{name}, {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
-           shown(ratio))
+    tokens = size.batch * size.context
+    yield (f"{size}: training step, first loss differs by {difference:.0e}",
+           f"{name}, {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s", shown(ratio))
 
 
 def training_step(loss: Callable[[], Any], parameters: list) -> Callable[[], float]:
@@ -74,38 +95,41 @@ def training_step(loss: Callable[[], Any], parameters: list) -> Callable[[], flo
     return seconds
 
 
-def plain(net: Any, ids: Any) -> tuple[Callable[[], Any], list]:
+def plain(net: Any, ids: Any, size: Size) -> tuple[Callable[[], Any], Any]:
     """Nothing but torch: Linear, LayerNorm, scaled_dot_product_attention, a full head and cross_entropy."""
     import torch
     import torch.nn.functional as F
     from torch import nn
 
+    width = size.width
+
     class Layer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-            self.gelu = nn.GELU(approximate="tanh")
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.gelu, self.drop = nn.GELU(approximate="tanh"), nn.Dropout(size.dropout)
 
         def forward(self, x: Any) -> Any:
             b, t, d = x.size()
-            q, k, v = self.qkv(self.norm1(x)).split(WIDTH, dim=2)
-            q, k, v = (part.view(b, t, HEADS, d // HEADS).transpose(1, 2) for part in (q, k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).contiguous().view(b, t, d))
-            return x + self.down(self.gelu(self.up(self.norm2(x))))
+            q, k, v = self.qkv(self.norm1(x)).split(width, dim=2)
+            q, k, v = (part.view(b, t, size.heads, d // size.heads).transpose(1, 2) for part in (q, k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=size.dropout if self.training else 0.0)
+            x = x + self.drop(self.out(y.transpose(1, 2).contiguous().view(b, t, d)))
+            return x + self.drop(self.down(self.gelu(self.up(self.norm2(x)))))
 
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.embedding, self.position = nn.Embedding(VOCAB_SIZE, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-            self.blocks = nn.ModuleList(Layer() for _ in range(LAYERS))
-            self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB_SIZE, bias=False)
+            self.embedding, self.position = nn.Embedding(VOCAB_SIZE, width), nn.Embedding(size.context, width)
+            self.blocks = nn.ModuleList(Layer() for _ in range(size.layers))
+            self.drop = nn.Dropout(size.dropout)
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, VOCAB_SIZE, bias=False)
             self.head.weight = self.embedding.weight
 
         def forward(self, ids: Any, targets: Any) -> Any:
-            x = self.embedding(ids) + self.position(torch.arange(ids.size(1)))
+            x = self.drop(self.embedding(ids) + self.position(torch.arange(ids.size(1))))
             for block in self.blocks:
                 x = block(x)
             logits = self.head(self.norm(x))
@@ -114,15 +138,16 @@ def plain(net: Any, ids: Any) -> tuple[Callable[[], Any], list]:
     model = Model()
     names = {key.replace("attention.", "").replace("mlp.", ""): value for key, value in net.state_dict().items()}
     model.load_state_dict({**names, "head.weight": names["embedding.weight"]})
-    return (lambda: model(ids[:, :-1], ids[:, 1:])), list(model.parameters())
+    return (lambda: model(ids[:, :-1], ids[:, 1:])), model
 
 
-def hugging_face(net: Any, ids: Any) -> tuple[Callable[[], Any], list] | None:
+def hugging_face(net: Any, ids: Any, size: Size) -> tuple[Callable[[], Any], Any] | None:
     try:
         from transformers import GPT2Config, GPT2LMHeadModel
     except ImportError:
         return None
-    config = GPT2Config(vocab_size=VOCAB_SIZE, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, embd_pdrop=0.0,
+    config = GPT2Config(vocab_size=VOCAB_SIZE, n_positions=size.context, n_embd=size.width, n_layer=size.layers,
+                        n_head=size.heads, embd_pdrop=0.0,
                         attn_pdrop=0.0, resid_pdrop=0.0, bos_token_id=0, eos_token_id=0, use_cache=False,
                         attn_implementation="sdpa")
     model = GPT2LMHeadModel(config)
@@ -131,7 +156,7 @@ def hugging_face(net: Any, ids: Any) -> tuple[Callable[[], Any], list] | None:
              "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
     theirs = {"wte.weight": state["embedding.weight"], "wpe.weight": state["position.weight"],
               "ln_f.weight": state["norm.weight"], "ln_f.bias": state["norm.bias"]}
-    for i in range(LAYERS):
+    for i in range(size.layers):
         for ours, there in names.items():
             weight = state[f"blocks.{i}.{ours}.weight"]
             theirs[f"h.{i}.{there}.weight"] = weight.t() if weight.ndim == 2 else weight
@@ -139,4 +164,4 @@ def hugging_face(net: Any, ids: Any) -> tuple[Callable[[], Any], list] | None:
     model.transformer.load_state_dict(theirs)
     model.train()
     # Its own shift drops a position, so the targets are given shifted.
-    return (lambda: model(ids[:, :-1], labels=ids[:, :-1], shift_labels=ids[:, 1:].contiguous()).loss), list(model.parameters())
+    return (lambda: model(ids[:, :-1], labels=ids[:, :-1], shift_labels=ids[:, 1:].contiguous()).loss), model

@@ -11,6 +11,7 @@ import pytest
 import seqloom
 from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
+from seqloom.comparison import rungs
 from seqloom.comparison.kept import held, trim
 from seqloom.comparison.report import COLUMNS, markdown, size, visible, write_report
 from seqloom.comparison.rungs import RUNGS, bpe_size
@@ -28,7 +29,7 @@ class Ear:
 
     def begin(self, label, total, unit):
         self.tasks.append(label)
-        return type("Bar", (), {"advance": lambda self, n=1: None})()
+        return type("Bar", (), {"advance": lambda self, n=1: None, "note": lambda self, text: None})()
 
     def end(self, task):
         pass
@@ -250,7 +251,7 @@ def test_compressed_text_and_text_without_lines(text, tmp_path):
 def test_work_is_kept_in_the_cache_by_default(text, tmp_path, monkeypatch):
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "c"))
     compare(text, rungs=["uniform"])
-    assert len(list((tmp_path / "c").rglob("uniform/result.json"))) == 1
+    assert len(list((tmp_path / "c").rglob("uniform-*/result.json"))) == 1
 
 
 def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tmp_path):
@@ -301,6 +302,43 @@ def test_the_cache_is_bounded(text, tmp_path, monkeypatch):
     for part in (5000, 6000, 7000, 8000):
         compare(text.text()[:part], rungs=["byte-1"], work=given)
     assert len(list(given.iterdir())) == 4  # a directory that was given is the user's
+
+
+def test_whatever_a_rung_was_made_of_is_in_its_key(text, tmp_path, monkeypatch):
+    """Other minutes are another network and so another mixture; other options of a model or a tokenizer are others too."""
+    def trained(names, **options):
+        return listened(text, rungs=names, work=tmp_path, **options)[1].trained()
+
+    names = ["bpe-1", "gru", "bpe-mixture"]
+    assert trained(names, minutes=0.01) == names
+    assert trained(names, minutes=0.02) == ["gru", "bpe-mixture"]
+    assert trained(names, minutes=0.01) == []  # both are kept
+    counted = ["bpe-1", "bpe-mixture"]
+    assert trained(counted) == ["bpe-mixture"]  # of one member less
+    monkeypatch.setitem(rungs.RECENT, "window", 100)
+    assert trained(counted) == ["bpe-mixture"]
+    monkeypatch.setattr(rungs, "MAX_BPE", 500)
+    assert trained(counted) == counted  # other tokens
+    monkeypatch.setattr(comparing, "__version__", "next")
+    assert trained(counted) == counted
+
+
+def test_an_unfinished_network_of_other_minutes_is_not_in_the_way(text, tmp_path, monkeypatch):
+    from seqloom.training import loop
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop._Loop, "_take_best", stop)
+        with pytest.raises(KeyboardInterrupt):
+            compare(text, rungs=["gru"], minutes=0.01, work=tmp_path)
+    assert len(list(tmp_path.glob("*/*.run"))) == 1
+    assert len(compare(text, rungs=["gru"], minutes=0.02, work=tmp_path).results) == 1
+    assert len(compare(text, rungs=["gru"], minutes=0.01, work=tmp_path).results) == 1  # and this one goes on
+    assert not list(tmp_path.glob("*/*.run"))
 
 
 def test_a_hidden_markov_model_is_a_rung_and_a_member(text, tmp_path):

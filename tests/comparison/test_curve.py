@@ -101,8 +101,8 @@ def test_a_second_run_reads_the_points(text, place, found, counted):
 def test_it_goes_on_where_it_stopped(text, place, found, counted):
     """A missing and a damaged point are made again, the mixture's from models that are trained again too."""
     folder = next(place.glob("*/curve"))
-    (folder / "byte-2-8.json").unlink()
-    (folder / "byte-4-16.json").write_text("{")
+    next(folder.glob("byte-2-*-8.json")).unlink()
+    next(folder.glob("byte-4-*-16.json")).write_text("{")
     next(folder.glob("byte-mixture-*-4.json")).unlink()
     again = compare(text, rungs=NAMES, work=place, curve=True)
     assert sorted(counted) == ["byte-2", "byte-4", "byte-mixture"]

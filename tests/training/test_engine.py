@@ -19,7 +19,7 @@ from seqloom.training import loop  # noqa: E402
 from seqloom.training.batches import Carried  # noqa: E402
 from seqloom.training.checkpoint import Run, read_log  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.devices import check_precision, find_device  # noqa: E402
+from seqloom.training.devices import check_precision, find_device, on_device  # noqa: E402
 
 IDS = np.random.default_rng(0).integers(0, 5, 600)
 CPU = torch.device("cpu")
@@ -42,13 +42,13 @@ class Toy:
     def build(self):
         return Net()
 
-    def loss(self, network, inputs, targets, state):
+    def loss(self, network, batch, state):
         self.calls += 1
         if self.calls == self.fail_at:
             raise RuntimeError("pulled the plug")
-        out, h = network.gru(network.vectors(inputs), None if state is None else state[0])
+        out, h = network.gru(network.vectors(batch.inputs), None if state is None else state[0])
         logits = network.out(network.drop(out))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), (h,)
+        return nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()), (h,)
 
     def evaluate(self, network):
         if self.valid is None:
@@ -58,7 +58,7 @@ class Toy:
             return value
         with torch.no_grad():
             batch = self.batches.batch((0, 0))
-            return float(self.loss(network, torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), None)[0])
+            return float(self.loss(network, on_device(batch, CPU), None)[0])
 
 
 def run(task=None, *, place=None, **options):
@@ -120,8 +120,8 @@ def test_another_seed_or_no_state_is_another_result():
     assert same(base, weights(run()))
 
     class Forgetful(Toy):
-        def loss(self, network, inputs, targets, state):
-            return super().loss(network, inputs, targets, None)
+        def loss(self, network, batch, state):
+            return super().loss(network, batch, None)
 
     assert not same(base, weights(run(Forgetful())))
 
@@ -190,7 +190,7 @@ def test_accumulated_gradients_are_those_of_the_larger_batch():
     state, cursor, total = None, (0, 0), 0.0
     for _ in range(2):
         batch = task.batches.batch(cursor)
-        loss, state = task.loss(network, torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), state)
+        loss, state = task.loss(network, on_device(batch, CPU), state)
         state, cursor, total = tuple(s.detach() for s in state), batch.following, total + loss / 2
     total.backward()
     expected = {name: before[name] - 0.5 * w.grad for name, w in network.named_parameters()}

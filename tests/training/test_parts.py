@@ -125,6 +125,25 @@ def test_weight_decay_is_for_matrices_alone(optimizer):
         assert (kept == 1).all()
 
 
+def test_adaptive_clipping_as_it_comes_neither_sinks_nor_jumps_and_follows():
+    rng = np.random.default_rng(1)
+    clipper, limits = Clipper(TrainConfig(clip="adaptive")), []
+    for norm in np.exp(rng.normal(0, 0.5, 3000)):
+        clipper(parameters([float(norm)]))
+        limits.append(clipper.usual * clipper.at)
+    assert clipper.report()["clipped"] < 0.02
+    assert 0.75 < min(limits[100:]) / limits[100] < max(limits[100:]) / limits[100] < 1.35  # it stays put
+    assert limits[-1] == pytest.approx(3 * math.exp(0.125), rel=0.2)  # thrice the true mean
+    clipper(parameters([1000.0]))
+    assert limits[-1] < clipper.usual * clipper.at < 1.1 * limits[-1]
+    for norm in np.exp(rng.normal(math.log(20), 0.5, 600)):  # a new level that lasts
+        clipper(parameters([float(norm)]))
+    before = clipper.clipped
+    for norm in np.exp(rng.normal(math.log(20), 0.5, 300)):
+        clipper(parameters([float(norm)]))
+    assert clipper.clipped - before < 10
+
+
 @given(st.integers(20, 400), st.integers(1, 6), st.integers(1, 40), st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_carried_rows_are_read_once_and_in_order(n, rows, truncation, vary):

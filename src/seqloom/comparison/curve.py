@@ -8,7 +8,6 @@ finished point is kept in a small file, so an interrupted curve goes on where it
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from collections.abc import Iterable
@@ -74,7 +73,7 @@ def prefix(corpus: Corpus, part: int) -> Corpus | None:
 def _point(rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int, finished: dict[str, CurvePoint],
            left: dict[str, float]) -> CurvePoint | None:
     others = [r for r in drawn if not r.on_others] if rung.on_others else []
-    path = place / f"{_name(rung, others)}-{part}.json"
+    path = place / f"{rung.name}-{rung.key(bench, others)}-{part}.json"
     kept = _read(path)
     if kept is not None:
         return kept
@@ -100,12 +99,6 @@ def measure(rung: Rung, bench: Bench) -> CurvePoint:
     seconds = time.perf_counter() - start
     bench.fitted[rung.name] = model
     return CurvePoint(bench.splits.train.n_bytes or 0, model.bits_per_byte(bench.splits.test), seconds)
-
-
-def _name(rung: Rung, others: list[Rung]) -> str:
-    """What is made of other rungs depends on which they are."""
-    names = " ".join(r.name for r in others)
-    return f"{rung.name}-{hashlib.sha256(names.encode()).hexdigest()[:8]}" if others else rung.name
 
 
 def _read(path: Path) -> CurvePoint | None:

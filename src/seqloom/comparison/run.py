@@ -151,7 +151,7 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: in
     speed = 2e6  # tokens a second and pass, until a rung has been timed
     n_bytes = bench.splits.train.n_bytes or 0
     for rung in wanted:
-        target = place / _directory(rung, bench)
+        target = place / f"{rung.name}-{rung.key(bench, [r for r in wanted if r.name in bench.fitted])}"
         kept = _reuse(target, rung, bench)
         if kept is None:
             estimate = n_bytes * rung.work / speed
@@ -171,15 +171,6 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: in
         out.results.append(result)
         out.costs[rung.name], out.segment_bytes = costs, weights
         yield result
-
-
-def _directory(rung: Rung, bench: Bench) -> str:
-    """Where a rung is kept; what is made of other rungs depends on which they are."""
-    if not rung.work:  # what takes the time given
-        return f"{rung.name}-{bench.minutes:g}-minutes"
-    if not rung.on_others:
-        return rung.name
-    return f"{rung.name}-{hashlib.sha256(' '.join(sorted(bench.fitted)).encode()).hexdigest()[:8]}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,14 +1,17 @@
 """The rungs of the ladder: which models `compare` trains, in what order.
 
-A rung says how to make and fit its model from a `Bench` (the split text and the tokenizers that rungs share).
-Later families add their rungs to `RUNGS`. All rungs use tokenizers that can spell every byte, so that bits per
-byte mean the same for all.
+A rung says which model it is, not yet fitted, on a `Bench` (the split text and the tokenizers that rungs share). From
+that model's own options come both its fitting and its `key`, under which a finished rung is kept: so it is found again
+only where all that it was made of is the same. Later families add their rungs to `RUNGS`. All rungs use tokenizers that
+can spell every byte, so that bits per byte mean the same for all.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +26,7 @@ from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
 from seqloom.registry import model_class
-from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 from seqloom.training.checkpoint import Run
 from seqloom.training.config import TrainConfig
 
@@ -40,6 +43,7 @@ QUICK: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # most of a step
 SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
 NETWORK_MINUTES = 0.6
 HIDDEN_STATES, HIDDEN_ROUNDS = 32, 30
+RECENT: dict[str, Any] = {"window": 2000}  # tokens that the cache in a mixture remembers
 MAX_BPE = 8000
 
 
@@ -57,10 +61,18 @@ class Bench:
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
             start = time.perf_counter()
-            size = bpe_size(self.splits.train.n_bytes or 0) if kind == "bpe" else None
-            made = Tokenizer(kind=kind, vocab_size=size).fit(self.splits.train)
+            made = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
             self.tokenizers[kind] = made, time.perf_counter() - start
         return self.tokenizers[kind][0]
+
+    def tokenizer_config(self, kind: str) -> TokenizerConfig:
+        size = bpe_size(self.splits.train.n_bytes or 0) if kind == "bpe" else None
+        return TokenizerConfig.from_dict({"kind": kind, "vocab_size": size})
+
+    @property
+    def train(self) -> TrainConfig:
+        """How networks are trained."""
+        return TrainConfig(minutes=self.minutes, seed=self.seed)
 
 
 class NotPossible(SeqloomError):
@@ -72,10 +84,42 @@ class Rung:
     name: str
     family: str
     tokenizer: str  # the kind it is trained with
-    fit: Callable[[Bench], LanguageModel]
+    make: Callable[[Bench], LanguageModel]  # the model, not yet fitted
     work: int  # passes over the training text, to estimate its time before it starts; 0: it takes the time given
     adds: str  # in a sentence
     on_others: bool = False  # made of the rungs before it, so it is another one where those are others
+
+    def key(self, bench: Bench, others: Iterable[Rung] = ()) -> str:
+        """A short hash of all that makes this rung what it is, besides the text; `others` are the rungs it could mix."""
+        model = Mixture() if self.on_others else self.make(bench)
+        facts: dict[str, Any] = {"rung": self.name, "model": model.name, "config": model.config.to_dict(), "seed": bench.seed,
+                                 "tokenizer": bench.tokenizer_config(self.tokenizer).to_dict()}
+        if model.trained:
+            facts["train"] = bench.train.to_dict()
+        if self.on_others:
+            facts |= {"cache": RECENT, "members": [rung.key(bench) for rung in others if self.mixes(rung)]}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def mixes(self, other: Rung) -> bool:
+        """Whether that one is a member, where this is a mixture."""
+        return other.tokenizer == self.tokenizer and other.family not in ("calibration", "mixture")
+
+    def fit(self, bench: Bench) -> LanguageModel:
+        model = self.make(bench)
+        if self.on_others:
+            return model.fit(bench.splits.valid)  # the weights are learnt on text that no member has seen
+        tokenizer = bench.tokenizer(self.tokenizer)
+        if not model.trained:
+            return model.fit(bench.splits.train, tokenizer=tokenizer)
+        run = None if bench.place is None else bench.place / f"{self.name}-{self.key(bench)}.run"
+        with nullcontext() if run is None else Run(run).held():
+            try:
+                model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=tokenizer, run=run, train=bench.train)
+            except MissingExtra as error:
+                raise NotPossible(str(error)) from None
+            if run is not None:
+                Run(run).clear()
+        return model
 
 
 def bpe_size(n_bytes: int) -> int:
@@ -84,47 +128,31 @@ def bpe_size(n_bytes: int) -> int:
 
 
 def _uniform(bench: Bench) -> LanguageModel:
-    return Uniform(tokenizer="byte", unit="stream").fit(bench.splits.train, tokenizer=bench.tokenizer("byte"))
+    return Uniform(tokenizer="byte", unit="stream")
 
 
 def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
-    def fit(bench: Bench) -> LanguageModel:
-        model = NGram(order=order, tokenizer=kind, unit="stream")
-        return model.fit(bench.splits.train, tokenizer=bench.tokenizer(kind))
-    return fit
+    return lambda bench: NGram(order=order, tokenizer=kind, unit="stream")
 
 
 def _hidden(bench: Bench) -> LanguageModel:
-    model = HMM(states=HIDDEN_STATES, iterations=HIDDEN_ROUNDS, tokenizer=NETWORK_TOKENS, unit="stream", seed=bench.seed)
-    return model.fit(bench.splits.train, tokenizer=bench.tokenizer(NETWORK_TOKENS))
+    return HMM(states=HIDDEN_STATES, iterations=HIDDEN_ROUNDS, tokenizer=NETWORK_TOKENS, unit="stream", seed=bench.seed)
 
 
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
-    def fit(bench: Bench) -> LanguageModel:
-        model = model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **QUICK, **(SHORT if name == "gpt" else {}))
-        run = None if bench.place is None else bench.place / f"{name}-{bench.minutes:g}-minutes.run"
-        with nullcontext() if run is None else Run(run).held():
-            try:
-                model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=bench.tokenizer(NETWORK_TOKENS), run=run,
-                          train=TrainConfig(minutes=bench.minutes, seed=bench.seed))
-            except MissingExtra as error:
-                raise NotPossible(str(error)) from None
-            if run is not None:
-                Run(run).clear()
-        return model
-    return fit
+    options = QUICK | (SHORT if name == "gpt" else {})
+    return lambda bench: model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **options)
 
 
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
-    def fit(bench: Bench) -> LanguageModel:
-        """All models of one tokenizer with a cache; the weights are learnt on the valid part."""
+    def make(bench: Bench) -> LanguageModel:
+        """All models of one tokenizer with a cache."""
         members = [m for m in bench.fitted.values() if m.tokens().kind == kind and not isinstance(m, (Uniform, Mixture))]
         if not members:
             raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
-        tokenizer = bench.tokenizer(kind)
-        members.append(Cache(tokenizer=kind, unit="stream", window=2000).fit(bench.splits.valid, tokenizer=tokenizer))
-        return Mixture.of(members).fit(bench.splits.valid)
-    return fit
+        cache = Cache(tokenizer=kind, unit="stream", **RECENT)
+        return Mixture.of([*members, cache.fit(bench.splits.valid, tokenizer=bench.tokenizer(kind))])
+    return make
 
 
 def _longer(one: str, many: str, order: int) -> str:

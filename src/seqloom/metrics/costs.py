@@ -15,13 +15,23 @@ BLOCK = 500  # tokens that are resampled together where bytes are lost and units
 
 
 def unit_lengths(ids: np.ndarray, eos_id: int) -> np.ndarray:
-    """How many tokens each unit has, its `</s>` included.
+    """How many tokens each unit has, its `</s>` included; what comes after the last one is a unit that is still open.
 
-    >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0]), eos_id=0).tolist()
-    [2, 1, 3]
+    >>> unit_lengths(np.array([5, 0, 0, 3, 4, 0, 7]), eos_id=0).tolist()
+    [2, 1, 3, 1]
     """
     ends = np.flatnonzero(ids == eos_id) + 1
+    if len(ids) > (ends[-1] if len(ends) else 0):
+        ends = np.append(ends, len(ids))
     return np.diff(ends, prepend=0)
+
+
+def token_widths(tokenizer: Tokenizer, unit: str, ids: np.ndarray) -> np.ndarray:
+    """The bytes of text that each token stands for, int64; with lines `</s>` is the newline."""
+    widths = tokenizer.byte_lengths[ids].astype(np.int64)
+    if unit == "line":
+        widths[ids == tokenizer.eos_id] = 1
+    return widths
 
 
 def corpus_bytes(corpus: Corpus, unit: str) -> int:
@@ -34,7 +44,7 @@ class SegmentCosts:
     """Costs (nats) and weights of stretches of text, to resample: lines in bytes, or in tokens where bytes are lost."""
 
     def __init__(self, tokenizer: Tokenizer, unit: str, corpus: Corpus) -> None:
-        self.tokenizer, self.by_line = tokenizer, unit == "line"
+        self.tokenizer, self.unit = tokenizer, unit
         self.borders = _borders(corpus, unit) if tokenizer.lossless else np.zeros(0, np.int64)
         self.sums = np.zeros(len(self.borders))
         self.read = 0  # bytes, or tokens where bytes are lost
@@ -54,19 +64,16 @@ class SegmentCosts:
         return costs, weights
 
     def _add_bytes(self, ids: np.ndarray, costs: np.ndarray) -> None:
-        widths = self.tokenizer.byte_lengths[ids].astype(np.int64)
-        if self.by_line:
-            widths[ids == self.tokenizer.eos_id] = 1
-        ends = self.read + np.cumsum(widths)
+        ends = self.read + np.cumsum(token_widths(self.tokenizer, self.unit, ids))
         self.sums += segment_sums(costs, ends, self.borders, self.read)
         self.read = int(ends[-1])
 
     def _add_tokens(self, ids: np.ndarray, costs: np.ndarray) -> None:
         starts = np.append(0, np.flatnonzero(ids[:-1] == self.tokenizer.eos_id) + 1)
-        if not self.by_line:  # a single long unit has no spread
+        if self.unit != "line":  # a single long unit has no spread
             starts = np.union1d(starts, np.arange(-self.read % BLOCK, len(ids), BLOCK))
         sums, weights = np.add.reduceat(costs, starts), np.diff(starts, append=len(ids)).astype(np.float64)
-        if self.open and (self.by_line or self.read % BLOCK):
+        if self.open and (self.unit == "line" or self.read % BLOCK):
             self.parts[-1][0][-1] += sums[0]
             self.parts[-1][1][-1] += weights[0]
             sums, weights = sums[1:], weights[1:]

@@ -1,18 +1,21 @@
 """Causal multi-head self-attention (Vaswani et al. 2017, section 3.2) with a key-value cache that is a value.
 
-The products and the softmax are torch's fused kernel. What this adds is the bookkeeping around it: rows of a batch may
+The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then takes its steps one by
+one and draws slowly); there they are written out. What this adds is the bookkeeping around it: rows of a batch may
 have read different numbers of tokens, and the keys and values that they have seen are leaves of the state, padded on
 the right, beside a `lengths` leaf. A cache has room to grow, so a step writes its one column and copies nothing.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqloom.nn.dropout import dropout
 from seqloom.nn.position import alibi_bias, rotate
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, room, d_head)
@@ -72,9 +75,23 @@ class CausalSelfAttention(nn.Module):
         if cache is not None:
             kept = (_append(cache[0], k, sight), _append(cache[1], v, sight))
             k, v = (part[:, :, : sight.end] for part in kept)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=sight.mask, is_causal=sight.causal,
-                                           dropout_p=self.dropout if self.training else 0.0)
+        rate = self.dropout if self.training else 0.0
+        if rate and x.device.type == "cpu":
+            y = dropped_attention(q, k, v, sight, rate)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=sight.mask, is_causal=sight.causal, dropout_p=rate)
         return self.out(y.transpose(1, 2).reshape(b, t, d)), kept
+
+
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, rate: float) -> Tensor:
+    """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T, d_head)."""
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
+    mask = sight.mask
+    if sight.causal:
+        mask = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)
+    if mask is not None:
+        scores = scores.masked_fill_(~mask, -math.inf) if mask.dtype == torch.bool else scores.add_(mask)
+    return dropout(torch.softmax(scores, -1), rate) @ v
 
 
 def _append(cache: Tensor, new: Tensor, sight: Sight) -> Tensor:

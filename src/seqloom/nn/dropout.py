@@ -1,17 +1,24 @@
-"""Dropout for recurrent networks: where the mask stands still.
+"""Dropout: for recurrent networks, where the mask stands still, and ordinary dropout that costs little.
 
 Ordinary dropout draws a mask for every step; on a recurrent state that noise adds up over time. Gal and Ghahramani
 (2016) draw one mask a sequence instead (variational dropout), and drop whole word types rather than single places;
 Merity et al. (2018) drop entries of the recurrent matrix (weight drop, after DropConnect, Wan et al. 2013), which
 leaves the fast recurrence as it is. Masks are drawn anew in every forward pass; what is kept is scaled by 1 / (1 - p),
 so nothing has to change when the model is used.
+
+`dropout` is torch's in distribution. On a CPU torch takes longer to draw a mask than a small Transformer's layer takes to
+be computed; there ours comes from a kernel and a seed (`kernels.dropout`), and the seed from torch's random state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 
@@ -20,6 +27,40 @@ def check_rate(name: str, p: float) -> float:
     if not 0.0 <= p < 1.0:
         raise ValueError(f"{name} must be at least 0 and below 1; it is {p}")
     return float(p)
+
+
+def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+    """Entries of x are zero with probability p, each by itself, else divided by 1 - p."""
+    if not training or p == 0.0:
+        return x
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return functional.dropout(x, p)
+    dropped: Tensor = _Dropout.apply(x, p, int(torch.empty((), dtype=torch.int64).random_()))
+    return dropped
+
+
+class _Dropout(torch.autograd.Function):
+    """The same entries fall out of the gradient: the seed gives the mask again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
+        ctx.p, ctx.seed = p, seed
+        return _dropped(x, p, seed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _dropped(grad, ctx.p, ctx.seed), None, None
+
+
+def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
+    from seqloom.kernels.dropout import drop
+
+    x = x.detach().contiguous()
+    out = torch.empty_like(x)
+    flat = x.view(-1).numpy()
+    drop(flat, np.uint64(seed), np.uint64(round(p * 2**32)), flat.dtype.type(1 / (1 - p)), out.view(-1).numpy())
+    return out
 
 
 def draw_mask(shape: Sequence[int], p: float, like: Tensor) -> Tensor:

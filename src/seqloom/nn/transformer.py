@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from seqloom.nn.attention import CausalSelfAttention, KeysValues, Past, Sight, look
+from seqloom.nn.dropout import dropout
 from seqloom.nn.position import alibi_slopes, rotary_angles, sinusoids
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi"]
@@ -57,7 +58,7 @@ class Block(nn.Module):
         return self.norm2(x + self._drop(self.mlp(x))), kept
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+        return dropout(x, self.dropout, self.training)
 
 
 class GPTNet(nn.Module):
@@ -143,5 +144,5 @@ class GPTNet(nn.Module):
         elif self.positions == "rope":
             cos, sin = rotary_angles(positions, self.d_model // self.n_heads)
             rotation = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)  # (B, 1, T, d_head / 2), alike for all heads
-        x = F.dropout(x, self.dropout, self.training) if self.dropout else x
+        x = dropout(x, self.dropout, self.training)
         return x, look(positions, before, self.slopes, rotation)

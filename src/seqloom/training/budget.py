@@ -10,7 +10,7 @@ import torch
 from seqloom import progress
 from seqloom.training.batches import Cursor
 from seqloom.training.config import MINUTES, TrainConfig
-from seqloom.training.devices import autocast
+from seqloom.training.devices import autocast, on_device
 from seqloom.training.optimizers import make_optimizer
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -
             break
         for _ in range(config.accumulate):
             batch = task.batches.batch(cursor)
-            inputs, targets = (torch.from_numpy(a).to(device) for a in (batch.inputs, batch.targets))
             with autocast(config, device):
-                loss, _ = task.loss(network, inputs, targets, None)
+                loss, _ = task.loss(network, on_device(batch, device), None)
             loss.backward()
             cursor = batch.following
         for group in optimizer.param_groups:

@@ -1,8 +1,9 @@
 """Cutting gradients that are too large, and a record of how often and where.
 
 By global norm (Pascanu et al. 2013) the direction is kept; by value it is not. Adaptive clipping allows a multiple of
-a running mean of the norm. What enters that mean is the norm after cutting, so that one explosion does not raise the
-limit, and there is no limit during the first steps.
+a running mean of the norm, and there is no limit during the first steps. What enters that mean is capped at twice the
+limit: an explosion of any size then raises it by a few hundredths at most, a lasting rise is followed all the same,
+and ordinary norms enter as they are. (Were they cut at the limit itself, the mean would sink, and the limit with it.)
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import torch
 from seqloom.training.config import TrainConfig
 
 _WARM_UP, _MEMORY = 20, 0.99
+_CAP = 2.0  # limits that a norm may count for in the mean
 
 
 class Clipper:
     def __init__(self, config: TrainConfig) -> None:
-        self.kind, self.at = config.clip, config.clip_at
+        self.kind, self.at = config.clip, config.limit
         self.steps = self.clipped = 0
         self.usual = 0.0  # running mean of the norm
         self.largest: Counter[str] = Counter()  # whose gradient was largest when it was clipped
@@ -42,9 +44,8 @@ class Clipper:
         self._count(norm, norm > limit, grads, norms)
         if norm > limit:
             torch._foreach_mul_(list(grads.values()), limit / norm)
-        kept = min(norm, limit)
         share = max(1 - _MEMORY, 1 / self.steps)
-        self.usual += share * (kept - self.usual)
+        self.usual += share * (min(norm, _CAP * limit) - self.usual)
         return norm
 
     def _adaptive_limit(self) -> float:

@@ -33,8 +33,8 @@ class TrainConfig(Config):
     decay_every: float = option(0.2, "step: after this share of the steps, or number of them if above 1",
                                 minimum=0.0, maximum=MOST)
     clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "how large gradients are cut")
-    clip_at: float = option(1.0, "the largest norm, value, or multiple of the usual norm (adaptive)",
-                            minimum=1e-6, maximum=1e12)
+    clip_at: float | None = option(None, "the largest norm or value [default: 1], or multiple of the usual norm (adaptive) "
+                                   "[default: 3]", minimum=1e-6, maximum=1e12)
     gradient_noise: float = option(0.0, "variance of noise on the gradient at the first step; it falls as (1 + t)^-0.55",
                                    minimum=0.0, maximum=1e6)
     accumulate: int = option(1, "add the gradients of this many batches before an update", minimum=1, maximum=1_000_000)
@@ -53,6 +53,13 @@ class TrainConfig(Config):
         lengths = [name for name in ("minutes", "steps", "epochs") if getattr(self, name) is not None]
         if len(lengths) > 1:
             raise ConfigError(f"{' and '.join(lengths)} both say how long to train; give one of them")
+
+    @property
+    def limit(self) -> float:
+        """What `clip` compares with."""
+        if self.clip_at is not None:
+            return self.clip_at
+        return 3.0 if self.clip == "adaptive" else 1.0
 
     @property
     def rate(self) -> float:

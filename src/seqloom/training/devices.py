@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import NamedTuple
 
 import torch
 
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.training.batches import Batch
 from seqloom.training.config import TrainConfig
+
+
+class Tensors(NamedTuple):
+    """A batch where the network is."""
+
+    inputs: torch.Tensor  # int64 (B, T)
+    targets: torch.Tensor  # int64 (B, T)
+    mask: torch.Tensor | None  # bool (B, T): which targets are there; None: all
+
+
+def on_device(batch: Batch, device: torch.device) -> Tensors:
+    inputs, targets = (torch.from_numpy(array).to(device) for array in (batch.inputs, batch.targets))
+    return Tensors(inputs, targets, None if batch.mask is None else torch.from_numpy(batch.mask).to(device))
 
 
 def find_device(name: str | None) -> torch.device:

@@ -8,9 +8,10 @@ log: when a run goes on they are written anew from the lines that were kept, so 
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import time
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from seqloom.errors import ConfigError, MissingExtra
 from seqloom.storage import EVENTS
@@ -28,15 +29,22 @@ def check_tensorboard(config: TrainConfig) -> None:
                            "seqloom plot draws the same curves")
 
 
+class Density(NamedTuple):
+    """How many bytes a token stands for on average; texts differ in it, so each has its own."""
+
+    train: float
+    valid: float
+
+
 class Log:
     """Sums what happens between two reports and writes them down; close it by leaving its block."""
 
-    def __init__(self, run: Run | None, config: TrainConfig, bits: float | None) -> None:
-        """`bits`: what turns nats of a token into bits of a byte, where that is known."""
+    def __init__(self, run: Run | None, config: TrainConfig, density: Density | None) -> None:
+        """`density` turns nats of a token into bits of a byte, where that means something."""
         check_tensorboard(config)
         if config.tensorboard and run is None:
             raise ConfigError("tensorboard files are written into the directory of the run; give fit a run directory")
-        self.run, self.bits, self.tensorboard = run, bits, config.tensorboard
+        self.run, self.density, self.tensorboard = run, density, config.tensorboard
         self.tokens, self.earlier, self.loss_sum, self.updates = 0, 0.0, 0.0, 0
         self.since, self.new = time.perf_counter(), 0  # when the last report was, and tokens since then
         self.begun = self.since
@@ -75,8 +83,8 @@ class Log:
         loss = self.loss_sum / max(self.updates, 1)
         values = {"step": step, "loss": round(loss, 5), "lr": rate, "norm": round(norm, 4),
                   "tokens_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
-        if self.bits:
-            values["bits_per_byte"] = round(loss * self.bits, 4)
+        if self.density:
+            values["bits_per_byte"] = round(_bits(loss, self.density.train), 4)
         self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0, now
         self._write(values)
         return values
@@ -85,8 +93,12 @@ class Log:
         """A held-out loss; the seconds that it took are no training time."""
         self.since += spent
         if valid is not None:
-            bits = {"bits_per_byte": round(valid * self.bits, 4)} if self.bits else {}
+            bits = {"bits_per_byte": round(self.shown(valid), 4)} if self.density else {}
             self._write({"step": step, "valid": round(valid, 6)} | self._place() | bits)
+
+    def shown(self, valid: float) -> float:
+        """A held-out loss in bits per byte, where they are known, else as it is."""
+        return _bits(valid, self.density.valid) if self.density else valid
 
     def _seconds(self) -> float:
         return self.earlier + time.perf_counter() - self.begun
@@ -119,3 +131,7 @@ class Log:
             if name in values:
                 tag = "valid_bits_per_byte" if held_out and name == "bits_per_byte" else name
                 self._writer.add_scalar(tag, values[name], values["step"], walltime=when)
+
+
+def _bits(nats: float, bytes_per_token: float) -> float:
+    return nats / math.log(2) / bytes_per_token

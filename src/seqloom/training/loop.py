@@ -20,16 +20,16 @@ from torch import nn
 from seqloom import progress
 from seqloom.errors import TrainingError
 from seqloom.training import checkpoint as files
-from seqloom.training.batches import Batches, Cursor
+from seqloom.training.batches import Batch, Batches, Cursor
 from seqloom.training.budget import count_steps
 from seqloom.training.clipping import Clipper
 from seqloom.training.config import TrainConfig
-from seqloom.training.devices import autocast, memory_advice, scaler_for
+from seqloom.training.devices import Tensors, autocast, memory_advice, on_device, scaler_for
 from seqloom.training.interrupts import Interrupts
-from seqloom.training.log import Log
+from seqloom.training.log import Density, Log
 from seqloom.training.optimizers import Average, make_optimizer, optimizer_arrays, restore_optimizer
 from seqloom.training.schedules import Late, Schedule
-from seqloom.training.states import detached, leaves, rebuilt, shape_of
+from seqloom.training.states import detached, leading, leaves, rebuilt, shape_of
 
 REPORTS = 200  # lines of the log, about
 CHECKPOINT_SECONDS = 60.0
@@ -45,9 +45,8 @@ class Task(Protocol):
         """The network with its initial weights, from torch's random state."""
         ...
 
-    def loss(self, network: nn.Module, inputs: torch.Tensor, targets: torch.Tensor,
-             state: Any) -> tuple[torch.Tensor, Any]:
-        """Mean nats of a token, and the state to carry on (None: nothing is carried)."""
+    def loss(self, network: nn.Module, batch: Tensors, state: Any) -> tuple[torch.Tensor, Any]:
+        """Mean nats of a token that is there, and the state to carry on (None: nothing is carried)."""
         ...
 
     def evaluate(self, network: nn.Module) -> float | None:
@@ -67,7 +66,7 @@ class Report:
 
 
 def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, bytes_per_token: float | None = None, late: Late | None = None) -> Report:
+          facts: dict[str, Any] | None = None, density: Density | None = None, late: Late | None = None) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights."""
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus), memory_advice(config), nullcontext() if run is None else run.held():
@@ -77,16 +76,15 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
             fixed = {"steps": steps, "evaluate_every": every}
             if run is not None:
                 run.fix(**fixed)
-        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], bytes_per_token, late).run_all()
+        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], density, late).run_all()
 
 
 class _Loop:
     def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 evaluate_every: int, bytes_per_token: float | None, late: Late | None) -> None:
+                 evaluate_every: int, density: Density | None, late: Late | None) -> None:
         self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
         self.evaluate_every = evaluate_every
-        self.bits = (1 / math.log(2) / bytes_per_token) if bytes_per_token else None
-        self.log = Log(run, config, self.bits)
+        self.log = Log(run, config, density)
         torch.manual_seed(config.seed)
         self.network = task.build().to(device)
         self.late = late or Late((), 0.0)
@@ -110,7 +108,8 @@ class _Loop:
             self._checkpoint()
         self._take_best()
         valid = self.best if self.best_step else None
-        facts = {"steps": self.steps, "epochs": round(self.cursor[0] + self._share(), 3), **self.clipper.report()}
+        epochs = self.cursor[0] + self.task.batches.share(self.cursor)
+        facts = {"steps": self.steps, "epochs": round(epochs, 3), **self.clipper.report()}
         return Report(self.step, self.network, valid, self.best_step or None, facts)
 
     def _train(self, bar: progress.Task, interrupts: Interrupts) -> None:
@@ -132,20 +131,21 @@ class _Loop:
 
     def _update(self, rate: float) -> tuple[float, float, int]:
         """One update: its mean loss, the norm of its gradient, and how many tokens it read."""
-        c, total, count, tokens = self.config, 0.0, self.config.accumulate, 0
+        c, total = self.config, 0.0
         awake = self.late.share(self.step, self.steps)
         for name in self.late.names:
             self.network.get_parameter(name).requires_grad_(awake > 0)
-        for _ in range(count):
-            batch = self.task.batches.batch(self.cursor)
-            inputs, targets = (torch.from_numpy(a).to(self.device) for a in (batch.inputs, batch.targets))
+        batches = self._next()
+        tokens = sum(batch.tokens for batch in batches)
+        for batch in batches:
+            before = None if batch.fresh else leading(self.carried, len(batch.inputs))
             with autocast(c, self.device):
-                loss, state = self.task.loss(self.network, inputs, targets, None if batch.fresh else self.carried)
+                loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
             value = float(loss.detach())
             self._check(value)
-            self.scaler.scale(loss / count).backward()
-            self.carried, self.cursor = detached(state), batch.following
-            total, tokens = total + value / count, tokens + targets.numel()
+            parts = tokens / batch.tokens  # every token of the update counts alike, however they are dealt out
+            self.scaler.scale(loss / parts).backward()
+            self.carried, self.cursor, total = detached(state), batch.following, total + value / parts
         self.scaler.unscale_(self.optimizer)
         if c.gradient_noise:
             deviation = math.sqrt(c.gradient_noise / (1 + self.step) ** 0.55)  # Neelakantan et al. 2015
@@ -163,6 +163,14 @@ class _Loop:
         self.average.update(self.step)
         return total, norm, tokens
 
+    def _next(self) -> list[Batch]:
+        """The batches of one update."""
+        found, cursor = [], self.cursor
+        for _ in range(self.config.accumulate):
+            found.append(self.task.batches.batch(cursor))
+            cursor = found[-1].following
+        return found
+
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
             self._diverged(f"the loss is {loss}")
@@ -175,13 +183,13 @@ class _Loop:
         kept = "" if self.run is None or not self.run.has_checkpoint() else (
             f"; the last good checkpoint is in {self.run.directory}")
         raise TrainingError(f"at step {self.step + 1} {what}: try a lower lr (now {self.schedule.rate(self.step):.2g}), "
-                            f"a lower clip_at (now {self.config.clip_at:g}), or more warmup{kept}")
+                            f"a lower clip_at (now {self.config.limit:g}), or more warmup{kept}")
 
     # ---- reports and evaluation
 
     def _report(self, bar: progress.Task, values: dict[str, Any]) -> None:
-        shown = f"{values['bits_per_byte']:.3f} bits/byte" if self.bits else f"{values['loss']:.3f} nats"
-        valid = f", valid {self.best * (self.bits or 1):.3f}" if self.best_step else ""
+        shown = f"{values['bits_per_byte']:.3f} bits/byte" if "bits_per_byte" in values else f"{values['loss']:.3f} nats"
+        valid = f", valid {self.log.shown(self.best):.3f}" if self.best_step else ""
         bar.note(f"{shown}{valid}, {values['tokens_per_s']:,} tokens/s, norm {values['norm']:.2f}")
 
     def _evaluate(self) -> None:
@@ -216,9 +224,6 @@ class _Loop:
         weights = self.best_weights if self.best_weights is not None else self.average.weights()
         self.network.load_state_dict(weights)
         self.network.eval()
-
-    def _share(self) -> float:
-        return self.cursor[1] / max(getattr(self.task.batches, "columns", 0) or self.task.batches.tokens, 1)
 
     # ---- checkpoints
 

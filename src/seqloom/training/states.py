@@ -15,6 +15,13 @@ def detached(state: Any) -> Any:
     return None if state is None else state.detach()
 
 
+def leading(state: Any, rows: int) -> Any:
+    """The state of the first rows: those that go on."""
+    if isinstance(state, tuple):
+        return tuple(leading(part, rows) for part in state)
+    return None if state is None else state[:rows]
+
+
 def leaves(state: Any) -> list[torch.Tensor]:
     if isinstance(state, tuple):
         return [leaf for part in state for leaf in leaves(part)]

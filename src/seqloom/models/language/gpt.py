@@ -22,7 +22,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.batches import Shuffled
+    from seqloom.training.batches import Batches
 
 TOGETHER = 8192  # tokens that are scored in one pass
 
@@ -48,10 +48,11 @@ class GPT(NeuralLanguageModel):
             raise ModelError(f"its width {size.width} is no multiple of {self.config.multiple}, as its heads need")
         return gpt_shapes(self.config, self.tokens().vocab_size, size)
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
-        from seqloom.training.batches import Shuffled
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+        from seqloom.training.batches import Separate, Shuffled
 
-        return Shuffled(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+        layout = Shuffled if self.carry else Separate
+        return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
 
     def stepper(self) -> GPTStepper:
         self.tokens()

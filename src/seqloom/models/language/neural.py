@@ -114,7 +114,7 @@ class NeuralLanguageModel(LanguageModel):
 
         config, device = how.train or TrainConfig(), find_device(how.device)
         check_precision(config, device)
-        ids, valid = (ids, how.valid) if how.valid is not None else _held_out(ids)
+        ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         first = open_first_layer(self.config, self.tokens(), np.bincount(ids, minlength=self.tokens().vocab_size), config.seed)
         size = choose_size(self.config, config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
         if size.chosen:
@@ -132,14 +132,24 @@ class NeuralLanguageModel(LanguageModel):
             facts["vectors"] = first.facts["vectors"]
         if self.config.pretrained_training == "gradual":
             late = Late(("embedding.weight",), self.config.pretrained_frozen_for)
-        bytes_per_token = self.fit_info["bytes"] / max(self.fit_info["tokens"], 1) if self.tokens().lossless else None
         report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts,
-                       bytes_per_token=bytes_per_token, late=late)
+                       density=task.density(), late=late)
         report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
         self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
         self._network = report.network
         self.fit_info |= {"train": _facts(config) | {"steps": report.facts["steps"]}, **report.facts,
                           "valid_nats": report.valid, "best_step": report.best_step}
+
+    def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
+        if len(ids) < _FEWEST:
+            return ids, None
+        cut = int(len(ids) * (1 - HELD_OUT))
+        if not self.carry:  # whole units, as they are scored
+            ends = np.flatnonzero(ids[:cut] == self.tokens().eos_id)
+            cut = int(ends[-1]) + 1 if len(ends) else cut
+        progress.say(f"the last {HELD_OUT:.0%} of the text are held out to find the best weights; --valid gives another text")
+        return ids[:cut], ids[cut:]
 
     # ---- scoring
 
@@ -235,15 +245,6 @@ def require_torch(name: str) -> None:
     except ImportError:
         raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
     torch_alone()
-
-
-def _held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
-    if len(ids) < _FEWEST:
-        return ids, None
-    cut = int(len(ids) * (1 - HELD_OUT))
-    progress.say(f"the last {HELD_OUT:.0%} of the text are held out to find the best weights; --valid gives another text")
-    return ids[:cut], ids[cut:]
 
 
 def _facts(config: TrainConfig) -> dict[str, Any]:

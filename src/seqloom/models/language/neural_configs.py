@@ -21,7 +21,8 @@ class NetworkConfig(TextConfig):
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
     unit: Unit = option("stream", "what one sequence is: a line, a document (file), or the whole stream")
-    carry: bool = option(True, "the state goes on from one unit to the next")
+    carry: bool = option(True, "the state goes on from one unit to the next, in training as in scoring; gpt and nplm "
+                         "also see the tokens of the units before")
     softmax: SoftmaxName = option("full", "over all tokens; adaptive: rare ones in narrow clusters; sampled, nce: trained "
                                   "against drawn ones, scored over all")
     samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1, maximum=1_000_000)

@@ -21,7 +21,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.batches import Shuffled
+    from seqloom.training.batches import Batches
 
 TOGETHER = 4096  # tokens that are scored in one pass
 
@@ -45,11 +45,12 @@ class NPLM(NeuralLanguageModel):
     def shapes(self, size: Size) -> Shapes:
         return nplm_shapes(self.config, self.tokens().vocab_size, size)
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Shuffled:
-        from seqloom.training.batches import Shuffled
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+        from seqloom.training.batches import Separate, Shuffled
 
-        return Shuffled(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation,
-                        before=self.config.order - 2, seed=train.seed)
+        layout = Shuffled if self.carry else Separate
+        return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation,
+                      before=self.config.order - 2, seed=train.seed)
 
     def stepper(self) -> NPLMStepper:
         self.tokens()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.language.recurrent_net import Cell
-    from seqloom.training.batches import Carried
+    from seqloom.training.batches import Batches
 
 CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
@@ -44,9 +44,12 @@ class Recurrent(NeuralLanguageModel):
     def shapes(self, size: Size) -> Shapes:
         return recurrent_shapes(self.config, self.cell, self.tokens().vocab_size, size)
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Carried:
-        from seqloom.training.batches import Carried
+    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+        from seqloom.training.batches import Carried, Separate
 
+        if not self.carry:
+            return Separate(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
+                            vary=train.random_truncation, seed=train.seed)
         return Carried(ids, self.tokens().eos_id, batch_size=train.batch_size, truncation=train.truncation,
                        vary=train.random_truncation, seed=train.seed)
 
@@ -62,7 +65,7 @@ class Recurrent(NeuralLanguageModel):
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
-        from seqloom.training.states import detached
+        from seqloom.training.states import detached, leading
 
         eos, starts, chunk = self.tokens().eos_id, np.cumsum(lengths) - lengths, together or CHUNK
         by_length = np.argsort(-lengths, kind="stable")
@@ -75,7 +78,7 @@ class Recurrent(NeuralLanguageModel):
                 targets = ids[places].astype(np.int64)
                 inputs = np.roll(targets, 1, axis=1)
                 inputs[:, 0] = ids[starts[group] + at - 1] if at else before[-1] if len(before) else eos
-                state = None if state is None else detached(_first(state, len(group)))
+                state = None if state is None else detached(leading(state, len(group)))
                 features, state = network(torch.from_numpy(inputs).to(device), state)
                 wanted = np.arange(sizes.max()) < sizes[:, None]
                 yield places[wanted], features[torch.from_numpy(wanted).to(device)]
@@ -100,10 +103,3 @@ class GRU(Recurrent):
     name = "gru"
     cell = "gru"
     config_class = GRUConfig
-
-
-def _first(state: Any, rows: int) -> Any:
-    """The state of the first rows: those that go on."""
-    if isinstance(state, tuple):
-        return tuple(_first(part, rows) for part in state)
-    return state[:rows]

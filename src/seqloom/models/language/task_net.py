@@ -9,9 +9,12 @@ import torch
 from torch import nn
 
 from seqloom.errors import ConfigError
+from seqloom.metrics.costs import token_widths, unit_lengths
 from seqloom.models.language.sizes import Size
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
+from seqloom.training.devices import Tensors
+from seqloom.training.log import Density
 
 if TYPE_CHECKING:
     from seqloom.models.language.neural import NeuralLanguageModel
@@ -26,8 +29,25 @@ class LanguageTask:
         """`vectors` (V, D): those of the tokens to begin with."""
         self.model, self.batches, self.size, self.device, self.train = model, batches, size, device, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
+        self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
         self.counts = np.bincount(ids, minlength=model.tokens().vocab_size)
         self.vectors = vectors
+
+    def _sequences(self, valid: np.ndarray) -> np.ndarray:
+        """How the valid text is scored: unit by unit, or where the state is carried on, in a few rows."""
+        if not self.model.carry:
+            return unit_lengths(valid, self.model.tokens().eos_id)
+        rows = min(VALID_ROWS, max(len(valid) // 64, 1))
+        return np.diff(np.linspace(0, len(valid), rows + 1).astype(np.int64))
+
+    def density(self) -> Density | None:
+        """Bytes for each token of the texts, where the tokenizer keeps them."""
+        tokenizer, unit = self.model.tokens(), self.model.unit
+        if not tokenizer.lossless:
+            return None
+        size = token_widths(tokenizer, unit, np.arange(tokenizer.vocab_size))
+        train = float(self.counts @ size) / max(int(self.counts.sum()), 1)
+        return Density(train, train if self.valid is None else float(size[self.valid].mean())) if train else None
 
     def build(self) -> nn.Module:
         try:
@@ -44,16 +64,15 @@ class LanguageTask:
             network.checkpoint = True
         return network
 
-    def loss(self, network: Any, inputs: torch.Tensor, targets: torch.Tensor,
-             state: Any) -> tuple[torch.Tensor, Any]:
-        features, state = network(inputs, state)  # (B, T, D)
-        return network.output.loss(features.reshape(-1, features.shape[-1]), targets.reshape(-1)), state
+    def loss(self, network: Any, batch: Tensors, state: Any) -> tuple[torch.Tensor, Any]:
+        features, state = network(batch.inputs, state)  # (B, T, D)
+        if batch.mask is not None:
+            return network.output.loss(features[batch.mask], batch.targets[batch.mask]), state
+        return network.output.loss(features.reshape(-1, features.shape[-1]), batch.targets.reshape(-1)), state
 
     def evaluate(self, network: nn.Module) -> float | None:
         if self.valid is None:
             return None
         with torch.inference_mode():
-            rows = min(VALID_ROWS, max(len(self.valid) // 64, 1))
-            lengths = np.diff(np.linspace(0, len(self.valid), rows + 1).astype(np.int64))
-            found = self.model.flat_log_probs(network, self.valid, lengths, self.device)
+            found = self.model.flat_log_probs(network, self.valid, self.lengths, self.device)
         return -float(found.mean(dtype=np.float64))
