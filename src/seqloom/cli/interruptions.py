@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from seqloom.errors import Terminated
 
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _SOON = 0.02  # seconds until a dropped signal is sent again
 
 
