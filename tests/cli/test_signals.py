@@ -81,6 +81,27 @@ run()
     assert end(dropping, ("info", "text"), how, tmp_path, timeout=20) == (code, "\ninterrupted; what was finished is kept\n")
 
 
+def test_a_signal_inside_compiled_text_ends_with_130(tmp_path):
+    """CPython ends by SIGINT itself after a KeyboardInterrupt in an exec of text, as dataclasses and numba have them."""
+    compiling = """
+import time
+import seqloom.kernels.parallel, seqloom.storage
+
+def read(directory):
+    exec("print('now', flush=True); time.sleep(30)", {"time": time})
+
+seqloom.storage.read_config = read
+from seqloom.cli.main import run
+run()
+"""
+    (tmp_path / "slow.py").write_text(compiling)
+    with started("import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'slow', *sys.argv[1:]])", ("info", "text"),
+                 tmp_path) as child:
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=20)
+    assert child.returncode == 130
+
+
 @BOTH
 def test_a_library_that_does_not_listen_is_left_alone(tmp_path, how, code):
     """A tokenizer is trained in Rust, which hears no signal until it is done."""

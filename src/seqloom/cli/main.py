@@ -120,6 +120,7 @@ def _interrupted(told: str, number: int) -> NoReturn:
     if abandoned():  # a thread that Python, when it ends, would tear out of its library
         sys.stdout.flush()
         os._exit(code)
+    exec("")  # CPython remembers a KeyboardInterrupt that left an exec and would end by SIGINT instead; this makes it forget
     raise SystemExit(code) from None
 
 
