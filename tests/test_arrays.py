@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqloom.arrays import read_arrays, write_arrays
+from seqloom.arrays import give_back, read_arrays, write_arrays
 from seqloom.errors import ModelError
+from seqloom.models.language.workspace import Workspace, resident
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -53,3 +54,35 @@ def test_an_array_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monk
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ModelError, match="cannot be read: Permission denied"):
         read_arrays(tmp_path / "a")
+
+
+def test_the_file_is_what_the_library_would_write(tmp_path: Path) -> None:
+    from safetensors.numpy import save
+
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7):
+        arrays = {f"{name} é{kind}": rng.integers(0, 2, (size, 3)).astype(kind)
+                  for name in "ba" for kind in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
+        arrays |= {"turned": np.arange(6.0).reshape(2, 3).T, "big": np.arange(4, dtype=">i4"), "scalar": np.array(2.5, "f4")}
+        write_arrays(tmp_path / "a", arrays)
+        plain = {name: np.array(array, array.dtype.newbyteorder("<"), order="C") for name, array in arrays.items()}
+        assert (tmp_path / "a").read_bytes() == save(plain)
+
+
+def test_what_was_changed_in_a_mapped_model_is_written(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "a", {"x": np.zeros(100_000)})
+    found = read_arrays(tmp_path / "a")
+    found["x"][5:] = 1.0  # in memory alone: the map is copy-on-write
+    write_arrays(tmp_path / "b", found)
+    write_arrays(tmp_path / "c", found)
+    assert read_arrays(tmp_path / "c")["x"].sum() == 99_995
+
+
+def test_writing_a_large_scratch_array_holds_little_of_it(tmp_path: Path) -> None:
+    array = Workspace(on_disk=True).empty(16 << 20, np.float32)  # 64 MB
+    array[:] = 1.0
+    give_back(array)
+    before = resident()
+    write_arrays(tmp_path / "a", {"x": array})
+    assert resident() - before < 32 << 20
+    assert array[-1] == 1.0

@@ -10,12 +10,12 @@ holds the file to it before anything else sees it.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import math
+import mmap
 import os
-import re
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,10 @@ _DTYPES = {
 }
 LARGE = 1 << 26  # bytes of a table of floats from which on it is not read through when it is opened
 LARGEST = 1e15  # no number that was learnt is larger; products of two such still fit a float32
+_RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")  # those of high rank come first
+_PORTION = 16 << 20  # bytes that are written at a time
+
+SCRATCH: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # mapped so that dropping pages loses nothing, unlike copy-on-write
 
 Length = Callable[[str], int]  # how many rows the array of that name has in the file
 
@@ -90,21 +94,42 @@ def _kind(dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays, readable for whom new files are; safetensors orders them so that each one is aligned."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
+    """Write the arrays, byte by byte as safetensors would; what is mapped is given back on the way, however large it is."""
+    order = sorted(arrays, key=lambda name: (-_RANKS.index(_code(arrays[name])), name))
+    header, at = {}, 0
+    for name in order:
+        array = arrays[name]
+        header[name] = {"dtype": _code(array), "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
     try:
-        path.touch()
-        mode = path.stat().st_mode  # the library's own files are for their owner alone
-        save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
-        if path.stat().st_mode != mode:
-            with contextlib.suppress(OSError):  # some file systems know no modes
-                path.chmod(mode)
-    except SafetensorError as error:  # a full disk comes as this, with the system's number in its text
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        code = int(found[1]) if found else errno.EIO
-        raise OSError(code, os.strerror(code) if found else str(error), str(path)) from None
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in order:
+                array = arrays[name]
+                flat = np.asarray(array, array.dtype.newbyteorder("<"), order="C").reshape(-1).view(np.uint8)
+                for low in range(0, len(flat), _PORTION):
+                    file.write(flat[low:low + _PORTION])
+                    give_back(array)
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
+
+
+def give_back(*arrays: np.ndarray) -> None:
+    """Give the memory of arrays in scratch files back for now; their content stays in the file."""
+    for array in arrays:
+        base: object = array
+        while isinstance(base, np.ndarray) and base.base is not None:
+            base = base.base
+        area = base.obj if isinstance(base, memoryview) else base
+        if isinstance(area, mmap.mmap) and area in SCRATCH and hasattr(area, "madvise"):
+            area.madvise(mmap.MADV_DONTNEED)
+
+
+def _code(array: np.ndarray) -> str:
+    """What safetensors calls the type of an array."""
+    return next(code for code, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder("<"))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

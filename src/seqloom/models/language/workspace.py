@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from seqloom.arrays import SCRATCH, give_back
 from seqloom.errors import SeqloomError
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Workspace:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         self.areas.add(area)
+        SCRATCH.add(area)
         return np.frombuffer(area, dtype=dtype)
 
     def keep(self, array: np.ndarray) -> np.ndarray:
@@ -92,10 +94,4 @@ class Workspace:
 
     def release(self, *arrays: np.ndarray) -> None:
         """Give the memory of mapped arrays back for now; their content stays in the file."""
-        for array in arrays:
-            base = array
-            while isinstance(base, np.ndarray) and base.base is not None:
-                base = base.base
-            area = base.obj if isinstance(base, memoryview) else base
-            if isinstance(area, mmap.mmap) and hasattr(area, "madvise"):
-                area.madvise(mmap.MADV_DONTNEED)
+        give_back(*arrays)
