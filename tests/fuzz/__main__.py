@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 
 # attack: how many attempts unless told; each is a module here with `run(count, seed) -> Counts`
-ATTACKS: dict[str, int] = {}
+ATTACKS: dict[str, int] = {"options": 2000}
 
 
 def main() -> int:

@@ -145,7 +145,7 @@ class Model(ABC):
     @classmethod
     def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
                 arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
-        model = cls(cls.config_class.from_dict(config))
+        model = cls(cls.config_class.from_saved(config))
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
         model.restore_arrays(arrays)
         return model
