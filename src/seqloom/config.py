@@ -2,7 +2,8 @@
 
 A field is made by `option(default, help, ...)`. The same field is the keyword argument in Python, the
 flag on the command line (generated from it, see `cli/options.py`) and the key in `config.json`, so the
-three are always the same word. Values are checked when the config is made; unknown keys are refused.
+three are always the same word. Values are checked when the config is made; unknown keys are refused, and so is an
+option that would have no effect beside the others (`only_with`).
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Demo(Config):
@@ -18,12 +19,13 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from seqloom.errors import ConfigError, quoted, suggest
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
+OnlyWith = dict[str, dict[str, tuple[Any, ...]]]
 
 # The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
 MOST = 10**9
@@ -44,11 +46,19 @@ def option(default: Any, help: str, *, minimum: float | None = None, maximum: fl
 class Config:
     """Frozen, keyword-only, validated options."""
 
+    # option: the other options on which it depends, with the values that give it an effect; (): any but the default.
+    # A class adds to those of its bases.
+    only_with: ClassVar[OnlyWith] = {}
+
     def __post_init__(self) -> None:
         hints = field_types(type(self))
         for f in dataclasses.fields(self):
             value = _check(f.name, hints[f.name], getattr(self, f.name), f.metadata)
             object.__setattr__(self, f.name, value)
+        for name, other in idle(type(self), {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}):
+            allowed, actual = conditions(type(self))[name][other], getattr(self, other)
+            wanted = f"it is for {other} {' or '.join(map(_word, allowed))}" if allowed else f"give {other} as well"
+            raise ConfigError(f"{name} has no effect with {other} {_word(actual)}; {wanted}, or leave {name} out")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -58,6 +68,13 @@ class Config:
             if key not in known:
                 raise ConfigError(f"unknown option {quoted(key)}{suggest(key, known)} Known: {', '.join(known)}")
         return cls(**values)
+
+    @classmethod
+    def from_saved(cls, values: dict[str, Any]) -> Self:
+        """From a saved model: an option that has no effect, which earlier versions let pass, is left out."""
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+        useless = {name for name, _ in idle(cls, defaults | values)}
+        return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -77,6 +94,19 @@ class TextConfig(Config):
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
     unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+
+
+def conditions(cls: type[Config]) -> OnlyWith:
+    """`only_with` of a class and its bases."""
+    return {name: needs for base in reversed(cls.__mro__) for name, needs in vars(base).get("only_with", {}).items()}
+
+
+def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Options that differ from their default and have no effect, each with the option that takes it from them."""
+    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+    return [(name, other) for name, needs in conditions(cls).items() if values[name] != defaults[name]
+            for other, allowed in needs.items()
+            if (values[other] not in allowed if allowed else values[other] == defaults[other])]
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
@@ -156,6 +186,12 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
     if high is not None and value > high:
         most = f"{high:,}" if isinstance(high, int) else f"{high:g}"
         raise ConfigError(f"{name} must be at most {most}; got {quoted(value)}")
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "not given" if value is None else str(value)
 
 
 def _describe(kind: Any) -> str:

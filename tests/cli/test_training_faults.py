@@ -109,7 +109,7 @@ def test_a_batch_larger_than_the_corpus(seqloom, tmp_path):
 
 def test_options_that_do_not_go_together(seqloom, tmp_path):
     """Found when the network is built, after the text was read; no empty run is left."""
-    for options, says in (((*NPLM, "--recompute"), "recompute is for gpt"),
+    for options, says in (((*NPLM, "--recompute"), "recompute has no effect on nplm: it is for gpt"),
                           ((*LSTM, "--residual", "--d-embed", 4, "--no-tied"), "residual needs")):
         failed = seqloom(*options, *SHORT)
         assert failed.one_line().startswith(says)
@@ -160,10 +160,10 @@ def test_a_run_of_other_settings(seqloom, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with monkeypatch.context() as patch:
         patch.setattr(loop._Loop, "_evaluate", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert seqloom(*NPLM, *SHORT, "--evaluate-every", 3).code == 130
+        assert seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3).code == 130
     before = (tmp_path / "m.run" / "last.safetensors").read_bytes()
     for other in (["--lr", 0.5], ["--d-hidden", 9], ["--seed", 1]):
-        failed = seqloom(*NPLM, *SHORT, "--evaluate-every", 3, *other)
+        failed = seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3, *other)
         message = failed.one_line()
         assert message.startswith("m.run holds an unfinished run with other settings (")
         assert f"({other[0][2:].replace('-', '_')} was " in message
@@ -172,7 +172,7 @@ def test_a_run_of_other_settings(seqloom, tmp_path, monkeypatch):
         assert len(message) < 300
         assert failed.code == 2
     (tmp_path / "text").write_text("another text\n" * 40)
-    assert "(data was " in seqloom(*NPLM, *SHORT, "--evaluate-every", 3).one_line()
+    assert "(data was " in seqloom(*NPLM, *SHORT, "--valid", "text", "--evaluate-every", 3).one_line()
     assert (tmp_path / "m.run" / "last.safetensors").read_bytes() == before
     assert seqloom(*NPLM, *SHORT, "--d-hidden", 9, "--restart").code == 0
     assert load(tmp_path / "m").config.d_hidden == 9

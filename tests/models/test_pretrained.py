@@ -214,7 +214,7 @@ def test_refused(place, tmp_path):
 
 
 def test_options_without_meaning():
-    with pytest.raises(ConfigError, match="there is no use for pretrained_training; give pretrained as well"):
+    with pytest.raises(ConfigError, match="pretrained_training has no effect with pretrained not given; give pretrained"):
         LSTM(pretrained_training="frozen")
-    with pytest.raises(ConfigError, match="pretrained_frozen_for is for pretrained_training gradual; it is tuned"):
+    with pytest.raises(ConfigError, match="pretrained_frozen_for has no effect with pretrained_training tuned; it is for"):
         GPT(pretrained="v", pretrained_frozen_for=0.5)

@@ -159,7 +159,7 @@ class Model(ABC):
     def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
                 arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
         """The saved model of these parts, none of which is trusted."""
-        model = cls(cls.config_class.from_dict(config))
+        model = cls(cls.config_class.from_saved(config))
         check_facts(fit_info, cls.facts)
         model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
         check_arrays(arrays, model.array_specs(lengths(arrays)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, option
+from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 MINUTES = 5.0  # when the user says nothing about length
@@ -13,6 +13,10 @@ MINUTES = 5.0  # when the user says nothing about length
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
+    only_with: ClassVar[OnlyWith] = {"decay": {"schedule": ("step", "plateau")}, "decay_every": {"schedule": ("step",)},
+                 "clip_at": {"clip": ("norm", "value", "adaptive")},
+                 "average": {"optimizer": ("adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself
+
     minutes: float | None = option(None, "how long to train; becomes a number of steps after a few timed ones "
                                    "[default: 5, unless steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
     steps: int | None = option(None, "how many updates", minimum=1, maximum=MOST)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, option
+from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 MINUTES = 5.0  # that tune may take, unless told
@@ -42,6 +42,8 @@ class NaiveBayesConfig(TextsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextClassifierConfig(TextsConfig):
+    only_with: ClassVar[OnlyWith] = {"cutoff": {"quantise": (True,)}, "minutes": {"tune": (True,)}}
+
     ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
     min_ngram: int = option(3, "shortest character n-grams of a word, where max_ngram is given", minimum=1, maximum=100)
     max_ngram: int = option(0, "longest character n-grams of a word; 0: words have none", minimum=0, maximum=100)
@@ -66,5 +68,3 @@ class FastTextClassifierConfig(TextsConfig):
         super().__post_init__()
         if 0 < self.max_ngram < self.min_ngram:
             raise ConfigError(f"min_ngram {self.min_ngram} is more than max_ngram {self.max_ngram}")
-        if self.cutoff is not None and not self.quantise:
-            raise ConfigError("cutoff is how many features a quantised model keeps; give quantise too")

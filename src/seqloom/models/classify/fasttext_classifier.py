@@ -30,7 +30,7 @@ from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.classify.bag_training import Learning, Tree, tree_of
 from seqloom.models.classify.bags import BagReader, Bags, FeatureRows
-from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
+from seqloom.models.classify.configs import FastTextClassifierConfig
 from seqloom.models.classify.quantised import CODES, Codes, code_specs, quantise
 from seqloom.models.classify.tuning import Tuning
 from seqloom.text.coding import from_spelling
@@ -51,8 +51,7 @@ class FastTextClassifier(Classifier):
     # ---- fitting
 
     def fit_texts(self, data: Labelled, how: Fitting) -> None:
-        if self.config.minutes != MINUTES and not self.config.tune:
-            raise ConfigError("minutes is how long tune may take; give tune too")
+        self._check_ngrams()
         if self.config.tune:
             if how.valid is None:
                 raise ConfigError("tune needs held-out texts to judge settings by; give valid (--valid FILE)")
@@ -63,6 +62,16 @@ class FastTextClassifier(Classifier):
             self.learn(data, how.run)
         if self.config.quantise:
             self._quantise()
+
+    def _check_ngrams(self) -> None:
+        """Refuse options of n-grams that there are not; tune may find that there should be some."""
+        c, defaults = self.config, FastTextClassifierConfig()
+        if c.tune or c.max_ngram:
+            return
+        if c.min_ngram != defaults.min_ngram:
+            raise ConfigError("min_ngram has no effect without max_ngram; give max_ngram as well, or leave min_ngram out")
+        if c.buckets != defaults.buckets and c.ngrams == 1:
+            raise ConfigError("buckets has no effect on words alone; give ngrams or max_ngram as well, or leave buckets out")
 
     def learn(self, data: Labelled, run: Path | None = None, deadline: float = math.inf) -> bool:
         """Learn with the settings as they are; whether it was not broken off (see `Learning.run`)."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, TextConfig, Unit, option
+from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood",
@@ -21,6 +21,8 @@ class UniformConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NGramConfig(TextConfig):
+    only_with: ClassVar[OnlyWith] = {"k": {"smoothing": ("add-k",)}}
+
     order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)
     smoothing: SmoothingName = option("modified-kneser-ney", "how unseen n-grams get probability")
     k: float = option(1.0, "what add-k adds to each count", minimum=1e-9, maximum=1e9)

@@ -7,7 +7,7 @@ each token with at least half a context before it; stepping slides in the same w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,10 @@ TOGETHER = 8192  # tokens that are scored in one pass
 class GPT(NeuralLanguageModel):
     name = "gpt"
     config_class = GPTConfig
+    idle_train: ClassVar[dict[str, str]] = {
+        "truncation": "it is trained on windows of its context; set context",
+        "random_truncation": "it has no state whose gradient is cut off",
+    }
 
     @property
     def context(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import MissingExtra, ModelError
+from seqloom.errors import ConfigError, MissingExtra, ModelError
 from seqloom.forks import torch_alone
 from seqloom.models.language.first_layer import check_early, open_first_layer
 from seqloom.models.language.neural_configs import NetworkConfig
@@ -60,6 +61,7 @@ class NeuralLanguageModel(LanguageModel):
     trained = True
     config_class: ClassVar[type[NetworkConfig]]
     facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
+    idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     weights: dict[str, np.ndarray]
     eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
@@ -100,6 +102,13 @@ class NeuralLanguageModel(LanguageModel):
 
     # ---- fitting
 
+    def told(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
+             valid: Any = None) -> Fitting:
+        for name, advice in self.idle_train.items():
+            if train is not None and getattr(train, name) != TrainConfig.__dataclass_fields__[name].default:
+                raise ConfigError(f"{name} has no effect on {self.name}: {advice}")
+        return super().told(memory, train, device, run, valid)
+
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         check_early(self.config, self.config.tokenizer)
         return super()._make_tokenizer(corpus)
@@ -115,6 +124,8 @@ class NeuralLanguageModel(LanguageModel):
         config, device = how.train or TrainConfig(), find_device(how.device)
         check_precision(config, device)
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
+        if valid is None or not len(valid):
+            _check_without_valid(config)
         first = open_first_layer(self.config, self.tokens(), np.bincount(ids, minlength=self.tokens().vocab_size), config.seed)
         size = choose_size(self.config, config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
         if size.chosen:
@@ -245,6 +256,15 @@ def require_torch(name: str) -> None:
     except ImportError:
         raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
     torch_alone()
+
+
+def _check_without_valid(config: TrainConfig) -> None:
+    """Refuse what only looks at results on a valid text where there is none."""
+    names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
+    names += ["schedule plateau"] if config.schedule == "plateau" else []
+    if names:
+        raise ConfigError(f"{' and '.join(names)} need a valid text, and this text is too short to hold a part of it out; "
+                          "give valid (--valid FILE)")
 
 
 def _facts(config: TrainConfig) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_WIDTH, TextConfig, Unit, option
+from seqloom.config import MOST, MOST_WIDTH, OnlyWith, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
@@ -17,6 +17,11 @@ NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(TextConfig):
     """What all networks share."""
+
+    only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}, "label_smoothing": {"softmax": ("full",)},
+                 "samples": {"softmax": ("sampled", "nce")}, "pretrained_unknown": {"pretrained": ()},
+                 "pretrained_training": {"pretrained": ()},
+                 "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
 
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
@@ -36,17 +41,11 @@ class NetworkConfig(TextConfig):
     pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
                                           "their learning rate rises over as many again", minimum=0.0, maximum=MOST)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given = [f.name for f in fields(self) if f.name.startswith("pretrained_") and getattr(self, f.name) != f.default]
-        if given and self.pretrained is None:
-            raise ConfigError(f"without pretrained vectors there is no use for {' and '.join(given)}; give pretrained as well")
-        if "pretrained_frozen_for" in given and self.pretrained_training != "gradual":
-            raise ConfigError(f"pretrained_frozen_for is for pretrained_training gradual; it is {self.pretrained_training}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NetworkConfig):
+    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
+
     d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1, maximum=MOST_WIDTH)
     d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
@@ -93,6 +92,8 @@ class NPLMConfig(NetworkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NetworkConfig):
+    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
+
     context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1_000_000)
     d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]",
                                  minimum=2, maximum=MOST_WIDTH)

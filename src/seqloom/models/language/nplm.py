@@ -7,7 +7,7 @@ was never seen gets probability from its neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ TOGETHER = 4096  # tokens that are scored in one pass
 class NPLM(NeuralLanguageModel):
     name = "nplm"
     config_class = NPLMConfig
+    idle_train: ClassVar[dict[str, str]] = {
+        "recompute": "it is for gpt; lower truncation to save memory",
+        "random_truncation": "it has no state whose gradient is cut off",
+    }
 
     @property
     def context(self) -> int:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom.contracts import Fitting
+from seqloom.errors import ConfigError
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
 from seqloom.models.language.recurrent_steps import RecurrentStepper
@@ -32,6 +34,14 @@ ROWS = 64  # sequences side by side
 class Recurrent(NeuralLanguageModel):
     cell: ClassVar[Cell]
     config_class: ClassVar[type[RecurrentConfig]]
+    idle_train: ClassVar[dict[str, str]] = {
+        "recompute": "it is for gpt; lower truncation to save memory",
+    }
+
+    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
+        if not self.config.variational and self.config.dropout == self.config.input_dropout == 0:
+            raise ConfigError("variational has no effect where dropout and input_dropout are 0; leave it out")
+        super().fit_ids(ids, how)
 
     def label(self) -> str:
         return f"{self.name}-{self.config.n_layers}x{self.fit_info.get('width', self.config.d_hidden)}"

@@ -59,8 +59,6 @@ class LanguageTask:
                 network.embedding.weight.copy_(torch.from_numpy(self.vectors))
             network.embedding.weight.requires_grad_(self.model.config.pretrained_training != "frozen")
         if self.train.recompute:
-            if not hasattr(network, "checkpoint"):
-                raise ConfigError(f"recompute is for gpt; for {self.model.name} lower truncation to save memory")
             network.checkpoint = True
         return network
 

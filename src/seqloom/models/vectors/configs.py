@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, TextConfig, option
+from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, TextConfig, option
 from seqloom.errors import ConfigError
 
 
@@ -37,6 +37,8 @@ class GloveConfig(TextConfig):
 @dataclass(frozen=True, kw_only=True)
 class WindowConfig(TextConfig):
     """What word2vec and fastText share: words are learnt from the words around them."""
+
+    only_with: ClassVar[OnlyWith] = {"negatives": {"loss": ("ns",)}, "noise_exponent": {"loss": ("ns",)}}
 
     min_count: int = option(5, "words seen less often are left out", minimum=1, maximum=MOST)
     architecture: Literal["skip-gram", "cbow"] = option("skip-gram", "each neighbour predicts the word, or the mean of "

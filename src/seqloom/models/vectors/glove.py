@@ -52,6 +52,8 @@ class Glove(TrainedVectors):
     def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
         """Going on, the pairs of the new text are learnt from where words, contexts and biases are; AdaGrad begins anew."""
         c, stream = self.config, lesson.stream
+        if c.alpha == 0 and c.x_max != GloveConfig().x_max:
+            raise ConfigError("x_max has no effect with alpha 0, where all pairs weigh the same; leave x_max out")
         cells = count_cells(stream.ids, len(stream.words), window=c.window, symmetric=c.symmetric, weighting=c.weighting,
                             memory=how.memory)
         learning = Factorisation(cells, c, how.memory)

@@ -1,0 +1,228 @@
+"""Odd options and combinations for every command: each works, or is refused in one line, and soon.
+
+The options come from the commands themselves, so a new one is attacked without a word here. Values are ordinary, at the
+border, or absurd (nothing, other scripts, words for numbers, infinity). Every attempt runs in a worker process, which is
+replaced when it takes too long or dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import random
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.fuzz.counts import Counts
+
+SECONDS, LONGEST, MEMORY = 60, 1000, 6 << 30  # of an attempt; characters of a refusal; bytes of the worker
+HUGE = False  # also numbers of absurd size: needs a minimum and a maximum on every numeric option
+
+TEXT = "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog barked at the sea\n" * 12
+LABELLED = "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n" * 4
+TAGGED = "the DET\ndog NOUN\nsleeps VERB\n\na DET\ncat NOUN\nruns VERB\n\n" * 4
+
+SMALL = {"gpt": ("--d-model", "8", "--n-layers", "1", "--context", "8"), "nplm": ("--d-hidden", "8"),
+         **{name: ("--d-hidden", "8") for name in ("rnn", "lstm", "gru")}, "hmm": ("--states", "2", "--iterations", "2"),
+         "mixture": ("--members", "ngram,other"), "neural-cache": ("--member", "lstm"),
+         **{name: ("--dimensions", "4", "--epochs", "1", "--min-count", "1")
+            for name in ("word2vec", "fasttext", "charngram", "glove")}}
+BASES = {  # arguments of a run that works
+    "compare": ("text", "--rungs", "byte-1,byte-2,byte-mixture", "--work", "work", "--minutes", "0.05"),
+    "ab": ("text", "--model", "ngram", "--b", "order=2", "--folds", "2"), "plot": ("lstm", "-o", "picture.svg"),
+    "evaluate": ("ngram", "text"), "predict": ("naive-bayes", "text"), "score": ("ngram", "text"),
+    "generate": ("ngram", "the cat", "--max-tokens", "5"), "complete": ("ngram", "the c"), "nearest": ("word2vec", "cat"),
+    "analogy": ("word2vec", "cat", "dog", "sea"), "embed": ("word2vec", "cat"),
+    "bias": ("word2vec", "--direction", "cat,dog"), "phrases": ("text",), "tokenize": ("text", "--kind", "word"),
+    "convert": ("word2vec", "out.vec"), "models": (), "info": ("ngram",)}
+OTHERS = {"generate": ("lstm",), "evaluate": ("lstm", "naive-bayes", "hmm-tagger", "word2vec"), "score": ("lstm",),
+          "predict": ("hmm-tagger",), "info": ("lstm", "word2vec", "hmm-tagger"), "plot": ("word2vec",)}  # instead of the first
+
+WORDS = ("", " ", "x", "-", "漢字", "😀", "no/such/file", "text", ".", "/dev/null", "a,b", "a=b", "0", "None", "cat",
+         "case=lower", "\u202e", "x" * 300)
+ORDINARY = ("0", "1", "2", "3", "5", "0.5", "0.1", "1.5")
+ODD = ("-1", "-0.5", "", "x", "nan", "inf", "-inf", "1e400", "1e-400", "٣", "１２", "0x10", "1_0", "½", "1,5", "None", "true",
+       "00", "+1", "1e2")
+ENORMOUS = ("1000000000000000000", "99999999999999999999999999", "1e18", "-1000000000000000000", "4294967296", "1e308")
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with the words that call it."""
+    from seqloom.cli.main import COMMANDS, main
+
+    context = click.Context(main)
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                found = command.get_command(context, inner)
+                if found is not None and name != "data":  # that one goes to the network
+                    yield (name, inner), found
+        elif command is not None:
+            yield (name,), command
+
+
+def arguments(words: tuple[str, ...], command: click.Command, draw: random.Random) -> list[str]:
+    """One attempt: a run that works, with one to four options added."""
+    name = words[-1]
+    if words[0] == "fit":
+        data = {"naive-bayes": "labelled.tsv", "fasttext-classifier": "labelled.tsv", "hmm-tagger": "tagged.conll"}
+        steps = ("--steps", "2") if any(p.name == "steps" for p in command.params) and draw.random() < 0.8 else ()
+        steps = steps or (("--minutes", "0.01") if any(p.name == "steps" for p in command.params) else ())
+        start = [*words, data.get(name, "text"), "-o", "out", *SMALL.get(name, ()), *steps]
+    else:
+        start = [*words, *BASES[name]]
+        if name in OTHERS and draw.random() < 0.5:
+            start[1] = draw.choice(OTHERS[name])
+    options = [p for p in command.params if isinstance(p, click.Option)
+               and p.name not in ("help", "debug", "output", "work", "quiet")]
+    for option in draw.sample(options, min(len(options), draw.randint(1, 4))):
+        start += given(option, draw)
+    return [*start, "-q"]
+
+
+def given(option: click.Option, draw: random.Random) -> list[str]:
+    flag = draw.choice([*option.opts, *option.secondary_opts])
+    if option.is_flag:
+        return [flag]
+    return [flag, value(option, draw)]
+
+
+def value(option: click.Option, draw: random.Random) -> str:
+    numbers = [*ORDINARY * 3, *ODD, *(ENORMOUS if HUGE else ())]
+    if isinstance(option.type, click.Choice):
+        return draw.choice([*option.type.choices, *option.type.choices, *WORDS])
+    if option.type.name in ("integer", "float", "integer range", "float range"):
+        if option.name == "minutes":  # else it would be asked to take them
+            numbers = [n for n in numbers if n in ODD]
+        return draw.choice(numbers)
+    if option.metavar == "N,N,..":
+        return ",".join(draw.choice(numbers) for _ in range(draw.randint(0, 3)))
+    if option.name == "encoding":
+        return draw.choice(["utf-8", "latin-1", "utf-16", "idna", "rot13", "hex", "undefined", "UTF8", *WORDS])
+    return draw.choice([*WORDS, *numbers])
+
+
+# ---- the worker
+
+def prepare(place: Path) -> None:
+    """The files and models that the runs use."""
+    os.chdir(place)
+    Path("text").write_text(TEXT)
+    Path("labelled.tsv").write_text(LABELLED)
+    Path("tagged.conll").write_text(TAGGED)
+    data = {"naive-bayes": "labelled.tsv", "hmm-tagger": "tagged.conll"}
+    for name, out, *options in (("ngram", "ngram", "--order", "2"), ("ngram", "other", "--order", "1"),
+                                ("lstm", "lstm", *SMALL["lstm"], "--tokenizer", "char", "--steps", "3"),
+                                ("naive-bayes", "naive-bayes"), ("hmm-tagger", "hmm-tagger"),
+                                ("word2vec", "word2vec", *SMALL["word2vec"])):
+        code, said = call(["fit", name, data.get(name, "text"), "-o", out, *options, "-q"])
+        if code:
+            raise RuntimeError(f"preparing {name}: {said}")
+
+
+def call(argv: list[str]) -> tuple[int, str]:
+    """The exit code of a command and what it said on stderr."""
+    from seqloom.cli.main import run
+
+    sys.argv, errors = ["seqloom", *argv], io.StringIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")), contextlib.redirect_stderr(errors):
+        try:
+            run()
+        except SystemExit as end:
+            return (end.code if isinstance(end.code, int) else int(end.code is not None)), errors.getvalue()
+    return -1, "it did not exit"
+
+
+def work(place: str, pipe: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    os.environ |= {"SEQLOOM_CACHE": place, "SEQLOOM_DATA": place}
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    os.chdir(place)
+    while True:
+        try:
+            argv = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(call(argv))
+        except BaseException as error:  # what the command line lets through is what is looked for
+            pipe.send((-1, f"{type(error).__name__}: {error}"))
+
+
+class Worker:
+    def __init__(self, place: str) -> None:
+        self.place, self.process = place, None
+        self.pipe: Any = None
+
+    def ask(self, argv: list[str]) -> tuple[int, str] | None:
+        """The answer; None where there was none in time, or the worker died."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, there = context.Pipe()
+            self.process = context.Process(target=work, args=(self.place, there), daemon=True)
+            self.process.start()
+            there.close()
+            self.pipe.send(["models", "-q"])  # what is loaded once is not counted
+            self.pipe.poll(4 * SECONDS) and self.pipe.recv()
+        try:
+            self.pipe.send(argv)
+            if self.pipe.poll(SECONDS):
+                return self.pipe.recv()
+        except (EOFError, OSError):
+            pass
+        self.end()
+        return None
+
+    def end(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def judge(answer: tuple[int, str] | None) -> str | None:
+    """What is wrong with it, if anything."""
+    if answer is None:
+        return f"no answer within {SECONDS} seconds, or the process died"
+    code, said = answer
+    if code == 0:
+        return None
+    lines = said.strip().splitlines()
+    if code < 0 or len(lines) != 1 or "Traceback" in said or ": unexpected " in said or len(said) > LONGEST:
+        return f"exit {code}, {said.strip()[-600:]!r}"
+    return None
+
+
+def run(count: int, seed: int) -> Counts:
+    draw, counts, known = random.Random(seed), Counts(), list(commands())
+    with tempfile.TemporaryDirectory() as name:
+        context = multiprocessing.get_context("spawn")
+        first = context.Process(target=prepare, args=(Path(name),))
+        first.start()
+        first.join()
+        if first.exitcode:
+            raise RuntimeError("the models to attack could not be made")
+        worker = Worker(name)
+        for number in range(count):
+            words, command = known[number % len(known)]
+            argv = arguments(words, command, draw)
+            answer = worker.ask(argv)
+            problem = judge(answer)
+            if problem is not None:
+                counts.wrong.append(f"attempt {number}: seqloom {' '.join(map(repr, argv))}: {problem}")
+            elif answer is not None and answer[0] == 0:
+                counts.worked += 1
+            else:
+                counts.refused += 1
+        worker.end()
+    return counts
