@@ -221,6 +221,14 @@ def test_a_config_with_other_values(copy, section, changes):
     refused(place)
 
 
+def test_a_fact_that_is_missing(copy):
+    place = copy("hmm-tagger-1")
+    config = json.loads((place / "config.json").read_text())
+    del config["fit"]["working_scheme"]  # null where there is none
+    (place / "config.json").write_text(json.dumps(config))
+    assert "'working_scheme' is missing" in refused(place)
+
+
 @pytest.mark.parametrize("changes", [{"eos": ["x"]}, {"eos": "nope"}, {"kind": "unigram"}])
 def test_other_settings_of_a_tokenizer(copy, changes):
     place = copy("ngram-add-k")

@@ -12,6 +12,7 @@ from typing import Any
 from seqloom.errors import ModelError
 
 Kind = Callable[[Any], bool]
+MISSING = object()  # what a fact is that is not there
 
 
 def text(value: Any) -> bool:
@@ -33,12 +34,14 @@ def one_of(*values: Any) -> Kind:
 
 def if_known(kind: Kind) -> Kind:
     """The fact may be missing."""
-    return lambda value: value is None or kind(value)
+    return lambda value: value is None or value is MISSING or kind(value)
 
 
 def check_facts(fit_info: Any, kinds: Mapping[str, Kind]) -> None:
     if not isinstance(fit_info, dict):
         raise ModelError(f"what is written down of its fitting is {repr(fit_info)} and no list of facts")
     for name, kind in kinds.items():
-        if not kind(fit_info.get(name)):
-            raise ModelError(f"what is written down of its fitting has {name} {repr(fit_info.get(name))}, which cannot be")
+        value = fit_info.get(name, MISSING)
+        if not kind(value):
+            wrong = "is missing" if value is MISSING else f"is {repr(value)}"
+            raise ModelError(f"what is written down of its fitting cannot be: {name!r} {wrong}")
