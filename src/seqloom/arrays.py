@@ -45,7 +45,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
                 array = arrays[name]
                 flat = np.asarray(array, array.dtype.newbyteorder("<"), order="C").reshape(-1).view(np.uint8)
                 for low in range(0, len(flat), _PORTION):
-                    file.write(flat[low:low + _PORTION])
+                    file.write(flat[low:low + _PORTION].data)
                     give_back(array)
     except OSError as error:
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
