@@ -78,6 +78,6 @@ print(max(seen) >> 20, said[0])
         return int(held), said
 
     held, said = run("20M")
-    announced = int(re.search(r"up to (\d+) MB", said)[1])
+    announced = int(re.search(r"about (\d+) MB", said)[1])
     assert "more than --memory" in said
     assert held <= announced + 8

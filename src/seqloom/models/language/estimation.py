@@ -57,13 +57,17 @@ class _Part:
 def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Workspace) -> np.ndarray:
     """Raw counts, or how many different words stand to the left (raw for what begins with `<s>`)."""
     from seqloom.kernels.ngram_estimate import adjusted_counts
+    from seqloom.kernels.parallel import chunk_bounds
 
     raw = counted.levels[k - 1].counts
     if not adjusted or k == len(counted.levels):
         return raw
     out = workspace.empty(len(raw), np.uint32)
     out[:] = 0
-    adjusted_counts(counted.levels[k].suffixes, out)
+    above = counted.levels[k].suffixes
+    for low, high in chunk_bounds(len(above), CHUNK):
+        adjusted_counts(above[low:high], out)
+        workspace.relieve()
     begin = counted.bos_begin[k - 1]
     out[begin:] = raw[begin:]
     return out
