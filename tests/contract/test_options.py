@@ -36,7 +36,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
         "nplm": {"d_hidden": 8, "d_embed": 6, "order": 3},
         "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "context": 12}, "ngram": {"order": 3},
         "hmm": {"states": 3, "iterations": 4}, "cache": {"window": 20},
-        "fasttext-classifier": {"dimensions": 6, "epochs": 2, "learning_rate": 0.1},
+        "fasttext-classifier": {"dimensions": 8, "epochs": 2, "learning_rate": 0.1},
         "word2vec": WINDOWS, "fasttext": WINDOWS, "charngram": WINDOWS, "glove": {"dimensions": 6, "epochs": 2}}
 
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
@@ -47,7 +47,7 @@ VALUES = {
     "member": ["{member}"], "theta": [0.3], "share": [0.3], "samples": [3], "label_smoothing": [0.3],
     "pretrained": ["{vectors}"], "pretrained_frozen_for": [0.9], "d_hidden": [12], "d_embed": [10], "d_model": [12],
     "d_projection": [5], "n_layers": [2], "n_heads": [4], "context": [7], "dropout": [0.5], "input_dropout": [0.6],
-    "word_dropout": [0.5], "recurrent_dropout": [0.5], "weight_drop": [0.5], "forget_bias": [-3.0], "dimensions": [8],
+    "word_dropout": [0.5], "recurrent_dropout": [0.5], "weight_drop": [0.5], "forget_bias": [-3.0], "dimensions": [5],
     "epochs": [3], "learning_rate": [0.3], "negatives": [2], "noise_exponent": [-1.0], "sample": [0.02], "start": ["{start}"],
     "min_ngram": [4], "max_ngram": [5], "buckets": [11], "x_max": [5.0], "alpha": [0.2], "bias_rate": [0.1], "ngrams": [2],
     "cutoff": [4], "minutes": [0.01], "suffix": [0], "rare": [1], "word_k": [1e6], "lower_k": [1e6], "suffix_k": [1e6],
@@ -71,7 +71,7 @@ BESIDE = {
     ("ngram", "k"): {"smoothing": "add-k"}, ("mixture", "iterations"): {"members": ("{member}", "{other}")},
     ("mixture", "tolerance"): {"members": ("{member}", "{other}")}, ("neural-cache", "window"): {"theta": 0.3, "share": 0.3},
     ("fasttext-classifier", "min_ngram"): {"max_ngram": 5}, ("fasttext-classifier", "buckets"): {"ngrams": 2},
-    ("fasttext-classifier", "cutoff"): {"quantise": True}, ("fasttext-classifier", "pretrained"): {"dimensions": 6},
+    ("fasttext-classifier", "cutoff"): {"quantise": True},
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
@@ -96,8 +96,8 @@ def files(tmp_path_factory):
     words = sorted(set(TEXT.split()))
     (place / "words").write_text("\n".join(words[:9]) + "\n")
     rng = np.random.default_rng(0)
-    (place / "vectors").write_text(f"{len(words) - 3} 6\n" + "".join(
-        f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=6))}\n" for w in words[3:]))
+    (place / "vectors").write_text(f"{len(words) - 3} 8\n" + "".join(
+        f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=8))}\n" for w in words[3:]))
     found = {name: str(place / name) for name in ("words", "vectors", "member", "other")}
     for name, order in (("member", 1), ("other", 2)):
         registry.model_class("ngram")(order=order).fit(corpus()).save(found[name])

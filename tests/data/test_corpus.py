@@ -219,6 +219,8 @@ def test_wrong_encoding_says_where(tmp_path: Path) -> None:
         content(read(write(tmp_path / "odd", "abc".encode("utf-16") + b"\x00"), encoding="utf-16"))
     with pytest.raises(DataError, match="unknown encoding 'latin-11'"):
         read(path, encoding="latin-11")
+    with pytest.raises(DataError, match="unknown encoding 'undefined'"):  # a codec that only raises
+        read(path, encoding="undefined")
     with pytest.raises(DataError, match="unknown encoding 'hex'"):
         read(path, encoding="hex")
 

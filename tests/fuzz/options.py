@@ -85,25 +85,28 @@ def arguments(words: tuple[str, ...], command: click.Command, draw: random.Rando
             start[1] = draw.choice(OTHERS[name])
     options = [p for p in command.params if isinstance(p, click.Option)
                and p.name not in ("help", "debug", "output", "work", "quiet")]
+    tame = draw.random() < 0.5  # ordinary values, so that what is odd is how they go together
     for option in draw.sample(options, min(len(options), draw.randint(1, 4))):
-        start += given(option, draw)
+        start += given(option, tame, draw)
     return [*start, "-q"]
 
 
-def given(option: click.Option, draw: random.Random) -> list[str]:
+def given(option: click.Option, tame: bool, draw: random.Random) -> list[str]:
     flag = draw.choice([*option.opts, *option.secondary_opts])
     if option.is_flag:
         return [flag]
-    return [flag, value(option, draw)]
+    return [flag, value(option, tame, draw)]
 
 
-def value(option: click.Option, draw: random.Random) -> str:
-    numbers = [*ORDINARY * 3, *ODD, *(ENORMOUS if HUGE else ())]
+def value(option: click.Option, tame: bool, draw: random.Random) -> str:
+    numbers = list(ORDINARY) if tame else [*ORDINARY, *ODD, *(ENORMOUS if HUGE else ())]
+    if option.type.name.startswith("integer") and tame:
+        numbers = [n for n in numbers if n.isdigit()]
     if isinstance(option.type, click.Choice):
-        return draw.choice([*option.type.choices, *option.type.choices, *WORDS])
+        return draw.choice([*option.type.choices, *(() if tame else WORDS)])
     if option.type.name in ("integer", "float", "integer range", "float range"):
         if option.name == "minutes":  # else it would be asked to take them
-            numbers = [n for n in numbers if n in ODD]
+            numbers = ["0.01"] if tame else list(ODD)
         return draw.choice(numbers)
     if option.metavar == "N,N,..":
         return ",".join(draw.choice(numbers) for _ in range(draw.randint(0, 3)))
@@ -146,7 +149,7 @@ def call(argv: list[str]) -> tuple[int, str]:
 def work(place: str, pipe: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.environ |= {"SEQLOOM_CACHE": place, "SEQLOOM_DATA": place}
-    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(place)
     while True:
         try:

@@ -181,7 +181,7 @@ def check_encoding(encoding: str) -> str:
         name = codecs.lookup(encoding).name
         codecs.getincrementaldecoder(encoding)
         b"aa".decode(encoding, "replace")  # refuses codecs that are not for text
-    except LookupError:
+    except (LookupError, UnicodeError):  # the codec `undefined` exists to raise the second
         import encodings.aliases
 
         near = suggest(encoding, set(encodings.aliases.aliases.values()))
