@@ -7,25 +7,18 @@ replaced when it takes too long or dies.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import multiprocessing
 import os
 import random
-import resource
-import sys
 import tempfile
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import click
 
+from tests.fuzz.command_worker import Worker
 from tests.fuzz.counts import Counts
 
-SECONDS, LONGEST, MEMORY = 60, 1000, 6 << 30  # of an attempt; characters of a refusal; bytes of the worker
-HUGE = False  # also numbers of absurd size: needs a minimum and a maximum on every numeric option
+MEMORY = 2 << 30  # bytes that an attempt may take
 
 TEXT = "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog barked at the sea\n" * 12
 LABELLED = "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n" * 4
@@ -99,7 +92,7 @@ def given(option: click.Option, tame: bool, draw: random.Random) -> list[str]:
 
 
 def value(option: click.Option, tame: bool, draw: random.Random) -> str:
-    numbers = list(ORDINARY) if tame else [*ORDINARY, *ODD, *(ENORMOUS if HUGE else ())]
+    numbers = list(ORDINARY) if tame else [*ORDINARY, *ODD, *ENORMOUS]
     if option.type.name.startswith("integer") and tame:
         numbers = [n for n in numbers if n.isdigit()]
     if isinstance(option.type, click.Choice):
@@ -115,117 +108,36 @@ def value(option: click.Option, tame: bool, draw: random.Random) -> str:
     return draw.choice([*WORDS, *numbers])
 
 
-# ---- the worker
-
-def prepare(place: Path) -> None:
+def prepare(worker: Worker, place: Path) -> None:
     """The files and models that the runs use."""
-    os.chdir(place)
-    Path("text").write_text(TEXT)
-    Path("labelled.tsv").write_text(LABELLED)
-    Path("tagged.conll").write_text(TAGGED)
+    (place / "text").write_text(TEXT)
+    (place / "labelled.tsv").write_text(LABELLED)
+    (place / "tagged.conll").write_text(TAGGED)
     data = {"naive-bayes": "labelled.tsv", "hmm-tagger": "tagged.conll"}
     for name, out, *options in (("ngram", "ngram", "--order", "2"), ("ngram", "other", "--order", "1"),
                                 ("lstm", "lstm", *SMALL["lstm"], "--tokenizer", "char", "--steps", "3"),
                                 ("naive-bayes", "naive-bayes"), ("hmm-tagger", "hmm-tagger"),
                                 ("word2vec", "word2vec", *SMALL["word2vec"])):
-        code, said = call(["fit", name, data.get(name, "text"), "-o", out, *options, "-q"])
-        if code:
-            raise RuntimeError(f"preparing {name}: {said}")
-
-
-def call(argv: list[str]) -> tuple[int, str]:
-    """The exit code of a command and what it said on stderr."""
-    from seqloom.cli.main import run
-
-    sys.argv, errors = ["seqloom", *argv], io.StringIO()
-    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")), contextlib.redirect_stderr(errors):
-        try:
-            run()
-        except SystemExit as end:
-            return (end.code if isinstance(end.code, int) else int(end.code is not None)), errors.getvalue()
-    return -1, "it did not exit"
-
-
-def work(place: str, pipe: Connection) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    os.environ |= {"SEQLOOM_CACHE": place, "SEQLOOM_DATA": place}
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.chdir(place)
-    while True:
-        try:
-            argv = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(call(argv))
-        except BaseException as error:  # what the command line lets through is what is looked for
-            pipe.send((-1, f"{type(error).__name__}: {error}"))
-
-
-class Worker:
-    def __init__(self, place: str) -> None:
-        self.place, self.process = place, None
-        self.pipe: Any = None
-
-    def ask(self, argv: list[str]) -> tuple[int, str] | None:
-        """The answer; None where there was none in time, or the worker died."""
-        if self.process is None:
-            context = multiprocessing.get_context("spawn")
-            self.pipe, there = context.Pipe()
-            self.process = context.Process(target=work, args=(self.place, there), daemon=True)
-            self.process.start()
-            there.close()
-            self.pipe.send(["models", "-q"])  # what is loaded once is not counted
-            self.pipe.poll(4 * SECONDS) and self.pipe.recv()
-        try:
-            self.pipe.send(argv)
-            if self.pipe.poll(SECONDS):
-                return self.pipe.recv()
-        except (EOFError, OSError):
-            pass
-        self.end()
-        return None
-
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.process = None
-
-
-def judge(answer: tuple[int, str] | None) -> str | None:
-    """What is wrong with it, if anything."""
-    if answer is None:
-        return f"no answer within {SECONDS} seconds, or the process died"
-    code, said = answer
-    if code == 0:
-        return None
-    lines = said.strip().splitlines()
-    if code < 0 or len(lines) != 1 or "Traceback" in said or ": unexpected " in said or len(said) > LONGEST:
-        return f"exit {code}, {said.strip()[-600:]!r}"
-    return None
+        ended = worker.run(["fit", name, data.get(name, "text"), "-o", out, *options, "-q"])
+        if ended.code:
+            raise RuntimeError(f"preparing {name}: {ended.err}")
 
 
 def run(count: int, seed: int) -> Counts:
     draw, counts, known = random.Random(seed), Counts(), list(commands())
-    with tempfile.TemporaryDirectory() as name:
-        context = multiprocessing.get_context("spawn")
-        first = context.Process(target=prepare, args=(Path(name),))
-        first.start()
-        first.join()
-        if first.exitcode:
-            raise RuntimeError("the models to attack could not be made")
-        worker = Worker(name)
+    with tempfile.TemporaryDirectory(prefix="seqloom-fuzz-") as name:
+        os.environ |= {"SEQLOOM_CACHE": name, "SEQLOOM_DATA": name}
+        worker = Worker(name, memory=MEMORY)
+        prepare(worker, Path(name))
         for number in range(count):
             words, command = known[number % len(known)]
             argv = arguments(words, command, draw)
-            answer = worker.ask(argv)
-            problem = judge(answer)
-            if problem is not None:
-                counts.wrong.append(f"attempt {number}: seqloom {' '.join(map(repr, argv))}: {problem}")
-            elif answer is not None and answer[0] == 0:
+            ended = worker.run(argv)
+            if fault := ended.fault():
+                counts.wrong.append(f"attempt {number}: seqloom {' '.join(map(repr, argv))}: {fault}")
+            elif ended.code == 0:
                 counts.worked += 1
             else:
                 counts.refused += 1
-        worker.end()
+        worker.stop()
     return counts
