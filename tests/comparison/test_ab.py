@@ -176,7 +176,7 @@ def test_command(lines: list[str], tmp_path) -> None:
     values = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
     assert values["b"] == {"tokenizer": "word", "normalize": "case=lower,stem=porter"}
     typed = CliRunner().invoke(main, ["ab", str(path), "--both", "order=3", "--a", "prune=0,0,1",
-                                      "--b", "min-count=2", "--b", "k=0.5", "--both", "vocab-size=none",
+                                      "--b", "min-count=2", "--b", "prune-entropy=0.1", "--both", "vocab-size=none",
                                       "--folds", "2", "--json", "-q"])
     assert json.loads(typed.output)["a"] == {"order": 3, "vocab_size": None, "prune": [0, 0, 1]}
     wrong = CliRunner().invoke(main, ["ab", str(path), "--a", "order", "-q"])

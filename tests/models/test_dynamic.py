@@ -127,10 +127,10 @@ def test_signature_says_so_and_others_are_refused(model):
     with pytest.raises(ConfigError, match="ask for it with dynamic"):
         model.evaluate("abc", dynamic_lr=0.1)
     for wrong in (-0.1, math.inf, math.nan):
-        with pytest.raises(ConfigError, match="at least 0"):
+        with pytest.raises(ConfigError, match="from 0 to"):
             model.evaluate("abc", dynamic=True, dynamic_lr=wrong)
     with pytest.raises(TrainingError, match="lower dynamic_lr"):
-        model.evaluate(walk(0, (1, 2), 300), dynamic=True, dynamic_lr=1e30)
+        model.evaluate(walk(0, (1, 2), 300), dynamic=True, dynamic_lr=1e6)
 
 
 @pytest.mark.parametrize("softmax", ["adaptive", "sampled"])
