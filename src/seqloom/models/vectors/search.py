@@ -25,6 +25,7 @@ GROUP = 64  # queries of one matrix product
 STEP = 1024  # rows, about, whose scores are made and sifted at once
 ALONE = 1 << 18  # multiplications up to which OpenBLAS stays in one thread; its own threads get into the way of ours
 FEW = 4  # fewer queries than this are faster one by one
+SMALL = 1 << 22  # numbers of a matrix up to which one product for a few queries is faster than sifting
 
 
 class Index:
@@ -56,8 +57,12 @@ class Index:
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The best of each share of the rows, and of these the best."""
-        look = self._one_by_one if len(queries) < FEW else self._together
-        if len(queries) < FEW:
+        if len(queries) >= FEW:
+            look = self._together
+        elif limit * self.matrix.shape[1] <= SMALL:
+            look = self._in_one_product
+        else:
+            look = self._one_by_one
             self._shrunk()  # before threads begin
 
         def share(bounds: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +71,8 @@ class Index:
             look(queries, *bounds, best, rows)
             return rows, best
 
-        size = limit if limit <= SHARE else max(-(-limit // thread_count()), SHARE)
+        alone = limit <= SHARE or look == self._in_one_product
+        size = limit if alone else max(-(-limit // thread_count()), SHARE)
         shares = self._at_once(share, chunk_bounds(limit, size))
         rows, best = shares[0] if len(shares) == 1 else (np.concatenate(column, axis=1) for column in zip(*shares))
         order = np.lexsort((rows, -best), axis=1)[:, :k]
@@ -87,6 +93,11 @@ class Index:
         small, scales, rests = self._shrunk()
         for query, scores, places in zip(queries, best, rows):
             search_one(self.matrix, self.inverse, small, scales, rests, low, high, query, scores, places)
+
+    def _in_one_product(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
+        from seqloom.kernels.vector_search import sift_block
+
+        sift_block((queries @ self.matrix[low:high].T)[None, None], self.inverse, low, best, rows)
 
     def _together(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:
         from seqloom.kernels.vector_search import sift_block

@@ -24,6 +24,7 @@ from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
 from seqloom.models.vectors.search import Index, unit_rows
 from seqloom.models.vectors.words import Words
+from seqloom.text.coding import from_spelling
 from seqloom.text.vocabulary import spelling_specs
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class WordVectors(Embedder):
 
     def _named(self, rows: np.ndarray, scores: np.ndarray, left_out: set[int], k: int) -> Neighbours:
         kept = [(i, score) for i, score in zip(rows.tolist(), scores.tolist()) if i not in left_out]
-        return [(self.words[i], score) for i, score in kept[:k]]
+        return [(from_spelling(self.words.spelling(i)), score) for i, score in kept[:k]]
 
     def _check_query(self, queries: np.ndarray, k: int, among: int | None) -> None:
         self.check_fitted()
