@@ -218,3 +218,14 @@ def test_examples_in_docstrings(module):
     outcome = doctest.testmod(module)
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+def test_long_names_are_cut_to_columns_without_delay():
+    """A label can be a whole line of a broken file; cutting it letter by letter would take minutes."""
+    from seqloom.metrics.tables import NAME, _name, width
+
+    for name in ("short", "x" * 1_000_000, "猫" * 300_000, "猫a" * 20, "a" * NAME, "a" * (NAME + 1), "", "\u0301" * 9):
+        shown = _name(name)
+        assert width(shown) <= NAME
+        assert shown == (name or "(empty)") or shown.endswith("…")
+    assert _name("a" * (NAME + 1)) == "a" * (NAME - 1) + "…"

@@ -5,7 +5,9 @@ Columns are aligned by how wide a terminal shows a character, and no control cha
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from seqloom.charts.pieces import columns_of
@@ -123,11 +125,8 @@ def width(text: str) -> int:
 def _name(name: str) -> str:
     """A name in at most `NAME` columns."""
     shown = _line(name) or "(empty)"
-    if width(shown) <= NAME:
-        return shown
-    while width(shown) >= NAME:
-        shown = shown[:-1]
-    return shown + "…"
+    columns = list(accumulate(map(columns_of, shown)))
+    return shown if columns[-1] <= NAME else shown[:bisect_left(columns, NAME)] + "…"
 
 
 def _line(text: str) -> str:
