@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from .ends import SLOW, end, started
+from .ends import SLOW, _hears_ctrl_c, end, started
 from .test_faults import end_in
 
 BOTH = pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
@@ -167,3 +169,16 @@ def test_a_place_without_locks_still_works(seqloom, tmp_path, monkeypatch):
     monkeypatch.setattr("seqloom.locks.fcntl", None)
     assert seqloom(*VECTORS, "-o", "m").code == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "text"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["interrupt", "terminate"])
+def test_a_signal_while_the_program_is_loaded_leaves_no_trace(number, code):
+    """As if it came while click is imported: the handlers stand before that."""
+    early = ("import builtins, os, signal\nwhole = builtins.__import__\n"
+             "def slow(name, *rest, **more):\n"
+             f"    name == 'seqloom.cli.main' and os.kill(os.getpid(), {int(number)})\n"
+             "    return whole(name, *rest, **more)\n"
+             "builtins.__import__ = slow\nimport seqloom.cli.__main__\n")
+    ended = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c)
+    assert ended.returncode == code
+    assert ended.stderr == "interrupted before anything was begun\n"
