@@ -1,7 +1,7 @@
 """What a user meets: one call, and a batch of ordinary sentences, from Python strings to Python results, for every verb.
 
 A line is a sentence of 25 words of text8 unless a row says otherwise. A row of one call is the mean of many calls with
-different arguments, taken in turns with the peer; where no other program does the same, the peer is our own batch.
+different arguments, call by call in turns with the peer; where no other program does the same, the peer is our own batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, collect, data, seconds, table
+from benchmarks.side_by_side import Ratio, alternate, alternate_calls, collect, data, seconds, table
 
 Row = tuple[str, str, str, str]
 LINE = 25  # words
@@ -36,10 +36,7 @@ class Bench:
                 "classifier": self.classifier, "vectors": self.vectors}
 
     def turns(self, ours: Callable[[Any], Any], peer: Callable[[Any], Any], asked: Sequence[Any]) -> Ratio:
-        """Seconds of a call of each, over the same arguments."""
-        ours(asked[0]), peer(asked[0])
-        return alternate(lambda: seconds(lambda: [ours(x) for x in asked]) / len(asked),
-                         lambda: seconds(lambda: [peer(x) for x in asked]) / len(asked), self.times)
+        return alternate_calls(ours, peer, asked, self.times)
 
     def sentences(self) -> tuple[list[str], list[str]] | None:
         """The first 100,000 lines, to train on, and the last 80,000."""
