@@ -171,6 +171,11 @@ class Embedder(Model):
         as fast one by one, no faster for a list. It is for millions of words and many single questions.
         """
         self.check_fitted()
+        if isinstance(query, str) and not approximate:
+            word, = self._spelled([query])
+            place = self.vectors.words.place(word) if self._parts(word) == [word] else -1
+            if place >= 0:
+                return self.vectors.search_from(place, k, among)
         if isinstance(query, np.ndarray):
             vectors, one = np.atleast_2d(query), query.ndim == 1
             asked: list[list[str]] = [[] for _ in vectors]

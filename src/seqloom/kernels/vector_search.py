@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 LANES = 32  # the small rows are padded to a multiple of this
-_CHUNK = 1024  # small rows that are multiplied together
+_CHUNK = 1024  # small rows that are multiplied together, scores that are sifted together
 _SLACK = np.float32(1e-5)  # for sums that were rounded
 _LONGEST = 1e60  # of a row, squared: what is longer overflows float32 when it is multiplied
 
@@ -137,12 +137,13 @@ def sift_block(scores, inverse, start, best, rows):
         for i in range(group):
             q = g * group + i
             for b in range(stretches):
-                line, first = scores[b, g, i], start + b * size
-                lengths = inverse[first:first + size]
-                if _above(line, lengths, best[q, 0]) == 0:
-                    continue
-                for r in range(size):
-                    score = line[r] * lengths[r]
-                    if score > best[q, 0]:
-                        best[q, 0], rows[q, 0] = score, first + r
-                        _sink(best[q], rows[q], k)
+                for low in range(0, size, _CHUNK):
+                    line, first = scores[b, g, i, low:low + _CHUNK], start + b * size + low
+                    lengths = inverse[first:first + len(line)]
+                    if _above(line, lengths, best[q, 0]) == 0:
+                        continue
+                    for r in range(len(line)):
+                        score = line[r] * lengths[r]
+                        if score > best[q, 0]:
+                            best[q, 0], rows[q, 0] = score, first + r
+                            _sink(best[q], rows[q], k)

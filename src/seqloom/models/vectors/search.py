@@ -7,6 +7,7 @@ itself is not copied, so it may be memory-mapped.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,12 +49,25 @@ class Index:
     def nearest(self, queries: np.ndarray, k: int, among: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and cosines (n, k) of the k best for each query (n, D), best first, ties by row; of the first `among`."""
         limit = len(self.matrix) if among is None else min(among, len(self.matrix))
-        queries = unit_rows(queries)
         k = min(k, limit)
+        queries = unit_rows(queries)
         rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for part in _batches(len(queries)) if k else ():
             rows[part], scores[part] = self._search(queries[part], k, limit)
         return rows, scores
+
+    def nearest_to_row(self, row: int, k: int, among: int | None = None) -> tuple[list[int], list[float]]:
+        """The same for one row of the matrix. Among few rows what Python does takes as long as the product, so it is little."""
+        limit = len(self.matrix) if among is None else min(among, len(self.matrix))
+        wide, k = self.matrix[row].astype(np.float64), min(k, limit)
+        query = (wide / (math.sqrt(wide.dot(wide)) or 1.0)).astype(np.float32)[None]
+        if limit * self.matrix.shape[1] > SMALL:
+            rows, best = self._search(query, k, limit)
+            return rows[0].tolist(), best[0].tolist()
+        best, rows = np.full((1, k), -np.inf, np.float32), np.full((1, k), limit, np.int64)
+        self._in_one_product(query, 0, limit, best, rows)
+        found = sorted(zip((-best[0]).tolist(), rows[0].tolist()))
+        return [place for _, place in found], [-score for score, _ in found]
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The best of each share of the rows, and of these the best."""

@@ -24,7 +24,6 @@ from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
 from seqloom.models.vectors.search import Index, unit_rows
 from seqloom.models.vectors.words import Words
-from seqloom.text.coding import from_spelling
 from seqloom.text.vocabulary import spelling_specs
 
 if TYPE_CHECKING:
@@ -158,7 +157,13 @@ class WordVectors(Embedder):
         spare = max((len(rows) for rows in excluded), default=0)
         index = self.approximate_index() if approximate else self.index()
         found, scores = index.nearest(queries, k + spare, among)
-        return [self._named(rows, cosines, left_out, k) for rows, cosines, left_out in zip(found, scores, excluded)]
+        return [self._named(rows.tolist(), cosines.tolist(), left_out, k)
+                for rows, cosines, left_out in zip(found, scores, excluded)]
+
+    def search_from(self, place: int, k: int, among: int | None) -> Neighbours:
+        """The k words nearest to the one in this place."""
+        self._check_numbers(k, among)
+        return self._named(*self.index().nearest_to_row(place, k + 1, among), {place}, k)
 
     def search_products(self, three: np.ndarray, k: int, asked: Sequence[Sequence[str]], among: int | None) -> list[Neighbours]:
         """3CosMul for (a, b, c) as (3, n, D): cosines moved to 0..1, the product of two over the third."""
@@ -172,21 +177,24 @@ class WordVectors(Embedder):
             top = min(k + len(left_out), limit)
             rows = np.argpartition(-scores, top - 1)[:top]
             rows = rows[np.lexsort((rows, -scores[rows]))]
-            answers.append(self._named(rows, scores[rows], left_out, k))
+            answers.append(self._named(rows.tolist(), scores[rows].tolist(), left_out, k))
         return answers
 
-    def _named(self, rows: np.ndarray, scores: np.ndarray, left_out: set[int], k: int) -> Neighbours:
-        kept = [(i, score) for i, score in zip(rows.tolist(), scores.tolist()) if i not in left_out]
-        return [(from_spelling(self.words.spelling(i)), score) for i, score in kept[:k]]
+    def _named(self, rows: list[int], scores: list[float], left_out: set[int], k: int) -> Neighbours:
+        kept = [(i, score) for i, score in zip(rows, scores) if i not in left_out][:k]
+        return list(zip(self.words.named(i for i, _ in kept), (score for _, score in kept)))
 
     def _check_query(self, queries: np.ndarray, k: int, among: int | None) -> None:
         self.check_fitted()
         if queries.ndim != 2 or queries.shape[1] != self.dimensions:
             raise DataError(f"a query has {queries.shape[-1]} dimensions, these vectors have {self.dimensions}")
-        if k < 1 or (among is not None and among < 1):
-            raise ConfigError(f"{'k' if k < 1 else 'among'} must be at least 1; got {k if k < 1 else among}")
+        self._check_numbers(k, among)
         if not np.isfinite(queries).all():
             raise DataError("a query has a value that is not a finite number")
+
+    def _check_numbers(self, k: int, among: int | None) -> None:
+        if k < 1 or (among is not None and among < 1):
+            raise ConfigError(f"{'k' if k < 1 else 'among'} must be at least 1; got {k if k < 1 else among}")
 
     # ---- other things to do with them
 

@@ -59,6 +59,11 @@ class Words(Sequence[str]):
     def spelling(self, place: int) -> bytes:
         return self.arena[self.offsets[place]:self.offsets[place + 1]].tobytes()
 
+    def named(self, places: Iterable[int]) -> list[str]:
+        """The words of these places."""
+        arena, offsets = self.arena.data, self.offsets.data  # each access of NumPy costs as much as the rest
+        return [from_spelling(bytes(arena[offsets[i]:offsets[i + 1]])) for i in places]
+
     @overload
     def __getitem__(self, place: int) -> str: ...
     @overload
