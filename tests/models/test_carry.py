@@ -13,8 +13,9 @@ from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig  # noqa: E402
 from seqloom.models.language.sizes import Size  # noqa: E402
 from seqloom.models.language.task_net import LanguageTask  # noqa: E402
 from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Separate  # noqa: E402
 from seqloom.training.devices import on_device  # noqa: E402
+from seqloom.training.states import leading  # noqa: E402
+from seqloom.training.windows import Separate  # noqa: E402
 
 NETWORKS = [RNN, LSTM, GRU, NPLM, GPT]
 CPU = torch.device("cpu")
@@ -56,11 +57,11 @@ def test_every_token_once_after_its_own_unit_alone(lengths, window, rows, before
     for _ in range(batches.length((1, 0))):
         assert cursor[0] == 1
         batch = batches.batch(cursor)
-        mask = np.ones(batch.targets.shape, bool) if batch.mask is None else batch.mask
-        assert batch.tokens == mask.sum() > 0
-        assert batch.inputs.shape == (len(mask), before + mask.shape[1])
+        mask = np.ones(batch["targets"].shape, bool) if batch.mask is None else batch.mask
+        assert batch.count == mask.sum() > 0
+        assert batch["inputs"].shape == (len(mask), before + mask.shape[1])
         for row, there in enumerate(mask):
-            targets, inputs = batch.targets[row, there], batch.inputs[row, :before + there.sum()]
+            targets, inputs = batch["targets"][row, there], batch["inputs"][row, :before + there.sum()]
             assert there[:len(targets)].all()  # padding is on the right
             assert (inputs[before + 1:] == targets[:-1]).all()
             if not batch.fresh:  # it goes on with the unit that this row held
@@ -68,7 +69,7 @@ def test_every_token_once_after_its_own_unit_alone(lengths, window, rows, before
             words = [w for w in (*inputs, *targets) if w]
             assert len({w // 100 for w in words}) <= 1  # one unit, whatever is seen before it
             seen += targets.tolist()
-        kept = {row: batch.targets[row, there][-1] for row, there in enumerate(mask)}
+        kept = {row: batch["targets"][row, there][-1] for row, there in enumerate(mask)}
         cursor = batch.following
     assert cursor == (2, 0)
     assert sorted(seen) == sorted(ids.tolist())
@@ -98,10 +99,10 @@ def gradient_of_the_last(cls, ids, unit, carry):
     while cursor[0] == 0:
         batch = task.batches.batch(cursor)
         tensors = on_device(batch, CPU)
-        features, state = network(tensors.inputs, None if batch.fresh else state)
-        chosen = torch.isin(tensors.targets, torch.tensor(unit))
+        features, state = network(tensors["inputs"], None if batch.fresh else state)
+        chosen = torch.isin(tensors["targets"], torch.tensor(unit))
         if chosen.any():
-            network.output.loss(features[chosen], tensors.targets[chosen]).backward()
+            network.output.loss(features[chosen], tensors["targets"][chosen]).backward()
         cursor = batch.following
     return {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
 
@@ -127,10 +128,10 @@ def test_what_is_trained_is_what_is_scored(cls):
     cursor, state, total = (0, 0), None, 0.0
     while cursor[0] == 0:
         batch = task.batches.batch(cursor)
-        state = None if batch.fresh else loop.leading(state, len(batch.inputs))
+        state = None if batch.fresh else leading(state, len(batch["inputs"]))
         with torch.no_grad():
             loss, state = task.loss(network, on_device(batch, CPU), state)
-        total, cursor = total + float(loss) * batch.tokens, batch.following
+        total, cursor = total + float(loss), batch.following
     with torch.inference_mode():
         assert total == pytest.approx(-model.flat_log_probs(network, ids, lengths, CPU).sum(), rel=1e-5)
 

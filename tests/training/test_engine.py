@@ -16,10 +16,11 @@ from torch import nn  # noqa: E402
 
 from seqloom.errors import ConfigError, TrainingError  # noqa: E402
 from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Carried  # noqa: E402
 from seqloom.training.checkpoint import Run, read_log  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.devices import check_precision, find_device, on_device  # noqa: E402
+from seqloom.training.task import Criterion  # noqa: E402
+from seqloom.training.windows import Carried  # noqa: E402
 
 IDS = np.random.default_rng(0).integers(0, 5, 600)
 CPU = torch.device("cpu")
@@ -35,6 +36,8 @@ class Net(nn.Module):
 class Toy:
     """Predicts the next of six ids with a carried state and dropout, so that resuming must get both right."""
 
+    criterion, counted, unit = Criterion("nats"), "tokens", "nats"
+
     def __init__(self, valid=None, fail_at=None, **options):
         self.batches = Carried(IDS, 5, batch_size=4, truncation=10, **options)
         self.valid, self.calls, self.fail_at = valid, 0, fail_at
@@ -46,9 +49,12 @@ class Toy:
         self.calls += 1
         if self.calls == self.fail_at:
             raise RuntimeError("pulled the plug")
-        out, h = network.gru(network.vectors(batch.inputs), None if state is None else state[0])
+        out, h = network.gru(network.vectors(batch["inputs"]), None if state is None else state[0])
         logits = network.out(network.drop(out))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()), (h,)
+        return nn.functional.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), reduction="sum"), (h,)
+
+    def readings(self, value, held_out):
+        return {}
 
     def evaluate(self, network):
         if self.valid is None:
@@ -58,7 +64,7 @@ class Toy:
             return value
         with torch.no_grad():
             batch = self.batches.batch((0, 0))
-            return float(self.loss(network, on_device(batch, CPU), None)[0])
+            return float(self.loss(network, on_device(batch, CPU), None)[0]) / batch.count
 
 
 def run(task=None, *, place=None, **options):
@@ -191,7 +197,7 @@ def test_accumulated_gradients_are_those_of_the_larger_batch():
     for _ in range(2):
         batch = task.batches.batch(cursor)
         loss, state = task.loss(network, on_device(batch, CPU), state)
-        state, cursor, total = tuple(s.detach() for s in state), batch.following, total + loss / 2
+        state, cursor, total = tuple(s.detach() for s in state), batch.following, total + loss / batch.count / 2
     total.backward()
     expected = {name: before[name] - 0.5 * w.grad for name, w in network.named_parameters()}
 

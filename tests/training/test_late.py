@@ -9,9 +9,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from seqloom.training import loop  # noqa: E402
-from seqloom.training.batches import Carried  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.schedules import Late  # noqa: E402
+from seqloom.training.task import Criterion  # noqa: E402
+from seqloom.training.windows import Carried  # noqa: E402
 
 STEPS, RATE = 10, 0.5
 
@@ -25,11 +26,12 @@ def trained(late, **options):
 
     def loss(network, batch, state):
         seen.append(network.table.requires_grad)
-        return network.early.sum() + network.table.sum(), None
+        return (network.early.sum() + network.table.sum()) * batch["targets"].numel(), None
 
     seen = []
     task = SimpleNamespace(batches=Carried(np.arange(600) % 5, 5, batch_size=4, truncation=10), build=Net, loss=loss,
-                           evaluate=lambda network: None)
+                           evaluate=lambda network: None, readings=lambda value, held_out: {}, criterion=Criterion(),
+                           counted="tokens", unit="nats")
     plain = {"steps": STEPS, "lr": RATE, "schedule": "constant", "warmup": 0.0, "clip": "none", "weight_decay": 0.0}
     config = TrainConfig(**{**plain, "optimizer": "sgd", **options})
     network = loop.train(task, config, device=torch.device("cpu"), late=late).network

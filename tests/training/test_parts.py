@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.training.batches import Carried, Shuffled  # noqa: E402
 from seqloom.training.clipping import Clipper  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.optimizers import Average, make_optimizer  # noqa: E402
 from seqloom.training.schedules import Schedule  # noqa: E402
+from seqloom.training.windows import Carried, Shuffled  # noqa: E402
 
 
 def rates(steps=100, **options):
@@ -153,11 +153,11 @@ def test_carried_rows_are_read_once_and_in_order(n, rows, truncation, vary):
     while cursor[0] == 0:
         batch = batches.batch(cursor)
         assert batch.fresh == first
-        assert batches.batch(cursor).targets.tolist() == batch.targets.tolist()
+        assert batches.batch(cursor)["targets"].tolist() == batch["targets"].tolist()
         seen.append(batch)
         cursor, first = batch.following, False
-    targets = np.concatenate([b.targets for b in seen], axis=1)
-    inputs = np.concatenate([b.inputs for b in seen], axis=1)
+    targets = np.concatenate([b["targets"] for b in seen], axis=1)
+    inputs = np.concatenate([b["inputs"] for b in seen], axis=1)
     assert targets.tolist() == ids[:rows * (n // rows)].reshape(rows, -1).tolist()
     assert (inputs[:, 0] == -1).all()
     assert (inputs[:, 1:] == targets[:, :-1]).all()
@@ -173,10 +173,10 @@ def test_shuffled_windows_do_not_overlap_and_change_with_the_epoch(n, window, be
         cursor, targets = (epoch, 0), []
         while cursor[0] == epoch:
             batch = batches.batch(cursor)
-            assert batch.inputs.shape[1] == batch.targets.shape[1] + before
-            assert (batch.inputs[:, before + 1:] == batch.targets[:, :-1]).all()
-            assert (batch.inputs[:, before] == np.where(batch.targets[:, 0] > 0, batch.targets[:, 0] - 1, -1)).all()
-            targets += batch.targets.flatten().tolist()
+            assert batch["inputs"].shape[1] == batch["targets"].shape[1] + before
+            assert (batch["inputs"][:, before + 1:] == batch["targets"][:, :-1]).all()
+            assert (batch["inputs"][:, before] == np.where(batch["targets"][:, 0] > 0, batch["targets"][:, 0] - 1, -1)).all()
+            targets += batch["targets"].flatten().tolist()
             cursor = batch.following
         assert len(targets) == len(set(targets)) > n - 2 * window - 1
         seen.append(targets)
@@ -187,4 +187,4 @@ def test_a_batch_larger_than_the_text_is_refused():
     with pytest.raises(ConfigError, match="batch_size 40 is too large for a text of 50 tokens; give at most 25"):
         Carried(np.arange(50), 0, batch_size=40, truncation=8)
     assert Carried(np.arange(50), 0, batch_size=None, truncation=8).rows == 3
-    assert Shuffled(np.arange(3), 0, batch_size=None, window=8).batch((0, 0)).targets.shape == (1, 3)
+    assert Shuffled(np.arange(3), 0, batch_size=None, window=8).batch((0, 0))["targets"].shape == (1, 3)

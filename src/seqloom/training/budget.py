@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import torch
 
 from seqloom import progress
-from seqloom.training.batches import Cursor
 from seqloom.training.config import MINUTES, TrainConfig
-from seqloom.training.devices import autocast, on_device
-from seqloom.training.optimizers import make_optimizer
-
-if TYPE_CHECKING:
-    from seqloom.training.loop import Task
+from seqloom.training.task import Task
+from seqloom.training.update import Updater
 
 _WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, least number that are, seconds at most
 _TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better guess
@@ -40,10 +35,7 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[
 
 def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -> tuple[float, float]:
     """Seconds of a step and of an evaluation, on a network that is thrown away."""
-    torch.manual_seed(config.seed)
-    network = task.build().to(device)
-    optimizer = make_optimizer(config, network)
-    cursor: Cursor = (0, 0)
+    updater = Updater(task, config, device)
     times: list[float] = []
     begun = time.perf_counter()
     while True:
@@ -51,19 +43,10 @@ def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -
         enough = len(times) >= _WARM + _TIMED and start - begun >= trial
         if enough or (start - begun >= _LONGEST and len(times) > _WARM):
             break
-        for _ in range(config.accumulate):
-            batch = task.batches.batch(cursor)
-            with autocast(config, device):
-                loss, _ = task.loss(network, on_device(batch, device), None)
-            loss.backward()
-            cursor = batch.following
-        for group in optimizer.param_groups:
-            group["lr"] = 0.0
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        updater.update(len(times), len(times) + 1, 0.0)
         times.append(time.perf_counter() - start)
     counted = sorted(times[_WARM:])
-    network.eval()
+    updater.network.eval()
     start = time.perf_counter()
-    task.evaluate(network)
+    task.evaluate(updater.network)
     return counted[len(counted) // 2], time.perf_counter() - start

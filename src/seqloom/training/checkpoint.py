@@ -25,6 +25,7 @@ from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import ConfigError, ModelError
 from seqloom.locks import locked
 from seqloom.storage import EVENTS, TRAINING_LOG
+from seqloom.training.ranks import is_first
 
 RUN, LOG, LAST, BEST, LOCK = "run.json", "log.jsonl", "last.safetensors", "best.safetensors", "run.lock"
 _META = "meta.json"
@@ -32,11 +33,17 @@ _META = "meta.json"
 
 class Run:
     def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+        self.directory, self.writes = Path(directory), is_first()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open no other process may train here; a directory in which nothing is kept goes at the end."""
+        """While open no other process may train here; a directory in which nothing is kept goes at the end.
+
+        Of several that train one network the first holds it.
+        """
+        if not self.writes:
+            yield
+            return
         self.check()
         try:
             with locked(self.directory / LOCK, lambda who: f"{self.directory}: {who} is training there; wait until it has "
@@ -101,6 +108,8 @@ class Run:
         self._write(path, json.dumps(known, indent=2).encode())
 
     def save(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], name: str = LAST) -> None:
+        if not self.writes:
+            return
         packed = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         beside = self.directory / (name + ".partial")
         try:
@@ -126,11 +135,13 @@ class Run:
     def keep_log(self, step: int) -> None:
         """Leave out what a killed run logged after its last checkpoint; those steps are done again."""
         path = self.directory / LOG
-        if path.exists():
+        if self.writes and path.exists():
             lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
             self._write(path, "".join(line + "\n" for line in lines).encode())
 
     def log(self, values: dict[str, Any]) -> None:
+        if not self.writes:
+            return
         with open(self.directory / LOG, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import NamedTuple
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from seqloom.errors import ConfigError, TrainingError
@@ -13,17 +14,24 @@ from seqloom.training.batches import Batch
 from seqloom.training.config import TrainConfig
 
 
-class Tensors(NamedTuple):
+@dataclass(frozen=True)
+class Tensors:
     """A batch where the network is."""
 
-    inputs: torch.Tensor  # int64 (B, T)
-    targets: torch.Tensor  # int64 (B, T)
-    mask: torch.Tensor | None  # bool (B, T): which targets are there; None: all
+    arrays: dict[str, torch.Tensor]
+    mask: torch.Tensor | None  # bool: which targets are there; None: all
+    weights: torch.Tensor | None  # how much each target counts; None: one
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self.arrays[name]
 
 
 def on_device(batch: Batch, device: torch.device) -> Tensors:
-    inputs, targets = (torch.from_numpy(array).to(device) for array in (batch.inputs, batch.targets))
-    return Tensors(inputs, targets, None if batch.mask is None else torch.from_numpy(batch.mask).to(device))
+    def moved(array: np.ndarray | None) -> torch.Tensor | None:
+        return None if array is None else torch.from_numpy(array).to(device)
+
+    return Tensors({name: torch.from_numpy(array).to(device) for name, array in batch.arrays.items()}, moved(batch.mask),
+                   moved(batch.weights))
 
 
 def find_device(name: str | None) -> torch.device:

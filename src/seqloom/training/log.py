@@ -8,17 +8,17 @@ log: when a run goes on they are written anew from the lines that were kept, so 
 from __future__ import annotations
 
 import importlib.util
-import math
 import shutil
 import time
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from seqloom.errors import ConfigError, MissingExtra
 from seqloom.storage import EVENTS
 from seqloom.training.checkpoint import LOG, Run, read_log
 from seqloom.training.config import TrainConfig
+from seqloom.training.ranks import is_first
+from seqloom.training.task import Task
 
-SCALARS = ("loss", "valid", "bits_per_byte", "lr", "norm", "tokens_per_s")
 _FLUSH = 10  # seconds that an event may wait before it is on disk
 
 
@@ -29,30 +29,22 @@ def check_tensorboard(config: TrainConfig) -> None:
                            "seqloom plot draws the same curves")
 
 
-class Density(NamedTuple):
-    """How many bytes a token stands for on average; texts differ in it, so each has its own."""
-
-    train: float
-    valid: float
-
-
 class Log:
     """Sums what happens between two reports and writes them down; close it by leaving its block."""
 
-    def __init__(self, run: Run | None, config: TrainConfig, density: Density | None) -> None:
-        """`density` turns nats of a token into bits of a byte, where that means something."""
+    def __init__(self, run: Run | None, config: TrainConfig, task: Task) -> None:
         check_tensorboard(config)
         if config.tensorboard and run is None:
             raise ConfigError("tensorboard files are written into the directory of the run; give fit a run directory")
-        self.run, self.density, self.tensorboard = run, density, config.tensorboard
-        self.tokens, self.earlier, self.loss_sum, self.updates = 0, 0.0, 0.0, 0
-        self.since, self.new = time.perf_counter(), 0  # when the last report was, and tokens since then
+        self.run, self.task, self.tensorboard = run, task, config.tensorboard and is_first()
+        self.count, self.earlier, self.loss_sum, self.updates = 0.0, 0.0, 0.0, 0
+        self.since, self.new = time.perf_counter(), 0.0  # when the last report was, and targets since then
         self.begun = self.since
         self._writer: Any = None
 
     def begin(self, step: int, state: dict[str, Any]) -> None:
         """Start, or go on after so many steps with what `state` gave then."""
-        self.tokens, self.earlier = state.get("tokens", 0), state.get("seconds", 0.0)
+        self.count, self.earlier = state.get("count", 0), state.get("seconds", 0.0)
         self.loss_sum, self.updates = state.get("loss_sum", 0.0), state.get("updates", 0)
         self.begun = self.since = time.perf_counter()
         if self.run is not None:
@@ -70,41 +62,44 @@ class Log:
 
     def state(self) -> dict[str, Any]:
         """What `begin` needs to go on."""
-        return {"tokens": self.tokens, "seconds": self._seconds(), "loss_sum": self.loss_sum, "updates": self.updates}
+        return {"count": self.count, "seconds": self._seconds(), "loss_sum": self.loss_sum, "updates": self.updates}
 
-    def add(self, loss: float, tokens: int) -> None:
-        """One update: its loss, and how many tokens it read."""
+    def add(self, loss: float, count: float) -> None:
+        """One update: its loss, and how many targets it had."""
         self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
-        self.tokens, self.new = self.tokens + tokens, self.new + tokens
+        self.count, self.new = self.count + count, self.new + count
 
     def report(self, step: int, rate: float, norm: float) -> dict[str, Any]:
         """Write the mean of the updates since the last report; returns what was written."""
         now = time.perf_counter()
         loss = self.loss_sum / max(self.updates, 1)
         values = {"step": step, "loss": round(loss, 5), "lr": rate, "norm": round(norm, 4),
-                  "tokens_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
-        if self.density:
-            values["bits_per_byte"] = round(_bits(loss, self.density.train), 4)
-        self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0, now
+                  f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
+        values |= self._readings(loss, held_out=False)
+        self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0.0, now
         self._write(values)
         return values
 
     def evaluated(self, step: int, valid: float | None, spent: float) -> None:
-        """A held-out loss; the seconds that it took are no training time."""
+        """The criterion on held-out data; the seconds that it took are no training time."""
         self.since += spent
         if valid is not None:
-            bits = {"bits_per_byte": round(self.shown(valid), 4)} if self.density else {}
-            self._write({"step": step, "valid": round(valid, 6)} | self._place() | bits)
+            self._write({"step": step, "valid": round(valid, 6)} | self._place() | self._readings(valid, held_out=True))
 
-    def shown(self, valid: float) -> float:
-        """A held-out loss in bits per byte, where they are known, else as it is."""
-        return _bits(valid, self.density.valid) if self.density else valid
+    def shown(self, value: float, held_out: bool = False) -> str:
+        """A loss, or the criterion on held-out data, for people: in the first of its other units where it has some."""
+        for name, other in self.task.readings(value, held_out).items():
+            return f"{other:.3f} {name.replace('_per_', '/').replace('_', ' ')}"
+        return f"{value:.3f} {self.task.criterion.name if held_out else self.task.unit}"
+
+    def _readings(self, value: float, held_out: bool) -> dict[str, float]:
+        return {name: round(other, 4) for name, other in self.task.readings(value, held_out).items()}
 
     def _seconds(self) -> float:
         return self.earlier + time.perf_counter() - self.begun
 
     def _place(self) -> dict[str, Any]:
-        return {"tokens": self.tokens, "seconds": round(self._seconds(), 2)}
+        return {self.task.counted: round(self.count), "seconds": round(self._seconds(), 2)}
 
     def _write(self, values: dict[str, Any]) -> None:
         if self.run is not None:
@@ -127,11 +122,6 @@ class Log:
 
     def _add_events(self, values: dict[str, Any], when: float) -> None:
         held_out = "valid" in values
-        for name in SCALARS:
-            if name in values:
-                tag = "valid_bits_per_byte" if held_out and name == "bits_per_byte" else name
-                self._writer.add_scalar(tag, values[name], values["step"], walltime=when)
-
-
-def _bits(nats: float, bytes_per_token: float) -> float:
-    return nats / math.log(2) / bytes_per_token
+        for name in [name for name in values if name not in ("step", "seconds", self.task.counted)]:
+            tag = f"valid_{name}" if held_out and name != "valid" else name
+            self._writer.add_scalar(tag, values[name], values["step"], walltime=when)

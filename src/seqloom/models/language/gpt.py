@@ -53,7 +53,7 @@ class GPT(NeuralLanguageModel):
         return gpt_shapes(self.config, self.tokens().vocab_size, size)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.batches import Separate, Shuffled
+        from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
         return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)

@@ -143,8 +143,7 @@ class NeuralLanguageModel(LanguageModel):
             facts["vectors"] = first.facts["vectors"]
         if self.config.pretrained_training == "gradual":
             late = Late(("embedding.weight",), self.config.pretrained_frozen_for)
-        report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts,
-                       density=task.density(), late=late)
+        report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts, late=late)
         report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
         self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
         self._network = report.network

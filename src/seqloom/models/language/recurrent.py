@@ -55,7 +55,7 @@ class Recurrent(NeuralLanguageModel):
         return recurrent_shapes(self.config, self.cell, self.tokens().vocab_size, size)
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.batches import Carried, Separate
+        from seqloom.training.windows import Carried, Separate
 
         if not self.carry:
             return Separate(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,

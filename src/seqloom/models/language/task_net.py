@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from seqloom.models.language.sizes import Size
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
-from seqloom.training.log import Density
+from seqloom.training.task import Criterion
 
 if TYPE_CHECKING:
     from seqloom.models.language.neural import NeuralLanguageModel
@@ -24,6 +25,8 @@ VALID_ROWS = 32  # in which they are read side by side, as one row would take lo
 
 
 class LanguageTask:
+    criterion, counted, unit = Criterion("nats"), "tokens", "nats"
+
     def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,
                  valid: np.ndarray | None, device: torch.device, train: TrainConfig, vectors: np.ndarray | None = None) -> None:
         """`vectors` (V, D): those of the tokens to begin with."""
@@ -31,7 +34,7 @@ class LanguageTask:
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
         self.counts = np.bincount(ids, minlength=model.tokens().vocab_size)
-        self.vectors = vectors
+        self.vectors, self.widths = vectors, self._bytes_per_token()
 
     def _sequences(self, valid: np.ndarray) -> np.ndarray:
         """How the valid text is scored: unit by unit, or where the state is carried on, in a few rows."""
@@ -40,14 +43,17 @@ class LanguageTask:
         rows = min(VALID_ROWS, max(len(valid) // 64, 1))
         return np.diff(np.linspace(0, len(valid), rows + 1).astype(np.int64))
 
-    def density(self) -> Density | None:
-        """Bytes for each token of the texts, where the tokenizer keeps them."""
+    def _bytes_per_token(self) -> tuple[float, float] | None:
+        """Of the training text and of the valid text, for texts differ in it; None where the tokenizer loses some."""
         tokenizer, unit = self.model.tokens(), self.model.unit
         if not tokenizer.lossless:
             return None
         size = token_widths(tokenizer, unit, np.arange(tokenizer.vocab_size))
         train = float(self.counts @ size) / max(int(self.counts.sum()), 1)
-        return Density(train, train if self.valid is None else float(size[self.valid].mean())) if train else None
+        return (train, train if self.valid is None else float(size[self.valid].mean())) if train else None
+
+    def readings(self, value: float, held_out: bool) -> dict[str, float]:
+        return {"bits_per_byte": value / math.log(2) / self.widths[held_out]} if self.widths else {}
 
     def build(self) -> nn.Module:
         try:
@@ -63,14 +69,16 @@ class LanguageTask:
         return network
 
     def loss(self, network: Any, batch: Tensors, state: Any) -> tuple[torch.Tensor, Any]:
-        features, state = network(batch.inputs, state)  # (B, T, D)
+        features, state = network(batch["inputs"], state)  # (B, T, D)
+        targets = batch["targets"]
         if batch.mask is not None:
-            return network.output.loss(features[batch.mask], batch.targets[batch.mask]), state
-        return network.output.loss(features.reshape(-1, features.shape[-1]), batch.targets.reshape(-1)), state
+            features, targets = features[batch.mask], targets[batch.mask]
+        features, targets = features.reshape(-1, features.shape[-1]), targets.reshape(-1)
+        return network.output.loss(features, targets) * len(targets), state
 
     def evaluate(self, network: nn.Module) -> float | None:
         if self.valid is None:
             return None
         with torch.inference_mode():
-            found = self.model.flat_log_probs(network, self.valid, self.lengths, self.device)
-        return -float(found.mean(dtype=np.float64))
+            log_probs = self.model.flat_log_probs(network, self.valid, self.lengths, self.device)
+        return -float(log_probs.mean(dtype=np.float64))

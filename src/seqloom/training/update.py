@@ -1,0 +1,97 @@
+"""One update of the weights: the same in training and where steps are timed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+
+from seqloom.errors import TrainingError
+from seqloom.training.batches import Batch, Cursor
+from seqloom.training.clipping import Clipper
+from seqloom.training.config import TrainConfig
+from seqloom.training.devices import autocast, on_device, scaler_for
+from seqloom.training.optimizers import make_optimizer
+from seqloom.training.schedules import Late
+from seqloom.training.states import detached, leading
+from seqloom.training.task import Task
+
+_HOPELESS = 3.0  # a loss so many times the first one, and above it by this much, is no learning
+
+
+class Diverged(TrainingError):
+    """The loss or the gradient is beyond hope."""
+
+
+class Update(NamedTuple):
+    loss: float  # mean of the targets
+    norm: float  # of the gradient before it was clipped
+    targets: float  # how many, each by its weight
+
+
+class Updater:
+    """The network and all that changes with each update, but for the learning rate."""
+
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device, late: Late | None = None) -> None:
+        torch.manual_seed(config.seed)
+        self.task, self.config, self.device = task, config, device
+        self.network = task.build().to(device)
+        self.late = late or Late((), 0.0)
+        self.optimizer = make_optimizer(config, self.network, self.late.names)
+        self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
+        self.carried: Any = None
+        self.cursor: Cursor = (0, 0)
+        self.first_loss = math.inf
+
+    def update(self, step: int, steps: int, rate: float) -> Update:
+        """Update number `step` of `steps`, at this learning rate."""
+        awake = self.late.share(step, steps)
+        for name in self.late.names:
+            self.network.get_parameter(name).requires_grad_(awake > 0)
+        batches = self._batches()
+        count, total = sum(batch.count for batch in batches), 0.0
+        for batch in batches:
+            before = None if batch.fresh else leading(self.carried, batch.rows)
+            with autocast(self.config, self.device):
+                loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
+            total += float(loss.detach())
+            self.scaler.scale(loss / count).backward()  # every target of the update counts alike, however they are dealt out
+            self.carried, self.cursor = detached(state), batch.following
+        self._check(total / count)
+        self.scaler.unscale_(self.optimizer)
+        if self.config.gradient_noise:
+            self._add_noise(math.sqrt(self.config.gradient_noise / (1 + step) ** 0.55))  # Neelakantan et al. 2015
+        norm = self.clipper(self.network.named_parameters())
+        if not math.isfinite(norm) and not self.scaler.is_enabled():
+            raise Diverged(f"the gradient is {norm}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * awake if group["late"] else rate
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return Update(total / count, norm, count)
+
+    def _batches(self) -> list[Batch]:
+        """The batches of one update that hold something."""
+        batches: list[Batch] = []
+        cursor = self.cursor
+        for _ in range(self.config.accumulate):
+            batches.append(self.task.batches.batch(cursor))
+            cursor = batches[-1].following
+        if not sum(batch.count for batch in batches):
+            raise TrainingError("none of the targets of a batch counts: their mask or their weights are zero")
+        return batches
+
+    def _add_noise(self, deviation: float) -> None:
+        for p in self.network.parameters():
+            if p.grad is not None:
+                p.grad.add_(torch.randn_like(p.grad), alpha=deviation)
+
+    def _check(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise Diverged(f"the loss is {loss}")
+        if math.isinf(self.first_loss):
+            self.first_loss = loss
+        elif loss > max(_HOPELESS * self.first_loss, self.first_loss + _HOPELESS):
+            raise Diverged(f"the loss has grown from {self.first_loss:.2f} to {loss:.2f} {self.task.unit}")
