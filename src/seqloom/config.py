@@ -27,6 +27,9 @@ C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
 OnlyWith = dict[str, dict[str, tuple[Any, ...]]]
 
+# What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
+COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})
+
 # The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
 MOST = 10**9
 MOST_TOKENS = 10**8
@@ -36,9 +39,9 @@ MOST_SEED = 2**53  # what JSON keeps
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
-           metavar: str | None = None) -> Any:
-    """A documented config field. `metavar` names the value in `--help` (for example FILE)."""
-    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar}
+           metavar: str | None = None, negatable: bool = True) -> Any:
+    """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form."""
+    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable}
     return field(default=default, metadata=meta)
 
 
@@ -49,6 +52,7 @@ class Config:
     # option: the other options on which it depends, with the values that give it an effect; (): any but the default.
     # A class adds to those of its bases.
     only_with: ClassVar[OnlyWith] = {}
+    fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))

@@ -1,12 +1,18 @@
-"""Every model by name. Adding a model is adding a line here; the contract tests then run on it."""
+"""Every model by name. Adding a model is adding a line here; the contract tests then run on it.
+
+A package of somebody else's adds its own by `register`, from a module that is named as entry point `seqloom.models`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from seqloom.errors import ConfigError, suggest
+
+PLUGINS = "seqloom.models"  # entry points: modules of other packages that register models and tasks when imported
 
 
 @dataclass(frozen=True)
@@ -15,9 +21,6 @@ class Entry:
     config: str  # the same for its options, which load nothing heavy
     task: str
     summary: str
-    trained: bool = False  # by steps: it takes the options of training
-    resumable: bool = False  # its fitting keeps checkpoints
-    counts: bool = False  # or encodes, on disk where it does not fit `memory`
     fitted: bool = True  # by `seqloom fit`; finished vectors are read from files
 
 
@@ -28,20 +31,20 @@ def _language(target: str, summary: str, configs: str = "configs") -> Entry:
 
 
 def _network(target: str, summary: str) -> Entry:
-    return replace(_language(target, summary, "neural_configs"), trained=True)
+    return _language(target, summary, "neural_configs")
 
 
-def _other(target: str, task: str, summary: str) -> Entry:
+def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entry:
     """A model `folder.file:Class` of another task; its options are ClassConfig in the folder's configs."""
     home, _, name = target.partition(":")
     folder = home.partition(".")[0]
-    return Entry(f"seqloom.models.{target}", f"seqloom.models.{folder}.configs:{name}Config", task, summary)
+    return Entry(f"seqloom.models.{target}", f"seqloom.models.{folder}.configs:{name}Config", task, summary, fitted)
 
 
 MODELS: dict[str, Entry] = {
     "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
-    "ngram": replace(_language("ngram:NGram", "n-gram model of any order with six smoothing methods"), counts=True),
-    "hmm": replace(_language("hmm:HMM", "hidden Markov model: hidden classes, each with its own words"), resumable=True),
+    "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
+    "hmm": _language("hmm:HMM", "hidden Markov model: hidden classes, each with its own words"),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
     "nplm": _network("nplm:NPLM", "n-gram of word vectors with one hidden layer (Bengio 2003)"),
     "rnn": _network("recurrent:RNN", "plain recurrent network: a state that each token changes"),
@@ -52,32 +55,45 @@ MODELS: dict[str, Entry] = {
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
     "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
                           "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
-    "fasttext-classifier": replace(_other("classify.fasttext_classifier:FastTextClassifier", "classifier",
-                                          "the mean of the vectors of words and word n-grams, and a linear layer"),
-                                   resumable=True),
-    "vectors": replace(_other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file"),
-                       fitted=False),
-    "word2vec": replace(_other("vectors.word2vec:Word2Vec", "word vectors", "vectors that predict a word from its neighbours: "
-                               "skip-gram or CBOW"), resumable=True, counts=True),
-    "fasttext": replace(_other("vectors.fasttext:FastText", "word vectors", "word2vec with character n-grams: also "
-                               "for words never seen"), resumable=True, counts=True),
-    "charngram": replace(_other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character "
-                                "n-grams"), resumable=True, counts=True),
-    "glove": replace(_other("vectors.glove:Glove", "word vectors", "vectors that tell how often words stand near each other"),
-                     resumable=True, counts=True),
-    "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger", "tags follow tags and words follow tags; guesses unknown words "
-                         "by ending and shape"),
+    "fasttext-classifier": _other("classify.fasttext_classifier:FastTextClassifier", "classifier",
+                                  "the mean of the vectors of words and word n-grams, and a linear layer"),
+    "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file",
+                      fitted=False),
+    "word2vec": _other("vectors.word2vec:Word2Vec", "word vectors",
+                       "vectors that predict a word from its neighbours: skip-gram or CBOW"),
+    "fasttext": _other("vectors.fasttext:FastText", "word vectors",
+                       "word2vec with character n-grams: also for words never seen"),
+    "charngram": _other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character n-grams"),
+    "glove": _other("vectors.glove:Glove", "word vectors", "vectors that tell how often words stand near each other"),
+    "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger",
+                         "tags follow tags and words follow tags; guesses unknown words by ending and shape"),
 }
+
+
+def register(name: str, entry: Entry) -> None:
+    """Make a model of another package known by its name."""
+    if MODELS.get(name, entry) != entry:
+        raise ConfigError(f"there is already a model named {name!r}; give yours another name")
+    MODELS[name] = entry
+
+
+@cache
+def load_plugins() -> None:
+    """Import what other packages name as `seqloom.models` among their entry points; it registers itself."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=PLUGINS):
+        point.load()
 
 
 def model_class(name: str) -> Any:
     """The class behind a registered name."""
-    return _resolve(_entry(name).target)
+    return _resolve(find(name).target)
 
 
 def config_class(name: str) -> Any:
     """The class of its options, without loading the model."""
-    return _resolve(_entry(name).config)
+    return _resolve(find(name).config)
 
 
 def open_vectors(path: str) -> Any:
@@ -85,7 +101,10 @@ def open_vectors(path: str) -> Any:
     return _resolve("seqloom.interop.opening:open_vectors")(path)
 
 
-def _entry(name: str) -> Entry:
+def find(name: str) -> Entry:
+    """What is known of a model."""
+    if name not in MODELS:
+        load_plugins()
     if name not in MODELS:
         raise ConfigError(f"unknown model {name!r}{suggest(name, MODELS)} Known: {', '.join(MODELS)}")
     return MODELS[name]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seqloom import tasks
 from seqloom.cli.options import common, emit, read_corpus, reading
 from seqloom.registry import MODELS
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from seqloom.config import Config
 
 
-CHOICES = [name for name, entry in MODELS.items() if entry.task == "language model"]
+CHOICES = [name for name, entry in MODELS.items() if "ab" in tasks.get(entry.task).commands]
 
 
 @click.command(name="ab", epilog="""\b

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import Choice, common, emit
-from seqloom.cli.vectors import among, approximate, load_vectors
+from seqloom.cli.vectors import among, approximate
 from seqloom.config import MOST
+from seqloom.tasks import open_model
 
 
 @click.command(name="analogy", epilog="""\b
@@ -30,7 +31,7 @@ def command(vectors: str, a: str, b: str, c: str, number: int, method: str, amon
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
     """
-    found = load_vectors("analogy", vectors).analogy(a, b, c, number, method=method, among=among, approximate=approximate)
+    found = open_model("analogy", vectors).analogy(a, b, c, number, method=method, among=among, approximate=approximate)
     if as_json:
         emit({"a": a, "b": b, "c": c, "answers": [{"word": w, "score": score} for w, score in found]})
     else:

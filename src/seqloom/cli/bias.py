@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import common, emit
-from seqloom.cli.vectors import load_vectors
 from seqloom.config import MOST_SEED
 from seqloom.errors import ConfigError
 from seqloom.progress import say
+from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
     from seqloom.metrics.bias_words import Pairs, WordLists
@@ -70,7 +70,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
 
     from seqloom.models.vectors.debias import bias_direction, debias, known_pairs, report
 
-    source = load_vectors("bias", vectors)
+    source = open_model("bias", vectors)
     model = source.vectors  # words that are in the list: others have no row to change
     there = known_pairs(model, pairs)
     needed = direction is not None or neutralise or chart is not None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit, load_for, stdin_lines
+from seqloom.cli.options import common, emit, stdin_lines
 from seqloom.config import MOST
+from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -28,7 +29,7 @@ def command(model: str, text: str | None, number: int, as_json: bool) -> None:
 
     Without TEXT it is interactive, or reads standard input line by line.
     """
-    loaded = load_for("complete", model, "language model")
+    loaded = open_model("complete", model)
     if text is not None and text != "-":
         _show(loaded.complete(text, number), as_json)
     elif text is None and sys.stdin.isatty() and not as_json:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from seqloom import tasks
 from seqloom.cli.options import Choice, common, emit
-from seqloom.cli.vectors import TASK
 from seqloom.errors import ConfigError
 
 
@@ -23,7 +22,7 @@ Examples:
 """)
 @click.argument("source")
 @click.argument("target")
-@click.option("--form", type=Choice(["word2vec", "word2vec-binary", "glove", "fasttext"]),
+@click.option("--form", type=Choice([form for task in tasks.every() for form in task.file_forms]),
               help="Of written word vectors  [default: word2vec].")
 @common
 def command(source: str, target: str, form: str | None, as_json: bool) -> None:
@@ -34,62 +33,19 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
     """
     from seqloom.storage import check_target, load
 
-    model: Any
     if Path(source).is_dir():
         model = load(source)
-        if model.task == TASK:
-            _write_vectors(model, source, target, form or "word2vec")
-        else:
-            _write_arpa(model, source, target, form)
+        tasks.of(model).write_file(model, source, target, form)
     else:
         if target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
                               "to read an ARPA file name a directory as the target")
         if form is None:
             check_target(target)
-        model = _read(source)
+        model = next(found for task in tasks.every() if (found := task.import_file(Path(source))) is not None)
         if form is None:
             model.save(target)
         else:
-            _write_vectors(model, source, target, form)
-    if as_json:
-        emit({"source": source, "target": target, **({"ngrams": model.fit_info["ngrams"]} if model.task != TASK else
-                                                     {"words": len(model.vectors), "dimensions": model.vectors.dimensions})})
-    elif model.task == TASK:
-        click.echo(f"{target}: {model.summary()}")
-    else:
-        click.echo(f"{target}: order {model.config.order}, {sum(model.fit_info['ngrams'].values()):,} n-grams")
-
-
-def _read(source: str) -> Any:
-    from seqloom.data.vector_files import file_head, sniff_vectors
-    from seqloom.interop.arpa import read_arpa
-    from seqloom.interop.fasttext_model import convert_fasttext
-    from seqloom.interop.vectors import read_vectors
-
-    path = Path(source)
-    head, packed = file_head(path) if path.is_file() else (b"", False)
-    if not head or path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm"):
-        return read_arpa(source)
-    found = sniff_vectors(head)
-    if found is not None and found.form == "fasttext-bin" and not packed:
-        return convert_fasttext(path)
-    return read_vectors(path)
-
-
-def _write_vectors(model: Any, source: str, target: str, form: str) -> None:
-    from seqloom.interop.vectors import write_vectors
-
-    if model.task != TASK:
-        raise ConfigError(f"--form is for word vectors; {source} is a {model.task}")
-    write_vectors(model.vectors, target, form)  # type: ignore[arg-type]
-
-
-def _write_arpa(model: Any, source: str, target: str, form: str | None) -> None:
-    from seqloom.interop.arpa import write_arpa
-
-    if form is not None:
-        raise ConfigError(f"--form is for word vectors; {source} is a {model.task}")
-    if not target.endswith((".arpa", ".arpa.gz")):
-        raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
-    write_arpa(model, target)
+            tasks.of(model).write_file(model, source, target, form)
+    outcome = tasks.of(model).converted(model)
+    emit({"source": source, "target": target, **(outcome.values or {})}) if as_json else click.echo(f"{target}: {outcome.text}")

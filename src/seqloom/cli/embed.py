@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import Choice, common, emit, stdin_lines
-from seqloom.cli.vectors import load_vectors
 from seqloom.errors import ConfigError
+from seqloom.tasks import open_model
 
 
 @click.command(name="embed", epilog="""\b
@@ -28,7 +28,7 @@ def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | No
     """
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
-    model = load_vectors("embed", vectors)
+    model = open_model("embed", vectors)
     asked = list(stdin_lines()) if texts in ((), ("-",)) else list(texts)
     made = model.embed(asked, unknown=unknown)
     if output is not None:

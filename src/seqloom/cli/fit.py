@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from seqloom import progress
+from seqloom import progress, tasks
 from seqloom.cli.fitting import fit_and_save, fitting_options, prepare
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.cli.sources import SOURCES
 from seqloom.errors import suggest
-from seqloom.registry import MODELS, config_class, model_class
+from seqloom.registry import MODELS, Entry, config_class, load_plugins, model_class
 
-FITTED = {name: entry for name, entry in MODELS.items() if entry.fitted}
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
              "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
@@ -46,24 +44,30 @@ EXAMPLES = {
 }
 
 
+def fitted() -> dict[str, Entry]:
+    """The models that can be fitted, those of other packages among them."""
+    load_plugins()
+    return {name: entry for name, entry in MODELS.items() if entry.fitted}
+
+
 class ModelGroup(click.Group):
     """One sub-command for each registered model, its options made from the model's config."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(FITTED)
+        return list(fitted())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _command_for(cmd_name) if cmd_name in FITTED else None
+        return _command_for(cmd_name) if cmd_name in fitted() else None
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in FITTED and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], FITTED)}", ctx)
+        if args and args[0] not in fitted() and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown model {args[0]!r}{suggest(args[0], fitted())}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Models"):
-            formatter.write_dl([(name, entry.summary) for name, entry in FITTED.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in fitted().items()])
 
 
 @click.group(cls=ModelGroup, name="fit", epilog="""\b
@@ -76,28 +80,28 @@ def command() -> None:
 
 
 def _command_for(name: str) -> click.Command:
-    entry, options_class, source = MODELS[name], config_class(name), SOURCES[MODELS[name].task]
+    options_class, task = config_class(name), tasks.get(MODELS[name].task)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {entry.summary}.\n\n{source.metavar}: {source.about}"
+    about = f"Fit: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
     @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
-    @click.argument("paths", nargs=-1, metavar=f"[{source.metavar}]...")
+    @click.argument("paths", nargs=-1, metavar=f"[{task.data}]...")
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
-    @click.option("--valid", metavar="FILE", help=source.valid)
-    @source.options
+    @click.option("--valid", metavar="FILE", help=task.valid_help)
+    @config_options(task.reading)
     @config_options(options_class)
-    @fitting_options(entry)
+    @fitting_options(options_class)
     @common
     def fit(paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any) -> None:
         from seqloom.storage import check_target
 
-        how_read = {key: options.pop(key) for key in source.names}
+        reading = task.reading(**given(task.reading, options))
         model = model_class(name)(**given(options_class, options))
         check_target(output)
-        how = prepare(name, output, options)
+        how = prepare(name, options_class, output, options)
         with how.held():
-            learnt = source.read(paths, how_read)
-            held_out = None if valid is None else source.held_out(valid, how_read)
+            learnt = task.read(paths, reading)
+            held_out = None if valid is None else task.read_valid(valid, reading)
             start = time.perf_counter()
             fit_and_save(model, learnt, held_out, output, how)
             spent = time.perf_counter() - start

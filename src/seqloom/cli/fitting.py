@@ -16,23 +16,23 @@ import click
 
 from seqloom.cli.options import config_options, given
 from seqloom.errors import ConfigError, TrainingError
-from seqloom.registry import MODELS, Entry
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
+    from seqloom.config import Config
     from seqloom.contracts import Model
 
 
-def fitting_options(entry: Entry) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options of fitting that this model has a use for."""
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        if entry.trained or entry.resumable:
+        if "run" in config.fit_arguments:
             function = click.option("--restart", is_flag=True, help="Begin anew where an unfinished run is found.")(function)
-        if entry.trained:
+        if "train" in config.fit_arguments:
             function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
                                                                      "one.")(function)
             return config_options(TrainConfig)(function)
-        if entry.counts:
+        if "memory" in config.fit_arguments:
             function = click.option("--memory", metavar="SIZE",
                                     help="Work on disk when counting needs more than this (800M, 2G).")(function)
         return function
@@ -67,14 +67,12 @@ class How:
                               "interrupted before the first checkpoint; the same command begins anew") from None
 
 
-def prepare(name: str, output: str, options: dict[str, Any]) -> How:
+def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
     """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
-    entry = MODELS[name]
-    if not (entry.trained or entry.resumable):
-        return How({"memory": options["memory"]} if entry.counts else {})
-    run = Path(f"{output.rstrip('/')}.run")
-    found: dict[str, Any] = {"memory": options["memory"]} if entry.counts else {}
-    if entry.trained:
+    arguments: dict[str, Any] = {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
+    if "run" not in config_class.fit_arguments:
+        return How(arguments)
+    if "train" in config_class.fit_arguments:
         from seqloom.models.language.neural import require_torch
 
         config = TrainConfig(**given(TrainConfig, options))
@@ -84,8 +82,8 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
 
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
-        found = {"train": config, "device": options["device"]}
-    return How(found, run, options["restart"])
+        arguments |= {"train": config, "device": options["device"]}
+    return How(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
 
 
 def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given, load_for, stdin_lines
+from seqloom.cli.options import common, config_options, emit, given, stdin_lines
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ConfigError
+from seqloom.tasks import open_model
 
 
 @click.command(name="generate", epilog="""\b
@@ -31,7 +32,7 @@ def command(model: str, prompt: str | None, number: int, beams: int | None, leng
     """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
-    loaded = load_for("generate", model, "language model")
+    loaded = open_model("generate", model)
     if eight_bit:
         if not loaded.trained:
             raise ConfigError(f"--eight-bit is for networks; {model} is a {loaded.name} model")

@@ -14,24 +14,19 @@ from typing import NoReturn
 
 import click
 
+from seqloom import tasks
 from seqloom._version import __version__
 from seqloom.cli.interruptions import CODES, Interruptions
 from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened, suggest
+from seqloom.tasks.task import Command
 
-COMMANDS = {
+FIRST = {
     "compare": "Train every rung on one text and compare them in one table.",
-    "ab": "The same model with and without a step, paired.",
-    "fit": "Train a model on text and save it.",
-    "plot": "Draw how training went, or a map of word vectors.",
+    "fit": "Train a model on your data and save it.",
     "evaluate": "How good a model is on held-out data.",
-    "predict": "The class of each text, or the tags of its words.",
-    "score": "Log-probability of each line of a text.",
-    "generate": "Write text with a model.",
-    "complete": "Suggest next words, one text or interactively.",
-    "nearest": "Words that are near a word.",
-    "analogy": "A is to B as C is to what?",
-    "embed": "Vectors of words and phrases.",
-    "bias": "How far word vectors lean, and debiased ones.",
+    "plot": "Draw how training went, or a map of word vectors.",
+}
+LAST = {
     "phrases": "Join words that belong together: new_york.",
     "tokenize": "Train or apply a tokenizer.",
     "data": "Known datasets, and what a text is like.",
@@ -41,26 +36,34 @@ COMMANDS = {
 }
 
 
+def commands() -> dict[str, Command]:
+    """All of them by name: the general ones, and between them those of each task."""
+    first, last = ({name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
+                   for part in (FIRST, LAST))
+    return first | {name: command for task in tasks.every() for name, command in task.commands.items()} | last
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if (found := commands().get(cmd_name)) is None:
             return None
-        return import_module(f"seqloom.cli.{cmd_name}").command
+        module, _, attribute = found.target.partition(":")
+        return getattr(import_module(module), attribute)
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], COMMANDS)}", ctx)
+        if args and args[0] not in (known := commands()) and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], known)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, command.help) for name, command in commands().items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog="""\b

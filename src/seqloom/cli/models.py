@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import common, emit
-from seqloom.registry import MODELS
+from seqloom.registry import MODELS, load_plugins
 
 
 @click.command(name="models", epilog="""\b
@@ -16,6 +16,7 @@ Examples:
 @common
 def command(as_json: bool) -> None:
     """List the models that can be fitted, and apart those that are read from a file."""
+    load_plugins()
     if as_json:
         for name, entry in MODELS.items():
             emit({"name": name, "task": entry.task, "fitted": entry.fitted, "summary": entry.summary})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.cli.vectors import among, approximate, load_vectors
+from seqloom.cli.vectors import among, approximate
 from seqloom.config import MOST
+from seqloom.tasks import open_model
 
 
 @click.command(name="nearest", epilog="""\b
@@ -26,7 +27,7 @@ def command(vectors: str, words: tuple[str, ...], number: int, among: int | None
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
     """
-    model = load_vectors("nearest", vectors)
+    model = open_model("nearest", vectors)
     asked = [line for line in stdin_lines() if line.strip()] if words == ("-",) else list(words)
     for word, found in zip(asked, model.nearest(asked, number, among=among, approximate=approximate)):
         if as_json:

@@ -13,18 +13,21 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from seqloom import tasks
 from seqloom.cli.reporter import reporter_for
 from seqloom.config import Config, choices, field_types
 from seqloom.errors import ConfigError, DataError, suggest
-from seqloom.progress import reporting, say
+from seqloom.progress import reporting
+from seqloom.tasks.task import TextReading, read_text
 
 if TYPE_CHECKING:
     from seqloom.data.corpus import Corpus
+    from seqloom.tasks.task import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +73,29 @@ def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Call
     return decorate
 
 
-def _options(cls: type[Config], skip: typing.Collection[str]) -> typing.Iterator[Callable[..., Any]]:
+def union_options(classes: Sequence[type[Config]]) -> Callable[[F], F]:
+    """One option for each name among the fields of several configs; where they differ in their choices, all are offered."""
+    offered: dict[str, list[str]] = {}
+    for cls in classes:
+        for name, kind in field_types(cls).items():
+            offered.setdefault(name, []).extend(choices(kind))
+
+    def decorate(function: F) -> F:
+        done: set[str] = set()
+        options: list[Callable[..., Any]] = []
+        for cls in classes:
+            options += _options(cls, done, offered)
+            done |= {f.name for f in dataclasses.fields(cls)}
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _options(cls: type[Config], skip: typing.Collection[str],
+             offered: typing.Mapping[str, list[str]] | None = None) -> typing.Iterator[Callable[..., Any]]:
+    """`offered`: by name, choices that take the place of the field's own."""
     kinds = field_types(cls)
     for f in dataclasses.fields(cls):
         if f.name in skip:
@@ -79,10 +104,12 @@ def _options(cls: type[Config], skip: typing.Collection[str]) -> typing.Iterator
         flag = "--" + f.name.replace("_", "-")
         settings: dict[str, Any] = {"help": _help(f.default, meta), "default": None, "metavar": meta.get("metavar")}
         if kind is bool:
-            yield click.option(f"{flag}/--no-{flag[2:]}", f.name, help=settings["help"], default=None)
+            both = f"{flag}/--no-{flag[2:]}" if meta.get("negatable", True) else flag
+            yield click.option(both, f.name, help=settings["help"], default=None, is_flag=True)
             continue
         if choices(kind):
-            settings["type"] = Choice([c for c in choices(kind) if c != "imported"])
+            every = (offered or {}).get(f.name) or choices(kind)
+            settings["type"] = Choice([c for c in dict.fromkeys(every) if c != "imported"])
         elif typing.get_origin(kind) is tuple:
             settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
         else:
@@ -130,33 +157,29 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def reading(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--encoding and --column, for commands that read text."""
-    function = click.option("--column", metavar="NAME", help="Of a table (.csv, .tsv, .jsonl, .parquet): the column to "
-                            "read, or a path such as messages.0.content; each row is a document.")(function)
-    return click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text files.")(function)
+reading = config_options(TextReading)  # --encoding and --column, for commands that read text
 
 
-def read_corpus(text: tuple[str, ...], encoding: str = "utf-8", column: str | None = None) -> Corpus:
+def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None) -> Corpus:
     """The text arguments of a command; none, or `-`, is standard input."""
-    from seqloom.data.corpus import read
-
-    sources = list(text) or ["-"]
-    if "-" in sources and sys.stdin.isatty():
-        say("reading standard input; end it with Ctrl-D")
-    return read(sources if len(sources) > 1 else sources[0], encoding=encoding, column=column)
+    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column})))
 
 
-def load_for(command: str, directory: str, *tasks: str) -> Any:
-    """A saved model of one of the tasks that a command is for."""
-    from seqloom.storage import load
+def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[[F], F]:
+    """The options of all tasks, for a command that learns from its model which task it is about."""
+    return union_options([config for task in tasks.every() for config in configs(task)])
 
-    model = load(directory)
-    if model.task not in tasks:
-        wanted, there = (" or ".join(name if name.endswith("s") else f"a {name}" for name in names)
-                         for names in (tasks, (model.task,)))
-        raise ConfigError(f"{command} is for {wanted}; {directory} is {there} ({model.name})")
-    return model
+
+def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: dict[str, Any],
+               configs: Callable[[Task], Sequence[type[Config]]]) -> list[Any]:
+    """The configs of one task from what was given; what belongs to other tasks is refused."""
+    names = {f.name for config in wanted for f in dataclasses.fields(config)}
+    for name, value in options.items():
+        if name not in names and value is not None:
+            users = [other.phrase for other in tasks.every()
+                     if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}]
+            raise ConfigError(f"--{name.replace('_', '-')} is for {' or '.join(users)}; {place} is {task.phrase}")
+    return [config(**given(config, dict(options))) for config in wanted]
 
 
 def stdin_lines() -> Iterator[str]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit, load_for, read_corpus, reading
+from seqloom.cli.options import common, emit, read_corpus, reading
 from seqloom.errors import ConfigError
+from seqloom.tasks import open_model
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -45,7 +46,7 @@ def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force
     """
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
-    loaded = load_for("score", model, "language model")
+    loaded = open_model("score", model)
     corpus = read_corpus(text, encoding, column)
     if tokens:
         for number, unit in enumerate(_units(corpus, loaded.unit), 1):

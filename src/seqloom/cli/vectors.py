@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import load_for
 from seqloom.config import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-TASK = "word vectors"
-
 
 def among(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--among", type=click.IntRange(1, MOST), metavar="N",
@@ -24,12 +19,3 @@ def among(function: Callable[..., Any]) -> Callable[..., Any]:
 def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--approximate", is_flag=True, help="Walk a graph of neighbours, which misses a few. It is built "
                         "first, in minutes for 400,000 words: only for many questions about millions of words.")(function)
-
-
-def load_vectors(command: str, place: str) -> Any:
-    """A saved model, or a file of another program."""
-    if Path(place).is_dir() or not Path(place).exists():
-        return load_for(command, place, TASK)
-    from seqloom.interop.vectors import read_vectors
-
-    return read_vectors(place)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from seqloom import tasks
 from seqloom.cli.options import emit
-from seqloom.cli.vectors import TASK, load_vectors
 from seqloom.errors import ConfigError
 
 TOP = 300  # words of a map, unless told otherwise
@@ -22,7 +22,7 @@ def holds_vectors(place: str) -> bool:
     from seqloom.storage import CONFIG, read_config
 
     path = Path(place)
-    return path.is_file() or ((path / CONFIG).is_file() and read_config(path).get("task") == TASK)
+    return path.is_file() or ((path / CONFIG).is_file() and "nearest" in tasks.get(read_config(path)["task"]).commands)
 
 
 def check(options: dict[str, Any]) -> None:
@@ -42,7 +42,9 @@ def check(options: dict[str, Any]) -> None:
 
 def draw_words(place: str, target: str | None, options: dict[str, Any], as_json: bool) -> None:
     """The picture to `target`, if there is to be one, and its numbers."""
-    model = load_vectors("plot", place)
+    from seqloom.interop.opening import open_vectors
+
+    model = open_vectors(place)
     page = target is not None and target.lower().endswith(".html")
     if options["analogy"]:
         chart, told, numbers = _analogy(model, options, page)

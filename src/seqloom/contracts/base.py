@@ -45,8 +45,6 @@ class Model(ABC):
 
     task: ClassVar[str]
     name: ClassVar[str]
-    trained: ClassVar[bool] = False  # by steps, so that `train` and `device` of `fit` mean something
-    resumable: ClassVar[bool] = False  # its fitting keeps checkpoints, so that `run` means something
     config_class: ClassVar[type[Config]]
     facts: ClassVar[dict[str, Kind]] = {"data": text, "data_hash": text}  # of `fit_info` that are relied on
 
@@ -56,6 +54,11 @@ class Model(ABC):
         self.tokenizer: Tokenizer | None = None
         self.fit_info: dict[str, Any] = {}
         self.members: list[Any] = []
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is a network that the training engine trains."""
+        return "train" in self.config.fit_arguments
 
     @property
     def parameters(self) -> int:
@@ -97,11 +100,11 @@ class Model(ABC):
              valid: Any = None) -> Fitting:
         """What `fit` was told besides the data; what this kind of model has no use for is refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        idle = [name for name, given, used in (("train", how.train, self.trained), ("device", how.device, self.trained),
-                                               ("run", how.run, self.trained or self.resumable)) if given and not used]
+        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run}
+        idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
         if idle:
-            raise ConfigError(f"a {self.name} model is not trained by steps; {' and '.join(idle)} "
-                              f"{'does' if len(idle) == 1 else 'do'} not apply")
+            raise ConfigError(f"a {self.name} model has no use for {' and '.join(idle)} of fit; leave "
+                              f"{'it' if len(idle) == 1 else 'them'} out")
         return how
 
     @contextmanager

@@ -1,14 +1,16 @@
-"""One label for every text.
+"""A label for every example, or several.
 
-A classifier writes `class_log_probs(texts)`: the logarithm of each class's probability. From it come `predict`,
-`predict_proba` and `evaluate`. `str` in, one answer out; a list in, a list (an array of probabilities) out.
+A classifier writes `class_log_probs(examples)`: the logarithm of each class's probability. From it come `predict`,
+`predict_proba` and `evaluate`. One example in, one answer out; a list in, a list (an array of probabilities) out. Examples
+are texts unless the model says otherwise (`is_example`); where the data gives an example several labels, so does the model,
+and the classes are judged each on its own.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,17 +19,19 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.facts import Kind, count, names
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
-from seqloom.metrics import classification
+from seqloom.errors import ConfigError
+from seqloom.metrics import classification, multilabel
 from seqloom.metrics.result import Result, Signature
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
-BATCH = 20_000  # texts that are looked at together
+BATCH = 20_000  # examples that are looked at together
+THRESHOLD = 0.5  # of a label among several: likelier than not
 
 
 class Classifier(Model):
-    """Which of a few classes a text belongs to."""
+    """Which of a few classes an example belongs to."""
 
     task: ClassVar[str] = "classifier"
     facts: ClassVar[dict[str, Kind]] = {**Model.facts, "texts": count, "classes": names}
@@ -37,29 +41,44 @@ class Classifier(Model):
         """The names of the classes, in the order of the columns of `class_log_probs`."""
         return self.fit_info.get("classes", [])
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether an example may have several labels, or none."""
+        return self.fit_info.get("multi_label", False)
+
     # ---- what a model writes
 
-    @abstractmethod
-    def fit_texts(self, data: Labelled, how: Fitting) -> None:
-        """Learn from texts with labels; `classes` is already there, and sorted."""
+    learns_several: ClassVar[bool] = False  # whether it can learn from examples with several labels
 
     @abstractmethod
-    def class_log_probs(self, texts: list[str]) -> np.ndarray:
-        """Natural-log probability of each class for each text, float64 (n, C); rows sum to one as probabilities."""
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+        """Learn from examples with labels; `classes` is already there, and sorted."""
+
+    @abstractmethod
+    def class_log_probs(self, examples: list[Any]) -> np.ndarray:
+        """Natural-log probability of each class for each example, float64 (n, C). Rows sum to one as probabilities, unless
+        an example may have several labels."""
+
+    def is_example(self, value: Any) -> bool:
+        """Whether `predict` was given one example instead of a list of them."""
+        return isinstance(value, str)
 
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Labelled, a Path, a list of (text, label), or the pair (texts, labels)."""
+        """Learn from scratch. `data`: a Labelled, a Path, a list of (example, label), or the pair (examples, labels)."""
         how = self.told(memory, train, device, run, None if valid is None else as_labelled(valid))
         labelled = as_labelled(data)
-        if len(labelled.classes) == 1:
+        if labelled.multi_label and not self.learns_several:
+            raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
+                              "give one label an example")
+        if len(labelled.classes) == 1 and not labelled.multi_label:
             progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
         with self.learning():
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
-                             "classes": labelled.classes}
-            self.fit_texts(labelled, how)
+                             "classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
+            self.fit_examples(labelled, how)
         return self
 
     # ---- the verbs
@@ -68,37 +87,37 @@ class Classifier(Model):
         texts, classes = self.fit_info["texts"], len(self.classes)
         return f"{texts:,} text{'s' * (texts != 1)}, {classes} class{'es' * (classes != 1)}"
 
-    def log_probs(self, texts: list[str]) -> np.ndarray:
+    def log_probs(self, examples: list[Any]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
         self.check_fitted()
-        if not texts:
+        if not examples:
             return np.empty((0, len(self.classes)))
         parts = []
-        with progress.task("classifying", len(texts), "texts") as bar:
-            for start in range(0, len(texts), BATCH):
-                parts.append(self.class_log_probs(texts[start : start + BATCH]))
+        with progress.task("classifying", len(examples), "texts") as bar:
+            for start in range(0, len(examples), BATCH):
+                parts.append(self.class_log_probs(examples[start : start + BATCH]))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
-    @overload
-    def predict(self, text: str) -> str: ...
-    @overload
-    def predict(self, text: list[str]) -> list[str]: ...
-    def predict(self, text: str | list[str]) -> str | list[str]:
-        """The likeliest class of a text, or of each text of a list."""
-        best = self.log_probs([text] if isinstance(text, str) else list(text)).argmax(axis=1)
-        classes = self.classes
-        labels = [classes[i] for i in best.tolist()]
-        return labels[0] if isinstance(text, str) else labels
+    def predict(self, example: Any) -> Any:
+        """The likeliest class of an example, or of each of a list; where there may be several labels, a list of those that are
+        likelier than not."""
+        one = self.is_example(example)
+        labels = self.labels_of(np.exp(self.log_probs([example] if one else list(example))))
+        return labels[0] if one else labels
 
-    @overload
-    def predict_proba(self, text: str) -> dict[str, float]: ...
-    @overload
-    def predict_proba(self, text: list[str]) -> np.ndarray: ...
-    def predict_proba(self, text: str | list[str]) -> dict[str, float] | np.ndarray:
-        """Probabilities: by class for one text; for a list an array (n, C) in the order of `classes`."""
-        probs = np.exp(self.log_probs([text] if isinstance(text, str) else list(text)))
-        return dict(zip(self.classes, probs[0].tolist())) if isinstance(text, str) else probs
+    def labels_of(self, probs: np.ndarray) -> list[Any]:
+        """What `predict` says where these are the probabilities (n, C)."""
+        classes = self.classes
+        if self.multi_label:
+            return [[classes[i] for i in np.flatnonzero(row > THRESHOLD).tolist()] for row in probs]
+        return [classes[i] for i in probs.argmax(axis=1).tolist()]
+
+    def predict_proba(self, example: Any) -> Any:
+        """Probabilities: by class for one example; for a list an array (n, C) in the order of `classes`."""
+        one = self.is_example(example)
+        probs = np.exp(self.log_probs([example] if one else list(example)))
+        return dict(zip(self.classes, probs[0].tolist())) if one else probs
 
     def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
@@ -107,9 +126,16 @@ class Classifier(Model):
         """
         self.check_fitted()
         labelled = as_labelled(data)
-        log_probs = self.log_probs(labelled.texts)
-        metrics, details, notes = classification.judge(self.classes, labelled.labels, labelled.texts, log_probs,
-                                                       samples=samples, examples=examples)
+        log_probs = self.log_probs(labelled.examples)
+        if self.multi_label:
+            gold = labelled.labels if labelled.multi_label else [(label,) for label in labelled.labels]
+            judged = multilabel.judge(self.classes, gold, np.exp(log_probs), THRESHOLD, samples=samples)
+        else:
+            if labelled.multi_label:
+                raise ConfigError(f"{labelled.name} has examples with several labels, and this model gives one for each")
+            shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
+            judged = classification.judge(self.classes, labelled.labels, shown, log_probs, samples=samples, examples=examples)
+        metrics, details, notes = judged
         return Result(metrics, self.signature(labelled), notes, details)
 
     def signature(self, data: Labelled | None = None) -> Signature:

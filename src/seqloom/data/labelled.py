@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,47 +35,64 @@ Source = str | Path | Iterable[str | Path]
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts and their labels, of equal length."""
+    """Examples and their labels, of equal length. An example is a text, or an array of numbers for models that take those;
+    a label is a name, or a tuple of names where an example may have several (or none)."""
 
-    texts: list[str]
-    labels: list[str]
+    examples: list[Any]
+    labels: list[Any]
     name: str = "texts"
 
     @classmethod
     def of(cls, data: Iterable[Any], *, name: str = "texts") -> Labelled:
-        """From a list of (text, label), or from a tuple of two lists, texts and labels; whole numbers become labels as text."""
+        """From a list of (example, label), or from a tuple of two lists; whole numbers become labels as text. A label that
+        is a list, tuple or set is several labels."""
         if isinstance(data, tuple) and len(data) == 2 and all(isinstance(p, (list, np.ndarray)) for p in data):
-            texts, labels = (p.tolist() if isinstance(p, np.ndarray) else p for p in data)
-            if len(texts) != len(labels):
-                raise DataError(f"{name} has {len(texts)} texts and {len(labels)} labels")
+            examples, labels = (list(p) if i == 0 else p.tolist() if isinstance(p, np.ndarray) else p
+                                for i, p in enumerate(data))
+            if len(examples) != len(labels):
+                raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
         else:
             pairs = list(data)
             for row, pair in enumerate(pairs, 1):
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                     raise DataError(f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}")
-            texts, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        if not texts:
+            examples, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if not examples:
             raise DataError(f"{name} has no texts; give some")
-        return cls([_text(text, row, name) for row, text in enumerate(texts, 1)],
-                   [_label(label, row, name) for row, label in enumerate(labels, 1)], name)
+        several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
+        read = _labels if several else _label
+        return cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.examples)
+
+    @property
+    def texts(self) -> list[str]:
+        """The examples, for models that read texts."""
+        if not isinstance(self.examples[0] if self.examples else "", str):
+            raise DataError(f"the examples of {self.name} are arrays of numbers; this model reads texts")
+        return self.examples
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an example may have several labels."""
+        return bool(self.labels) and isinstance(self.labels[0], tuple)
 
     @cached_property
     def classes(self) -> list[str]:
         """The different labels, sorted by name."""
-        return sorted(set(self.labels))
+        return sorted(set(chain.from_iterable(self.labels) if self.multi_label else self.labels))
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all texts and labels."""
-        return hashlib.sha256(digest(self.texts) + digest(self.labels)).hexdigest()
+        """SHA-256 of all examples and labels."""
+        labels = ["\t".join(label) for label in self.labels] if self.multi_label else self.labels
+        return hashlib.sha256(_digest_examples(self.examples) + digest(labels)).hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
         """Some of the rows, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        return replace(self, texts=[self.texts[i] for i in chosen], labels=[self.labels[i] for i in chosen])
+        return replace(self, examples=[self.examples[i] for i in chosen], labels=[self.labels[i] for i in chosen])
 
 
 def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
@@ -184,6 +202,37 @@ def _text(value: Any, row: int, name: str) -> str:
     if not value.isascii():
         to_bytes(value)  # refuses what is no character
     return value
+
+
+def _examples(values: list[Any], name: str) -> list[Any]:
+    """Texts, or arrays of numbers that have the same width."""
+    if isinstance(values[0], str) or not isinstance(values[0], (np.ndarray, list, tuple)):
+        return [_text(text, row, name) for row, text in enumerate(values, 1)]
+    arrays: list[np.ndarray] = []
+    for row, value in enumerate(values, 1):
+        try:
+            arrays.append(np.asarray(value, np.float32))
+        except (ValueError, TypeError):
+            raise DataError(f"row {row} of {name}: {value!r:.60} is no array of numbers") from None
+        if not arrays[-1].ndim or arrays[-1].shape[1:] != arrays[0].shape[1:]:
+            raise DataError(f"row {row} of {name} has the shape {arrays[-1].shape}, the first one {arrays[0].shape}; all "
+                            "arrays must have the same width")
+    return arrays
+
+
+def _digest_examples(examples: list[Any]) -> bytes:
+    if not examples or isinstance(examples[0], str):
+        return digest(examples)
+    whole = hashlib.sha256(repr([array.shape for array in examples]).encode())
+    for array in examples:
+        whole.update(np.ascontiguousarray(array).data)
+    return whole.digest()
+
+
+def _labels(value: Any, row: int, name: str) -> tuple[str, ...]:
+    """Several labels, in an order that is always the same."""
+    one = not isinstance(value, (list, tuple, set, frozenset))
+    return tuple(sorted({_label(label, row, name) for label in ([value] if one else value)}))
 
 
 def _label(value: Any, row: int, name: str) -> str:

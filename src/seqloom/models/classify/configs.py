@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
+from seqloom.config import ITERATES, MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 MINUTES = 5.0  # that tune may take, unless told
@@ -42,6 +42,7 @@ class NaiveBayesConfig(TextsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextClassifierConfig(TextsConfig):
+    fit_arguments: ClassVar[frozenset[str]] = ITERATES
     only_with: ClassVar[OnlyWith] = {"cutoff": {"quantise": (True,)}, "minutes": {"tune": (True,)}}
 
     ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)

@@ -40,7 +40,6 @@ from seqloom.text.tokenizer import Tokenizer
 class FastTextClassifier(Classifier):
     name = "fasttext-classifier"
     config_class = FastTextClassifierConfig
-    resumable = True
     features: FeatureRows
     input: np.ndarray | Codes  # (R, D) of the features
     output: np.ndarray  # float32 (C, D), or (C - 1, D) of the nodes of a tree
@@ -50,7 +49,7 @@ class FastTextClassifier(Classifier):
 
     # ---- fitting
 
-    def fit_texts(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
         self._check_ngrams()
         if self.config.tune:
             if how.valid is None:

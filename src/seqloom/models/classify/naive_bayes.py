@@ -91,7 +91,7 @@ class NaiveBayes(Classifier):
 
     # ---- fitting
 
-    def fit_texts(self, data: Labelled, how: Fitting) -> None:
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
         self._pending, self._valid = False, how.valid
         self._check_valid(how.valid)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, TextConfig, Unit, option
+from seqloom.config import COUNTS, ITERATES, MOST, MOST_SEED, Config, OnlyWith, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SmoothingName = Literal["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood",
@@ -21,6 +21,7 @@ class UniformConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NGramConfig(TextConfig):
+    fit_arguments: ClassVar[frozenset[str]] = COUNTS
     only_with: ClassVar[OnlyWith] = {"k": {"smoothing": ("add-k",)}}
 
     order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)
@@ -46,6 +47,8 @@ class NGramConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HMMConfig(TextConfig):
+    fit_arguments: ClassVar[frozenset[str]] = ITERATES
+
     states: int = option(32, "hidden classes", minimum=1, maximum=4096)
     iterations: int = option(50, "most rounds of Baum-Welch", minimum=1, maximum=1_000_000)
     tolerance: float = option(1e-4, "stop when the likelihood rises by less than this share of itself",

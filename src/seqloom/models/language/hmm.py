@@ -39,7 +39,6 @@ def stretches(lengths: np.ndarray) -> np.ndarray:
 
 class HMM(LanguageModel):
     name = "hmm"
-    resumable = True
     config_class = HMMConfig
     chain: Chain
 

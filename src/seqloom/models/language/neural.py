@@ -58,7 +58,6 @@ class Past:
 
 
 class NeuralLanguageModel(LanguageModel):
-    trained = True
     config_class: ClassVar[type[NetworkConfig]]
     facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead

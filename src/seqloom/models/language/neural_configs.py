@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_WIDTH, OnlyWith, TextConfig, Unit, option
+from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, TextConfig, Unit, option
 from seqloom.errors import ConfigError
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
@@ -18,6 +18,7 @@ NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
 class NetworkConfig(TextConfig):
     """What all networks share."""
 
+    fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}, "label_smoothing": {"softmax": ("full",)},
                  "samples": {"softmax": ("sampled", "nce")}, "pretrained_unknown": {"pretrained": ()},
                  "pretrained_training": {"pretrained": ()},

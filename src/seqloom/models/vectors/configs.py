@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, TextConfig, option
+from seqloom.config import COUNTS, ITERATES, MOST, MOST_SEED, Config, OnlyWith, TextConfig, option
 from seqloom.errors import ConfigError
 
 
@@ -17,6 +17,8 @@ class WordVectorsConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class GloveConfig(TextConfig):
     """GloVe; the defaults are those of its authors' programs, with vectors of 100 dimensions instead of 50."""
+
+    fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
 
     min_count: int = option(5, "words seen less often are left out, without leaving a gap", minimum=1, maximum=MOST)
     dimensions: int = option(100, "numbers of a vector", minimum=1, maximum=65_000)
@@ -38,6 +40,7 @@ class GloveConfig(TextConfig):
 class WindowConfig(TextConfig):
     """What word2vec and fastText share: words are learnt from the words around them."""
 
+    fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
     only_with: ClassVar[OnlyWith] = {"negatives": {"loss": ("ns",)}, "noise_exponent": {"loss": ("ns",)}}
 
     min_count: int = option(5, "words seen less often are left out", minimum=1, maximum=MOST)
@@ -79,7 +82,7 @@ class Word2VecConfig(WindowConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramConfig(WindowConfig):
+class SubwordConfig(WindowConfig):
     """What fastText and charngram share: words are made of character n-grams. The defaults are those of fastText."""
 
     noise_exponent: float = option(0.5, "noise words are drawn by count to this power", minimum=-10.0, maximum=10.0)
@@ -97,12 +100,12 @@ class NgramConfig(WindowConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastTextConfig(NgramConfig):
+class FastTextConfig(SubwordConfig):
     """A word is its own row and those of its n-grams."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CharNgramConfig(NgramConfig):
+class CharNgramConfig(SubwordConfig):
     min_ngram: int = option(2, "shortest character n-grams of a word", minimum=1, maximum=100)
     max_ngram: int = option(4, "longest character n-grams of a word", minimum=1, maximum=100)
     aggregate: Literal["sum", "mean", "weighted", "attention"] = option(

@@ -31,7 +31,6 @@ class Lesson(NamedTuple):
 
 
 class TrainedVectors(Embedder):
-    resumable = True
     alike: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")  # what cannot change when learning goes on
     own_rows: ClassVar[bool] = True  # every word has a row of `input`
     words: Words

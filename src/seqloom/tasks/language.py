@@ -1,0 +1,136 @@
+"""Language models: text in, likelihoods and text out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from seqloom.config import Config, OnlyWith, option
+from seqloom.errors import ConfigError
+from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_held_out_text, read_text
+
+if TYPE_CHECKING:
+    from seqloom.contracts import LanguageModel
+    from seqloom.data.corpus import Corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageJudging(Config):
+    only_with: ClassVar[OnlyWith] = {"dynamic_lr": {"dynamic": (True,)}}
+
+    against: str | None = option(None, "A second language model: both on the same text, and their paired difference.",
+                                 metavar="MODEL")
+    sparsity: bool = option(False, "For n-gram models: how many n-grams could be, how many the model has, and how many of the "
+                            "text's.", negatable=False)
+    chart: str | None = option(None, "Draw bits along the text, costs of tokens and calibration, or a confusion matrix: .png, "
+                               ".svg, .html.", metavar="FILE")
+    dynamic: bool = option(False, "For networks: learn from each stretch of the text after it was scored; the saved model "
+                           "stays as it is.", negatable=False)
+    dynamic_lr: float | None = option(None, "Learning rate of --dynamic  [default: 0.001]", minimum=0, maximum=1e6)
+
+
+class LanguageModeling(Task):
+    name, phrase = "language model", "a language model"
+    data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
+    valid_help = "Held-out text: the model is judged on it after fitting."
+    reading, judging = TextReading, LanguageJudging
+    commands: ClassVar = {
+        "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
+        "generate": Command("seqloom.cli.generate:command", "Write text with a model."),
+        "complete": Command("seqloom.cli.complete:command", "Suggest next words, one text or interactively."),
+        "ab": Command("seqloom.cli.ab:command", "The same model with and without a step, paired."),
+    }
+
+    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
+        return read_text(paths, reading)
+
+    def read_valid(self, path: str, reading: TextReading) -> Corpus:
+        return read_held_out_text(path, reading)
+
+    def evaluate(self, model: LanguageModel, place: str, paths: tuple[str, ...], reading: TextReading,
+                 judging: LanguageJudging) -> Outcome:
+        second = self._check(model, judging)
+        corpus = self.read(paths, reading)
+        difference = None if second is None else _difference(model, second, corpus)
+        result = model.evaluate(corpus, dynamic=judging.dynamic, dynamic_lr=judging.dynamic_lr)
+        rows = [row._asdict() for row in model.sparsity(corpus)] if judging.sparsity else []  # type: ignore[attr-defined]
+        if judging.chart is not None:
+            from seqloom.comparison.portrait import draw
+
+            draw(model, corpus, judging.chart)
+        text = str(result) + (f"\n\n{_sparsity_table(rows)}" if rows else "")
+        values = result.to_dict() | ({"sparsity": rows} if rows else {})
+        if second is None or difference is None or judging.against is None:
+            return Outcome(text, values)
+        other = second.evaluate(corpus)
+        return Outcome(f"{place}\n{text}\n\n{judging.against}\n{other}\n\n{_sentence(difference, place, judging.against)}",
+                       values | {"model": place, "difference": difference,
+                                 "against": {"model": judging.against, **other.to_dict()}})
+
+    def import_file(self, path: Path) -> Any:
+        from seqloom.data.vector_files import file_head
+        from seqloom.interop.arpa import read_arpa
+
+        head, _ = file_head(path) if path.is_file() else (b"", False)
+        arpa = not head or path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm")
+        return read_arpa(path) if arpa else None
+
+    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+        from seqloom.interop.arpa import write_arpa
+
+        if form is not None:
+            raise ConfigError(f"--form is for word vectors; {place} is a language model")
+        if not target.endswith((".arpa", ".arpa.gz")):
+            raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
+        write_arpa(model, target)
+
+    def converted(self, model: Any) -> Outcome:
+        ngrams = model.fit_info["ngrams"]
+        return Outcome(f"order {model.config.order}, {sum(ngrams.values()):,} n-grams", {"ngrams": ngrams})
+
+    def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
+        """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""
+        if judging.chart is not None:
+            from seqloom.charts.files import check_target
+
+            check_target(judging.chart)
+        if judging.dynamic and (judging.against is not None or judging.chart is not None):
+            raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a "
+                              "time")
+        if judging.sparsity and not hasattr(model, "sparsity"):
+            raise ConfigError(f"--sparsity is for n-gram models; this is a {model.name} model")
+        if judging.against is None:
+            return None
+        from seqloom.storage import load
+
+        second = load(judging.against)
+        if second.task != self.name:
+            raise ConfigError(f"--against compares language models; {judging.against} is for another task ({second.task})")
+        return second
+
+
+def _sparsity_table(rows: list[dict[str, Any]]) -> str:
+    lines = [f"{order:>5}  {possible:>17.6g}  {in_model:>12,}  {seen:>24.1%}"
+             for order, possible, in_model, seen in (row.values() for row in rows)]
+    return "\n".join(["order           possible      in model  share of the text's seen", *lines])
+
+
+def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> dict[str, Any]:
+    from seqloom.comparison.paired import paired_difference
+
+    unit, paired = paired_difference(first, second, corpus)
+    return {"unit": unit, **paired._asdict()}
+
+
+def _sentence(d: dict[str, Any], model: str, against: str) -> str:
+    if not math.isfinite(d["difference"]):
+        return f"difference  {d['difference']} {d['unit']}: a token of probability zero, nothing more can be said"
+    if d["difference"] == 0:
+        return f"difference  none ({d['unit']})"
+    spread = "" if math.isnan(d["low"]) else f" ({d['low']:+.4f} to {d['high']:+.4f}), p = {d['p_value']:.3g}"
+    sure = not spread or d["p_value"] < 0.05
+    better = model if d["difference"] < 0 else against
+    return (f"difference  {d['difference']:+.4f} {d['unit']}{spread}: {better} is better"
+            + ("" if sure else ", not significantly"))

@@ -1,0 +1,141 @@
+"""What a task is: one object that knows its data, the options of reading and of judging, its commands and its charts.
+
+A subclass for each task is all that the command line needs to fit, evaluate and use models of it. Options are the fields of
+configs, so a flag, a key and an argument are the same word.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from seqloom.config import Config, option
+from seqloom.errors import ConfigError
+
+
+class Command(NamedTuple):
+    """A command that works on saved models of a task."""
+
+    target: str  # "module:attribute" of a click command, imported when it is called
+    help: str
+
+
+class Outcome(NamedTuple):
+    """What a command answers: for people, and for --json."""
+
+    text: str | None  # None: only for programs
+    values: dict[str, Any] | None  # None: only for people, such as a line of headings
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReading(Config):
+    """How text is read."""
+
+    encoding: str = option("utf-8", "Encoding of the text files.")
+    column: str | None = option(None, "Of a table (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
+                                "messages.0.content; each row is a document.", metavar="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging(Config):
+    """Options of `evaluate` for most tasks."""
+
+    chart: str | None = option(None, "Draw the errors: .png, .svg, .html.", metavar="FILE")
+
+
+class Task(ABC):
+    name: ClassVar[str]  # as in config.json
+    phrase: ClassVar[str]  # in a sentence: "a classifier", "word vectors"
+    data: ClassVar[str] = "DATA"  # its data, in --help
+    data_help: ClassVar[str]
+    valid_help: ClassVar[str] = "Held-out data: the model is judged on it after fitting."
+    reading: ClassVar[type[Config]]  # options of `read`
+    judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
+    predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
+    commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
+
+    @abstractmethod
+    def read(self, paths: tuple[str, ...], reading: Any) -> Any:
+        """The data of these files, directories or patterns; none, or `-`, is standard input."""
+
+    def read_valid(self, path: str, reading: Any) -> Any:
+        """What `fit --valid` names: held-out data of the same kind."""
+        return self.read((path,), reading)
+
+    def evaluate(self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any) -> Outcome:
+        """Judge the model of that place on data; draw what there is to see, if asked."""
+        if judging.chart is not None:
+            from seqloom.charts.files import check_target
+
+            check_target(judging.chart)
+        result = model.evaluate(self.read(paths, reading))
+        if judging.chart is not None:
+            self.draw(model, result, judging.chart)
+        return shown(result)
+
+    def draw(self, model: Any, result: Any, target: str) -> None:
+        """A chart of a result."""
+        raise ConfigError(f"there is no chart of the results of {self.phrase}; leave out --chart")
+
+    def predict(self, model: Any, paths: tuple[str, ...], options: Any) -> Iterator[Outcome]:
+        """What `predict` answers, line by line of its input."""
+        raise NotImplementedError
+
+    # ---- files of other programs
+
+    file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
+
+    def open_file(self, path: Path) -> Any:
+        """The model in such a file where commands take it instead of a saved model; None: they do not."""
+        return None
+
+    def import_file(self, path: Path) -> Any:
+        """The model in such a file, for `convert`; None where the file is not of this task."""
+        return None
+
+    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which no other program's file can hold")
+
+    def converted(self, model: Any) -> Outcome:
+        """What was converted, in a few words."""
+        return Outcome(model.summary(), {"model": model.name})
+
+
+def shown(result: Any) -> Outcome:
+    """A result with the tables behind it."""
+    from seqloom.metrics.tables import report
+
+    behind = report(result)
+    return Outcome(f"{result}\n\n{behind}" if behind else str(result), result.to_dict())
+
+
+def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
+    """Text of these files; none, or `-`, is standard input."""
+    import sys
+
+    from seqloom.data.corpus import read
+    from seqloom.progress import say
+
+    sources = list(paths) or ["-"]
+    if "-" in sources and sys.stdin.isatty():
+        say("reading standard input; end it with Ctrl-D")
+    return read(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column)
+
+
+def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:
+    """One text after the other: lines, or the rows of a table where a column is named."""
+    corpus = read_text(paths, reading)
+    texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
+    return (text.rstrip("\r\n") for text in texts)
+
+
+def read_held_out_text(path: str, reading: TextReading) -> Any:
+    """Text of one file; the column is meant for it only where it is a table."""
+    from dataclasses import replace
+
+    from seqloom.data.tables import table_kind
+
+    return read_text((path,), reading if table_kind(path) else replace(reading, column=None))

@@ -1,0 +1,71 @@
+"""Word vectors: text in, a vector for each word out; judged by questions instead of held-out text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from seqloom.config import Config, option
+from seqloom.errors import ConfigError
+from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, shown
+
+if TYPE_CHECKING:
+    from seqloom.data.corpus import Corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorJudging(Config):
+    on: str | None = option(None, "For word vectors: analogies (Google's form) or pairs with a similarity.", metavar="FILE")
+
+
+class WordVectorsTask(Task):
+    name, phrase = "word vectors", "word vectors"
+    data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
+    valid_help = "Analogies or pairs of words with similarities: the vectors are judged on it after fitting."
+    reading, judging = TextReading, VectorJudging
+    file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
+    commands: ClassVar = {
+        "nearest": Command("seqloom.cli.nearest:command", "Words that are near a word."),
+        "analogy": Command("seqloom.cli.analogy:command", "A is to B as C is to what?"),
+        "embed": Command("seqloom.cli.embed:command", "Vectors of words and phrases."),
+        "bias": Command("seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."),
+    }
+
+    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
+        return read_text(paths, reading)
+
+    def read_valid(self, path: str, reading: TextReading) -> Any:
+        from seqloom.metrics.vectors import as_questions
+
+        return as_questions(Path(path))
+
+    def evaluate(self, model: Any, place: str, paths: tuple[str, ...], reading: TextReading, judging: VectorJudging) -> Outcome:
+        if judging.on is None:
+            raise ConfigError(f"{place} holds word vectors; give --on FILE with analogies or similarities")
+        if paths or reading != TextReading():
+            raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
+        return shown(model.evaluate(judging.on))
+
+    def open_file(self, path: Path) -> Any:
+        from seqloom.interop.vectors import read_vectors
+
+        return read_vectors(path)
+
+    def import_file(self, path: Path) -> Any:
+        """As `open_file`, but a fastText model keeps its n-grams."""
+        from seqloom.data.vector_files import file_head, sniff_vectors
+        from seqloom.interop.fasttext_model import convert_fasttext
+
+        head, packed = file_head(path)
+        kind = sniff_vectors(head)
+        whole = kind is not None and kind.form == "fasttext-bin" and not packed
+        return convert_fasttext(path) if whole else self.open_file(path)
+
+    def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
+        from seqloom.interop.vectors import write_vectors
+
+        write_vectors(model.vectors, target, form or "word2vec")  # type: ignore[arg-type]
+
+    def converted(self, model: Any) -> Outcome:
+        return Outcome(model.summary(), {"words": len(model.vectors), "dimensions": model.vectors.dimensions})
