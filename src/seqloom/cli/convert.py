@@ -53,12 +53,12 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
         else:
             _write_vectors(model, source, target, form)
     if as_json:
-        emit({"source": source, "target": target, **({"ngrams": model.fit_info["ngrams"]} if model.task != TASK else
+        emit({"source": source, "target": target, **({"ngrams": model.sizes} if model.task != TASK else
                                                      {"words": len(model.vectors), "dimensions": model.vectors.dimensions})})
     elif model.task == TASK:
         click.echo(f"{target}: {model.summary()}")
     else:
-        click.echo(f"{target}: order {model.config.order}, {sum(model.fit_info['ngrams'].values()):,} n-grams")
+        click.echo(f"{target}: order {model.config.order}, {sum(model.sizes.values()):,} n-grams")
 
 
 def _read(source: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import Kind, count, names
+from seqloom.contracts.learnt import Kind, names
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
 from seqloom.metrics import classification
@@ -30,12 +30,12 @@ class Classifier(Model):
     """Which of a few classes a text belongs to."""
 
     task: ClassVar[str] = "classifier"
-    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "texts": count, "classes": names}
+    learnt_values: ClassVar[dict[str, Kind]] = {"classes": names}
 
     @property
     def classes(self) -> list[str]:
         """The names of the classes, in the order of the columns of `class_log_probs`."""
-        return self.fit_info.get("classes", [])
+        return self.learnt.get("classes", [])
 
     # ---- what a model writes
 
@@ -57,16 +57,16 @@ class Classifier(Model):
         if len(labelled.classes) == 1:
             progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
         with self.learning():
-            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
-                             "classes": labelled.classes}
+            self.learnt = {"classes": labelled.classes}
+            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled)}
             self.fit_texts(labelled, how)
         return self
 
     # ---- the verbs
 
     def summary(self) -> str:
-        texts, classes = self.fit_info["texts"], len(self.classes)
-        return f"{texts:,} text{'s' * (texts != 1)}, {classes} class{'es' * (classes != 1)}"
+        texts, classes = self.recorded("texts", 0), len(self.classes)
+        return (f"{texts:,} text{'s' * (texts != 1)}, " if texts else "") + f"{classes} class{'es' * (classes != 1)}"
 
     def log_probs(self, texts: list[str]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
@@ -115,4 +115,4 @@ class Classifier(Model):
     def signature(self, data: Labelled | None = None) -> Signature:
         """What a number of this model depends on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
-                         data=data.fingerprint[:8] if data else None, extras={"train": self.fit_info["data_hash"][:8]})
+                         data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})
