@@ -89,7 +89,10 @@ def edit_arrays(place, **changes):
 
 def edit_config(place, section, **changes):
     config = json.loads((place / "config.json").read_text())
-    (config[section] if section else config).update(changes)
+    inner = config
+    for key in section.split("."):
+        inner = inner[key] if key else inner
+    inner.update(changes)
     (place / "config.json").write_text(json.dumps(config))
 
 
@@ -210,10 +213,11 @@ def test_large_vectors_are_looked_at_when_they_are_used(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("section", "changes"), [
-    ("", {"fit": -1}), ("", {"config": []}), ("", {"tokenizer": 5}), ("", {"model": ["x"]}), ("", {"task": None}),
-    ("", {"format_version": True}), ("fit", {"tokens": "many"}), ("fit", {"data_hash": None}), ("fit", {"note": "\ud800"}),
-    ("config", {"order": 1e400}),
-    ("tokenizer", {"kind": "byte"}), ("tokenizer", {"eos": ["x"], "kind": "bpe"}),
+    ("", {"config": []}), ("", {"learnt": -1}), ("", {"tokenizers": 5}), ("", {"model": ["x"]}), ("", {"task": None}),
+    ("", {"format_version": True}), ("", {"format_version": 3}), ("", {"note": "\ud800"}), ("config", {"order": 1e400}),
+    ("learnt", {"classes": ["x"]}), ("tokenizers.text", {"kind": "byte"}), ("tokenizers.text", {"eos": ["x"], "kind": "bpe"}),
+    ("tokenizers", {"text": 5}), ("tokenizers", {"other": {"kind": "word"}}),
+    *(("tokenizers", {name: {"kind": "byte"}}) for name in ("", "..", "a/b", "/tmp", "a\n", "a" * 51, "\u00e4", "a b")),
 ])
 def test_a_config_with_other_values(copy, section, changes):
     place = copy("ngram")
@@ -221,10 +225,15 @@ def test_a_config_with_other_values(copy, section, changes):
     refused(place)
 
 
-def test_a_fact_that_is_missing(copy):
+def test_what_was_learnt_is_checked(copy):
     place = copy("hmm-tagger-1")
+    edit_config(place, "learnt", working_tags=["D", "D"])
+    assert "'working_tags' is ['D', 'D']" in refused(place)
+    edit_config(place, "learnt", working_tags=["D", "N", "V"], x=1)
+    assert "has 'x', which this kind of model does not" in refused(place)
     config = json.loads((place / "config.json").read_text())
-    del config["fit"]["working_scheme"]  # null where there is none
+    del config["learnt"]["working_scheme"]  # null where there is none
+    del config["learnt"]["x"]
     (place / "config.json").write_text(json.dumps(config))
     assert "'working_scheme' is missing" in refused(place)
 
@@ -232,7 +241,7 @@ def test_a_fact_that_is_missing(copy):
 @pytest.mark.parametrize("changes", [{"eos": ["x"]}, {"eos": "nope"}, {"kind": "unigram"}])
 def test_other_settings_of_a_tokenizer(copy, changes):
     place = copy("ngram-add-k")
-    edit_config(place, "tokenizer", **changes)
+    edit_config(place, "tokenizers.text", **changes)
     refused(place)
     with pytest.raises(ModelError):
         Tokenizer.load(place)
@@ -240,7 +249,7 @@ def test_other_settings_of_a_tokenizer(copy, changes):
 
 def test_word_vectors_with_a_tokenizer_of_bytes(tmp_path):
     WordVectors.of(["a", "b"], np.eye(2)).save(tmp_path / "m")
-    edit_config(tmp_path / "m", "", tokenizer={"kind": "byte"})
+    edit_config(tmp_path / "m", "tokenizers", text={"kind": "byte"})
     assert "makes no words" in refused(tmp_path / "m")
 
 

@@ -1,13 +1,14 @@
 """The saved-model directory: written beside its place and renamed, so that it is there whole or not at all.
 
-    config.json         what it is: model name, options, tokenizer settings, how it was fitted
+    config.json         what it is: model name, options, tokenizers' settings, what it learnt, how the fit went
     model.safetensors   the arrays, memory-mapped on load
-    tokenizer.*         the tokenizer's own file
+    tokenizer.*         the file of the tokenizer named text
+    tokenizers/NAME/    the same of any other
     README.md           a short card for people
     members/            models inside a model (a mixture)
     training.jsonl      of a network: the log of its training, and tensorboard/ where that was wanted
 
-Nothing is pickled, so loading a stranger's model cannot run code.
+Nothing is pickled, so loading a stranger's model cannot run code. docs/format.md says it all.
 """
 
 from __future__ import annotations
@@ -18,28 +19,46 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr  # short, whatever it is
 from typing import Any
 
+import numpy as np
+
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
-from seqloom.errors import MissingExtra, ModelError, SeqloomError
+from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
-CONFIG, ARRAYS, CARD, MEMBERS = "config.json", "model.safetensors", "README.md", "members"
+FORMAT_VERSION = 2
+CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS = "config.json", "model.safetensors", "README.md", "members", "tokenizers"
+TEXT = "text"  # the tokenizer of a model of text, whose files other programs look for in the directory itself
 TRAINING_LOG, EVENTS = "training.jsonl", "tensorboard"  # how a network's training went, for plots
 COMPARISON = "result.json", "segments.safetensors"  # what `compare` keeps beside a model
 WHAT = "a saved model"
 DEEPEST, MOST_MODELS = 8, 200  # members in members, and how many models there are in one
 NESTED = 30  # lists in lists of config.json
 
-_CONFIG_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict, "fit": dict, "tokenizer": dict}
+_KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict}  # of all formats, and of each
+_KEYS_OF = {1: {"fit": dict}, 2: {"learnt": dict, "tokenizers": dict}}
+_TOKENIZER_NAME = re.compile("[0-9A-Za-z_-]{1,50}")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # which UTF-8 has not, so no model was saved with one
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The parts of a saved model, as they were read."""
+
+    config: dict[str, Any]
+    learnt: dict[str, Any]
+    fit: dict[str, Any]
+    tokenizers: dict[str, Tokenizer]
+    arrays: dict[str, np.ndarray]
+    members: list[Any]
 
 
 def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = None) -> None:
@@ -57,11 +76,14 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
 def write_model(model: Any, place: Path) -> None:
     config: dict[str, Any] = {
         "format": "seqloom", "format_version": FORMAT_VERSION, "seqloom_version": __version__,
-        "task": model.task, "model": model.name, "config": model.config.to_dict(), "fit": model.fit_info,
+        "task": model.task, "model": model.name, "config": model.config.to_dict(), "tokenizers": {},
+        "learnt": model.learnt, "fit": model.fit_info,
     }
-    if model.tokenizer is not None:
-        config["tokenizer"] = model.tokenizer.settings()
-        model.tokenizer.write_files(place)
+    for name, tokenizer in model.tokenizers.items():
+        home = _tokenizer_home(place, name)
+        home.mkdir(parents=True, exist_ok=True)
+        config["tokenizers"][name] = tokenizer.settings()
+        tokenizer.write_files(home)
     write_arrays(place / ARRAYS, model.arrays())
     for i, member in enumerate(model.members):
         inner = place / MEMBERS / str(i)
@@ -71,9 +93,22 @@ def write_model(model: Any, place: Path) -> None:
     (place / CARD).write_text(card(config), encoding="utf-8")
 
 
-def load(directory: str | Path) -> Any:
-    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used."""
-    return _load(Path(directory), [], 0)
+def _tokenizer_home(place: Path, name: str) -> Path:
+    """Where the files of a tokenizer are in a saved model."""
+    if not _TOKENIZER_NAME.fullmatch(name):
+        raise ModelError(f"{repr(name)} cannot be the name of a tokenizer: letters, digits, - and _, at most 50")
+    return place if name == TEXT else place / TOKENIZERS / name
+
+
+def load(directory: str | Path, device: str | None = None) -> Any:
+    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used.
+
+    `device`: where its networks run, such as cuda or mps; None: the CPU.
+    """
+    model = _load(Path(directory), [], 0)
+    if device not in (None, "cpu") and not model.to_device(device):
+        raise ConfigError(f"nothing of a {model.name} model runs on a device; leave device out, or give cpu")
+    return model
 
 
 def _load(place: Path, loaded: list[Path], depth: int) -> Any:
@@ -87,10 +122,12 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
             raise ModelError(f"{repr(config['task'])} is not what a {cls.name} model does: {CONFIG} is damaged")
-        tokenizer = Tokenizer.read_files(place, config["tokenizer"]) if "tokenizer" in config else None
+        tokenizers = {name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
+                      for name, settings in config["tokenizers"].items()}
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
         members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
-        return cls.restore(config["config"], config["fit"], tokenizer, read_arrays(place / ARRAYS), members)
+        return cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
+                                 members))
     except MissingExtra:
         raise
     except SeqloomError as error:
@@ -105,7 +142,7 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
-    """The checked `config.json` of a saved model."""
+    """The checked `config.json` of a saved model, with the keys of the newest format. `fit` may have been anything."""
     place = Path(directory)
     if not place.exists():
         raise ModelError(f"{place}: no such directory; fit a model first: seqloom fit MODEL TEXT -o {place} "
@@ -118,23 +155,44 @@ def read_config(directory: str | Path) -> dict[str, Any]:
         config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
-    if _deeper(config, NESTED) or _SURROGATES.search(json.dumps(config, ensure_ascii=False)):
-        raise ModelError(f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again")
     if not isinstance(config, dict) or config.get("format") != "seqloom":
         raise ModelError(f"{place}: a model of another program, not of seqloom")
+    if isinstance(config.get("fit"), dict):
+        config["fit"] = {key: value for key, value in config["fit"].items() if not _unusable({key: value})}
+    if _unusable({key: value for key, value in config.items() if key != "fit"}):
+        raise ModelError(f"{place / CONFIG}: damaged, nested too deeply or with half characters; fit and save the model again")
     version = config.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelError(f"{place}: format {repr(version)}, written by seqloom {repr(config.get('seqloom_version'))}; "
                          f"this is seqloom {__version__}, which reads up to {FORMAT_VERSION}: upgrade seqloom")
-    for key, kind in _CONFIG_KEYS.items():
-        if not isinstance(config.get(key, {} if key == "tokenizer" else None), kind):
+    for key, kind in (_KEYS | _KEYS_OF[version]).items():
+        if not isinstance(config.get(key), kind):
             wrong = f"is {repr(config[key])}" if key in config else "is missing"
             raise ModelError(f"{place / CONFIG}: damaged, {key!r} {wrong}; fit and save the model again")
-    return config
+    if version == 1:
+        try:
+            return _from_format_1(config)
+        except SeqloomError as error:
+            raise ModelError(f"{place}: not a usable model ({error}); fit and save it again") from error
+    return config | {"fit": config["fit"] if isinstance(config.get("fit"), dict) else {}}
+
+
+def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
+    """There `fit` held what was learnt too, and a model had one tokenizer at most."""
+    learnt = {name: config["fit"][name] for name in model_class(config["model"]).learnt_values if name in config["fit"]}
+    fit = {name: value for name, value in config["fit"].items() if name not in learnt}
+    tokenizers = {TEXT: config["tokenizer"]} if "tokenizer" in config else {}
+    kept = {key: value for key, value in config.items() if key != "tokenizer"}
+    return kept | {"tokenizers": tokenizers, "learnt": learnt, "fit": fit}
+
+
+def _unusable(value: Any) -> bool:
+    """Whether JSON is nested too deeply to walk through, or has characters that cannot be written."""
+    return _deeper(value, NESTED) or bool(_SURROGATES.search(json.dumps(value, ensure_ascii=False)))
 
 
 def _deeper(value: Any, levels: int) -> bool:
-    """Whether JSON is nested deeper than that; whoever walks through it may go on without a care."""
+    """Whether JSON is nested deeper than that."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return bool(inner) and (not levels or any(_deeper(item, levels - 1) for item in inner))
 
@@ -166,7 +224,7 @@ def _replaceable(target: Path) -> bool:
     names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
     with contextlib.suppress(ModelError):
         read_config(target)
-        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, TRAINING_LOG, EVENTS, *COMPARISON, ".DS_Store"}
+        return names <= {CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS, TRAINING_LOG, EVENTS, *COMPARISON, ".DS_Store"}
     return not any(target.iterdir())
 
 

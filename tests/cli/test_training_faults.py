@@ -284,7 +284,7 @@ def test_weights_of_another_config(seqloom, tmp_path, key):
     assert seqloom(*NPLM, *SHORT).code == 0
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     config["config"][key] = 5
-    config["fit"]["width"] = 5 if key == "d_hidden" else 8
+    config["learnt"]["width"] = 5 if key == "d_hidden" else 8
     (tmp_path / "m" / "config.json").write_text(json.dumps(config))
     failed = seqloom("score", "m", "text", "-q")
     assert "damaged" in failed.one_line()

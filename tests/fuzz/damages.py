@@ -181,7 +181,7 @@ def edit_json(draw: Draw, value: Any) -> str:
 def damage_config(draw: Draw, place: Path) -> str:
     file = place / "config.json"
     value = json.loads(file.read_text("utf-8"))
-    section = pick(draw, ["config", "config", "fit", "fit", "tokenizer", ""])
+    section = pick(draw, ["config", "config", "learnt", "fit", "tokenizers", "tokenizer", ""])
     inner = value[section] if value.get(section) else value
     what = edit_json(draw, inner)
     file.write_text(_json(value), "utf-8")

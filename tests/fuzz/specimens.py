@@ -1,7 +1,9 @@
-"""Small fitted models to be attacked: every registered model, with the options that change what its file holds."""
+"""Small fitted models to be attacked: every registered model, with the options that change what its file holds, and those
+that earlier versions saved."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.neural_cache import NeuralCache
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
+from seqloom.storage import FORMAT_VERSION
 from seqloom.training.config import TrainConfig
 
+SAVED = Path(__file__).parents[1] / "saved"
 TEXT = """the cat sat on the mat
 the dog sat on the log
 a cat and a dog met on the road
@@ -109,7 +113,10 @@ SPECIMENS: dict[str, Maker] = {
 
 
 def make_all(place: Path) -> None:
-    """Save each of them in a directory of its name."""
+    """Save each of them in a directory of its name; those of earlier formats are copied."""
     for name, make in SPECIMENS.items():
         make().save(place / name)
+    for earlier in (path.parent for path in SAVED.glob("format-*/*/config.json")):
+        if earlier.parent.name != f"format-{FORMAT_VERSION}":
+            shutil.copytree(earlier, place / f"{earlier.name}-{earlier.parent.name}")
 

@@ -15,6 +15,7 @@ from seqloom.models.classify import bag_training, quantised, tuning
 from seqloom.models.classify.fasttext_classifier import FastTextClassifier
 from seqloom.models.vectors import learning
 from seqloom.models.vectors.word_vectors import WordVectors
+from seqloom.storage import Saved
 
 
 def texts(n, seed=0, length=8):
@@ -177,13 +178,17 @@ def test_bad_input(data, tmp_path):
         FastTextClassifier(learning_rate=1e6).fit(data[0])
 
 
+def restored(model, arrays):
+    return FastTextClassifier.restore(Saved(model.config.to_dict(), model.learnt, {}, model.tokenizers, arrays, []))
+
+
 def test_a_file_that_contradicts_itself_is_refused(fitted):
     arrays = fitted.arrays()
     for name, bad in (("features", arrays["features"][::-1].copy()), ("features", arrays["features"][:-1]),
                       ("features", arrays["features"] + np.uint32(2_100_000)), ("output", arrays["output"][:2]),
                       ("input", arrays["input"][:, :3]), ("counts", arrays["counts"][:2])):
         with pytest.raises(ModelError, match="damaged"):
-            FastTextClassifier.restore(fitted.config.to_dict(), fitted.fit_info, fitted.tokens(), {**arrays, name: bad}, [])
+            restored(fitted, {**arrays, name: bad})
 
 
 # ---- smaller
@@ -212,8 +217,7 @@ def test_codes_are_scored_as_the_rows_that_they_stand_for(fitted, data):
     rows = small.input.rows(np.arange(len(small.features)))
     apart = np.linalg.norm(rows - fitted.input, axis=1) / np.linalg.norm(fitted.input, axis=1)
     assert apart.mean() < 0.1
-    unpacked = FastTextClassifier.restore(fitted.config.to_dict(), fitted.fit_info, fitted.tokens(),
-                                          {**fitted.arrays(), "input": rows}, [])
+    unpacked = restored(fitted, {**fitted.arrays(), "input": rows})
     found, wanted = (model.class_log_probs(data[1].texts) for model in (small, unpacked))
     assert abs(found - wanted).max() < 1e-4
 

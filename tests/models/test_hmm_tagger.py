@@ -141,7 +141,7 @@ def test_spans_may_meet_as_they_never_did_in_training():
     """In IOB1 a span that follows another of its kind begins with B, a tag that this training data does not have."""
     data = Tagged.of([(["Anna", "met", "Bob"], ["I-P", "O", "I-P"]), (["Bob", "ran"], ["I-P", "O"])], scheme="iob1")
     model = HMMTagger().fit(data)
-    assert "B-P" not in model.fit_info["tags"]
+    assert "B-P" not in model.learnt["tags"]
     words, tags = ["Anna", "Bob", "ran"], ["I-P", "B-P", "O"]
     assert model.predict(words) == tags
     result = model.evaluate(Tagged.of([(words, tags)], scheme="iob1"))

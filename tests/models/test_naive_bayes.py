@@ -11,6 +11,7 @@ from seqloom import Tokenizer, progress
 from seqloom.data.labelled import Labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.classify.naive_bayes import NaiveBayes
+from seqloom.storage import Saved
 
 TOY = Labelled.of([("a fine film , fine and warm", "good"), ("warm", "good"), ("dull dull film", "bad"),
                    ("a dull , cold , cold end", "bad"), ("so so", "fair"), ("fine , but dull", "fair"), ("", "good")])
@@ -269,7 +270,7 @@ def test_contradicting_tables_are_refused():
     beyond = good["keys"] | np.uint64(1 << 40)
     for name, bad in (("weights", good["weights"][1:]), ("seen", good["seen"][1:]), ("keys", beyond)):
         with pytest.raises(ModelError, match="damaged"):
-            NaiveBayes.restore(model.config.to_dict(), model.fit_info, model.tokens(), {**good, name: bad}, [])
+            NaiveBayes.restore(Saved(model.config.to_dict(), model.learnt, {}, model.tokenizers, {**good, name: bad}, []))
 
 
 # ---- bad input

@@ -180,11 +180,11 @@ def test_a_text_in_capitals_is_advised(place, monkeypatch):
 
 def test_the_width_is_that_of_the_vectors(place):
     lstm, gpt = fitted(LSTM, place), fitted(GPT, place)
-    assert lstm.fit_info["d_embed"] == 8
-    assert lstm.fit_info["width"] == 6
-    assert gpt.fit_info["width"] == 8
+    assert lstm.learnt["d_embed"] == 8
+    assert lstm.learnt["width"] == 6
+    assert gpt.learnt["width"] == 8
     assert fitted(LSTM, place, d_embed=8).weights["embedding.weight"].shape[1] == 8
-    assert "d_embed" not in LSTM(d_hidden=6).fit(TOY, train=TrainConfig(steps=1)).fit_info
+    assert "d_embed" not in LSTM(d_hidden=6).fit(TOY, train=TrainConfig(steps=1)).learnt
 
 
 # ---- refused
@@ -209,7 +209,7 @@ def test_refused(place, tmp_path):
     model = LSTM(pretrained=str(place), d_hidden=6)
     with pytest.raises(ConfigError, match="the tokenizer byte makes pieces"):
         model.fit(TOY, tokenizer=Tokenizer(kind="byte"))
-    assert not model.fit_info
+    assert not model.fitted
     model.fit(TOY, tokenizer=Tokenizer(kind="word").fit(TOY), train=TrainConfig(steps=1))  # its own option does not count
 
 

@@ -118,7 +118,7 @@ def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -
         progress.say("the settings were chosen on the data of --valid, so what follows is too good; judge them on other data")
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:
-        values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.fit_info}
+        values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.learnt, **model.fit_info}
         emit(values | ({"valid": result.to_dict()} if result else {}))
         return
     click.echo(f"{output}: {model.label()}, {model.summary()}, {model.parameters:,} parameters, {spent:.1f} s")

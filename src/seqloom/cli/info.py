@@ -42,7 +42,7 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
         return
     click.echo(f"{config['model']} {config['task']}, {config['disk']:,} bytes, "
                f"seqloom {config['seqloom_version']} (format {config['format_version']})")
-    for section in ("config", "tokenizer", "fit", "states"):
+    for section in ("config", "tokenizers", "learnt", "fit", "states"):
         if config.get(section):
             click.echo(f"\n{section}")
             _show(config[section], "  ")

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from seqloom import storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, field_types, make, parse_size
-from seqloom.contracts.facts import Kind, check_facts, text
+from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
 from seqloom.text.normalize import NormalizerConfig
@@ -27,6 +27,8 @@ from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,34 @@ class Model(ABC):
     task: ClassVar[str]
     name: ClassVar[str]
     config_class: ClassVar[type[Config]]
-    facts: ClassVar[dict[str, Kind]] = {"data": text, "data_hash": text}  # of `fit_info` that are relied on
+    learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         self.config: Any = make(self.config_class, config, options)
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
-        self.tokenizer: Tokenizer | None = None
-        self.fit_info: dict[str, Any] = {}
         self.members: list[Any] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.fitted = False
+        self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
+        self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
+        self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of a model of text."""
+        return self.tokenizers.get(storage.TEXT)
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        others = {name: other for name, other in self.tokenizers.items() if name != storage.TEXT}
+        self.tokenizers = others if tokenizer is None else {**others, storage.TEXT: tokenizer}
+
+    def recorded(self, name: str, default: T) -> T:
+        """What the record of the fit says, if it is there and of the type of the default: a saved record may be anything."""
+        value = self.fit_info.get(name)
+        return value if type(value) is type(default) else default
 
     @property
     def trained(self) -> bool:
@@ -76,7 +98,7 @@ class Model(ABC):
 
     @abstractmethod
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        """What each of `arrays` must be, from options, tokenizer, `fit_info` and members; `length` of others in the file."""
+        """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file."""
 
     @abstractmethod
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -92,7 +114,7 @@ class Model(ABC):
         """What it learnt from, in a few words."""
 
     def check_fitted(self) -> None:
-        if not self.fit_info:
+        if not self.fitted:
             raise NotFitted(f"this {self.name} model has not been fitted; "
                             "call fit(data) or seqloom.load(directory) first")
 
@@ -109,11 +131,13 @@ class Model(ABC):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """While open the model learns; what is broken off is not a fitted model."""
+        """While open the model learns, from scratch; what is broken off is not a fitted model."""
+        self._forget()
         try:
             yield
+            self.fitted = True
         except BaseException as error:
-            self.fit_info, self.tokenizer = {}, None
+            self._forget()
             if lacks_memory(error) and not isinstance(error, SeqloomError):
                 raise TrainingError(f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
                                     "sizes, or give less text") from error
@@ -147,24 +171,29 @@ class Model(ABC):
 
     # ---- persistence
 
+    def to_device(self, device: str) -> bool:
+        """Let what runs on a device run there from now on; whether there is anything that does."""
+        return any([member.to_device(device) for member in self.members])
+
     def save(self, directory: str | Path) -> None:
         self.check_fitted()
         storage.save(self, directory)
 
     @classmethod
-    def load(cls, directory: str | Path) -> Self:
-        model = storage.load(directory)
+    def load(cls, directory: str | Path, device: str | None = None) -> Self:
+        """`device`: where its networks run, such as cuda or mps; None: the CPU."""
+        model = storage.load(directory, device)
         if not isinstance(model, cls):
             raise ConfigError(f"{directory} holds a {model.name} model, not {cls.name}; use seqloom.load")
         return model
 
     @classmethod
-    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
-                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
+    def restore(cls, saved: storage.Saved) -> Self:
         """The saved model of these parts, none of which is trusted."""
-        model = cls(cls.config_class.from_saved(config))
-        check_facts(fit_info, cls.facts)
-        model.fit_info, model.tokenizer, model.members = fit_info, tokenizer, members
-        check_arrays(arrays, model.array_specs(lengths(arrays)))
-        model.restore_arrays(arrays)
+        model = cls(cls.config_class.from_saved(saved.config))
+        check_learnt(saved.learnt, cls.learnt_values)
+        model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True
+        model.tokenizers, model.members = saved.tokenizers, saved.members
+        check_arrays(saved.arrays, model.array_specs(lengths(saved.arrays)))
+        model.restore_arrays(saved.arrays)
         return model

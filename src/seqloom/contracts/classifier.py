@@ -16,7 +16,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import Kind, count, names
+from seqloom.contracts.learnt import Kind, names, one_of, optional
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError
@@ -34,17 +34,17 @@ class Classifier(Model):
     """Which of a few classes an example belongs to."""
 
     task: ClassVar[str] = "classifier"
-    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "texts": count, "classes": names}
+    learnt_values: ClassVar[dict[str, Kind]] = {"classes": names, "multi_label": optional(one_of(True))}
 
     @property
     def classes(self) -> list[str]:
         """The names of the classes, in the order of the columns of `class_log_probs`."""
-        return self.fit_info.get("classes", [])
+        return self.learnt.get("classes", [])
 
     @property
     def multi_label(self) -> bool:
         """Whether an example may have several labels, or none."""
-        return self.fit_info.get("multi_label", False)
+        return self.learnt.get("multi_label", False)
 
     # ---- what a model writes
 
@@ -76,16 +76,16 @@ class Classifier(Model):
         if len(labelled.classes) == 1 and not labelled.multi_label:
             progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
         with self.learning():
-            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
-                             "classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
+            self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
+            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled)}
             self.fit_examples(labelled, how)
         return self
 
     # ---- the verbs
 
     def summary(self) -> str:
-        texts, classes = self.fit_info["texts"], len(self.classes)
-        return f"{texts:,} text{'s' * (texts != 1)}, {classes} class{'es' * (classes != 1)}"
+        texts, classes = self.recorded("texts", 0), len(self.classes)
+        return (f"{texts:,} text{'s' * (texts != 1)}, " if texts else "") + f"{classes} class{'es' * (classes != 1)}"
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
@@ -141,4 +141,4 @@ class Classifier(Model):
     def signature(self, data: Labelled | None = None) -> Signature:
         """What a number of this model depends on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
-                         data=data.fingerprint[:8] if data else None, extras={"train": self.fit_info["data_hash"][:8]})
+                         data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})

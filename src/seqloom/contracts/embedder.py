@@ -24,7 +24,7 @@ from seqloom.text.vocabulary import SPLITTERS, split
 
 if TYPE_CHECKING:
     from seqloom.models.vectors.word_vectors import WordVectors
-    from seqloom.text.tokenizer import Tokenizer
+    from seqloom.storage import Saved
     from seqloom.training.config import TrainConfig
 
 Neighbours = list[tuple[str, float]]  # words and their cosines, the nearest first
@@ -65,18 +65,18 @@ class Embedder(Model):
 
     @property
     def parameters(self) -> int:
-        return int(self.vectors.matrix.size) if self.fit_info else 0
+        return int(self.vectors.matrix.size) if self.fitted else 0
 
     def summary(self) -> str:
         size, width = self.vectors.matrix.shape
         return f"{size:,} words, {width} dimensions"
 
     @classmethod
-    def restore(cls, config: dict[str, Any], fit_info: dict[str, Any], tokenizer: Tokenizer | None,
-                arrays: dict[str, np.ndarray], members: list[Any]) -> Self:
-        if tokenizer is not None and tokenizer.kind not in SPLITTERS:
-            raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
-        return super().restore(config, fit_info, tokenizer, arrays, members)
+    def restore(cls, saved: Saved) -> Self:
+        for tokenizer in saved.tokenizers.values():
+            if tokenizer.kind not in SPLITTERS:
+                raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
+        return super().restore(saved)
 
     # ---- vectors of words and texts
 
@@ -263,7 +263,7 @@ class Embedder(Model):
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """What a number of this model depends on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
-                         data=data[:8] if data else None, extras={"train": self.fit_info["data_hash"][:8], **extras})
+                         data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
 
 
 def _checked(vectors: np.ndarray) -> np.ndarray:

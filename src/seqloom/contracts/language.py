@@ -22,7 +22,6 @@ import numpy as np
 
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import Kind, count, if_known
 from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
@@ -50,7 +49,6 @@ class LanguageModel(Model):
     task: ClassVar[str] = "language model"
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]]
-    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "tokens": if_known(count)}
     members: list[LanguageModel]
 
     @property
@@ -137,8 +135,8 @@ class LanguageModel(Model):
         self.tokens()
 
     def summary(self) -> str:
-        tokens = self.fit_info.get("tokens")  # which an ARPA file does not tell
-        return self.tokens().label() + ("" if tokens is None else f", {tokens:,} tokens")
+        tokens = self.recorded("tokens", 0)  # which an ARPA file does not tell
+        return self.tokens().label() + (f", {tokens:,} tokens" if tokens else "")
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
@@ -254,7 +252,7 @@ class LanguageModel(Model):
         """What a number of this model depends on."""
         return Signature(model=self.label(), tokenizer=self.tokens().label(), unit=self.unit, carry=self.carry,
                          context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
-                         extras={"train": self.fit_info.get("data_hash", "")[:8]})
+                         extras={"train": self.recorded("data_hash", "")[:8]})
 
     def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
                  length_penalty: float = 1.0, **options: Any) -> Any:

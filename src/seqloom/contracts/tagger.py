@@ -16,7 +16,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.facts import Kind, count, names, one_of
+from seqloom.contracts.learnt import Kind, names, one_of
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError
@@ -33,13 +33,13 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
-    facts: ClassVar[dict[str, Kind]] = {**Model.facts, "sentences": count, "words": count, "tags": names, "working_tags": names,
-             "scheme": one_of(None, *SCHEMES), "working_scheme": one_of(None, *SCHEMES)}
+    learnt_values: ClassVar[dict[str, Kind]] = {"tags": names, "working_tags": names, "scheme": one_of(None, *SCHEMES),
+                                                "working_scheme": one_of(None, *SCHEMES)}
 
     @property
     def tags(self) -> list[str]:
         """The tags that it works with, in the order of `tag_ids`."""
-        return self.fit_info.get("working_tags", [])
+        return self.learnt.get("working_tags", [])
 
     @property
     def works_in(self) -> Scheme | None:
@@ -73,17 +73,18 @@ class Tagger(Model):
             progress.say(f"{given.name} has one tag only, {given.tagset[0]!r}: it will be the answer for every word")
         work = given.converted(self.works_in) if given.scheme and self.works_in else given
         with self.learning():
+            self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
+                           "working_scheme": work.scheme}
             self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
-                             "words": given.n_words, "tags": given.tagset, "scheme": given.scheme,
-                             "working_tags": work.tagset, "working_scheme": work.scheme}
+                             "words": given.n_words}
             self.fit_sentences(work, how)
         return self
 
     # ---- the verbs
 
     def summary(self) -> str:
-        info = self.fit_info
-        return f"{info['sentences']:,} sentences, {info['words']:,} words, {len(info['tags'])} tags"
+        counts = [f"{n:,} {what}, " for what in ("sentences", "words") if (n := self.recorded(what, 0))]
+        return f"{''.join(counts)}{len(self.learnt['tags'])} tags"
 
     def predict(self, sentences: str | list[str] | list[list[str]]) -> Any:
         """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
@@ -91,7 +92,7 @@ class Tagger(Model):
         one = isinstance(sentences, str) or not len(sentences) or isinstance(sentences[0], str)
         rows: Any = [sentences.split() if isinstance(sentences, str) else sentences] if one else sentences
         _check_words(rows, one)
-        outside, inside, names = self.fit_info["scheme"], self.fit_info["working_scheme"], self.tags
+        outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:
             for start in range(0, len(rows), BATCH):
@@ -107,17 +108,17 @@ class Tagger(Model):
         `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
         """
         self.check_fitted()
-        gold, scheme = as_tagged(data), self.fit_info["scheme"]
+        gold, scheme = as_tagged(data), self.learnt["scheme"]
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)
-        known = sorted({*self.fit_info["tags"], *chain.from_iterable(predicted)})  # spans may meet as never in training
+        known = sorted({*self.learnt["tags"], *chain.from_iterable(predicted)})  # spans may meet as never in training
         metrics, details, notes = tagging.judge(gold, predicted, known, self.knows, samples=samples, examples=examples)
         return Result(metrics, self.signature(gold), notes, details)
 
     def signature(self, data: Tagged | None = None) -> Signature:
         """What a number of this model depends on."""
-        extras = {"train": self.fit_info["data_hash"][:8], **({"scheme": data.scheme} if data and data.scheme else {})}
+        extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
 
 

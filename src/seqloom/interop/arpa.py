@@ -126,7 +126,7 @@ def read_arpa(path: str | Path) -> NGram:
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy of the file") from None
     model = NGram(order=len(levels), smoothing="imported")
-    model.tokenizer, model.trie = tokenizer, trie
+    model.tokenizer, model.trie, model.fitted = tokenizer, trie, True
     model.fit_info = {"data": source.name, "data_hash": digest[:16], "source": "ARPA",
                       "ngrams": {str(k): len(level[0]) for k, level in enumerate(levels, 1)}}
     return model

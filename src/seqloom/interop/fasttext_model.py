@@ -31,7 +31,7 @@ def convert_fasttext(path: str | Path) -> FastText | WordVectors:
                      negatives=max(o["neg"], 1), epochs=max(o["epoch"], 1), min_count=max(o["minCount"], 1),
                      sample=min(max(o["t"], 0.0), 1.0), min_ngram=max(o["minn"], 1), max_ngram=o["maxn"], buckets=o["bucket"])
     counts = file.counts[:len(words)]  # labels come behind
-    model.fit_info = words.fit_info | {"tokens": int(counts.sum())}
+    model.fitted, model.fit_info = True, words.fit_info | {"dimensions": o["dim"], "tokens": int(counts.sum())}
     model.restore_arrays({**words.words.arrays(), "counts": counts, "matrix": words.matrix,
                           "input": _rows(file, len(words) + o["bucket"]), "buckets": np.arange(o["bucket"]),
                           "output": file.output.rows(np.arange(nodes))})

@@ -87,8 +87,7 @@ class LanguageModeling(Task):
         write_arpa(model, target)
 
     def converted(self, model: Any) -> Outcome:
-        ngrams = model.fit_info["ngrams"]
-        return Outcome(f"order {model.config.order}, {sum(ngrams.values()):,} n-grams", {"ngrams": ngrams})
+        return Outcome(f"order {model.config.order}, {sum(model.sizes.values()):,} n-grams", {"ngrams": model.sizes})
 
     def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
         """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""

@@ -293,8 +293,12 @@ class Tokenizer:
             if settings.pop("format_version", None) != 1:
                 raise ModelError(f"{place / SETTINGS_FILE}: written by a newer seqloom; upgrade to read it")
             return cls.read_files(place, settings)
-        if (place / _MODEL_FILE).is_file() and "tokenizer" in (model := _read_settings(place / _MODEL_FILE)):
-            return cls.read_files(place, model["tokenizer"])
+        if (place / _MODEL_FILE).is_file():
+            model = _read_settings(place / _MODEL_FILE)
+            named = model.get("tokenizers")
+            settings = named.get("text") if isinstance(named, dict) else model.get("tokenizer")  # the latter: of format 1
+            if settings is not None:
+                return cls.read_files(place, settings)
         file = place / "tokenizer.json" if place.is_dir() else place
         if not file.is_file():
             raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")

@@ -40,7 +40,7 @@ def find_device(name: str | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.empty(1, device=device).cpu()  # which a device without memory, such as meta, refuses
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device {name!r} cannot be used ({str(error).splitlines()[0]}); leave it out or give cpu") from None
     return device

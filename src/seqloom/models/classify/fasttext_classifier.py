@@ -106,7 +106,8 @@ class FastTextClassifier(Classifier):
 
     def _take(self, other: Self) -> None:
         """Become what another model of this kind is."""
-        self.config, self.tokenizer, self.fit_info = other.config, other.tokenizer, other.fit_info
+        self.config, self.tokenizer, self.learnt, self.fitted = other.config, other.tokenizer, other.learnt, other.fitted
+        self.fit_info = dict(other.fit_info)
         self.features, self.input, self.output, self.counts = other.features, other.input, other.output, other.counts
         self._reader, self._tree = other._reader, other._tree
 
@@ -118,7 +119,7 @@ class FastTextClassifier(Classifier):
         made = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
         config = made.config
         made._take(self)
-        made.config, made.fit_info = config, dict(self.fit_info)
+        made.config = config
         if self.config.quantise:
             raise ConfigError("this model is quantised already; quantise the one that it was made from")
         made._quantise()
@@ -169,7 +170,7 @@ class FastTextClassifier(Classifier):
 
     @property
     def parameters(self) -> int:
-        return len(self.features) * self.config.dimensions + self.output.size if self.fit_info else 0
+        return len(self.features) * self.config.dimensions + self.output.size if self.fitted else 0
 
     def label(self) -> str:
         c = self.config

@@ -113,14 +113,14 @@ class NaiveBayes(Classifier):
         for chunk in data if isinstance(data, Iterator) else [data]:
             labelled = as_labelled(chunk)
             if self._counting is None:
-                self._counting = self._resumed() if self.fit_info else self._new_counts(None)
+                self._counting = self._resumed() if self.fitted else self._new_counts(None)
             self._count(labelled)
             self._pending = True
-            before, counts = self.fit_info, self._counting
-            chained = hashlib.sha256((before.get("data_hash", "") + labelled.fingerprint).encode()).hexdigest()
-            self.fit_info = {"data": before.get("data", labelled.name),
-                             "data_hash": chained[:16] if before else labelled.fingerprint[:16],
-                             "texts": counts.n_texts, "classes": sorted(counts.labels)}
+            chained = hashlib.sha256((self.recorded("data_hash", "") + labelled.fingerprint).encode()).hexdigest()
+            self.fit_info = {"data": self.recorded("data", labelled.name),
+                             "data_hash": chained[:16] if self.fitted else labelled.fingerprint[:16],
+                             "texts": self._counting.n_texts}
+            self.learnt, self.fitted = {"classes": sorted(self._counting.labels)}, True
         return self
 
     def check_fitted(self) -> None:
@@ -158,7 +158,8 @@ class NaiveBayes(Classifier):
                 for n in self._counting.add(data.texts, data.labels):
                     bar.advance(n)
         except BaseException:
-            self._counting, self._pending, self.fit_info = None, False, {}  # part of the texts was counted: start again
+            self._counting, self._pending = None, False
+            self._forget()  # part of the texts was counted: start again
             raise
 
     def _finish(self) -> None:
@@ -264,7 +265,7 @@ class NaiveBayes(Classifier):
 
     @property
     def parameters(self) -> int:
-        return int(self._features.usable.sum() + 1) * len(self.classes) if self.fit_info and not self._pending else 0
+        return int(self._features.usable.sum() + 1) * len(self.classes) if self.fitted and not self._pending else 0
 
     def label(self) -> str:
         c = self.config
@@ -293,7 +294,7 @@ class NaiveBayes(Classifier):
                 "temperature": Spec("float64", (1,), 1 / _SUREST, _SUREST)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        tokenizer, classes = self.tokens(), list(self.fit_info["classes"])
+        tokenizer, classes = self.tokens(), list(self.classes)
         keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
         v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
         specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]

@@ -144,7 +144,7 @@ class Tuning:
         start = time.monotonic()
         config = replace(self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings)
         made = type(self.model)(config)
-        made.fit_info = dict(self.model.fit_info)
+        made.learnt, made.fit_info, made.fitted = self.model.learnt, dict(self.model.fit_info), True
         whole = made.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
         if self.best is not None and not whole:
             return False

@@ -40,7 +40,7 @@ class GPT(NeuralLanguageModel):
         return self.config.context
 
     def label(self) -> str:
-        return f"gpt-{self.config.n_layers}x{self.fit_info.get('width', self.config.d_model)}"
+        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet

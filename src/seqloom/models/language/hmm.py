@@ -44,7 +44,7 @@ class HMM(LanguageModel):
 
     @property
     def parameters(self) -> int:
-        return self.chain.n_free if self.fit_info else 0
+        return self.chain.n_free if self.fitted else 0
 
     def label(self) -> str:
         return f"hmm{self.config.states}"

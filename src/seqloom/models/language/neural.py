@@ -18,7 +18,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.contracts.facts import Kind, count, if_known
+from seqloom.contracts.learnt import Kind, count, optional
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, MissingExtra, ModelError
 from seqloom.forks import torch_alone
@@ -59,7 +59,7 @@ class Past:
 
 class NeuralLanguageModel(LanguageModel):
     config_class: ClassVar[type[NetworkConfig]]
-    facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
+    learnt_values: ClassVar[dict[str, Kind]] = {"width": count, "d_embed": optional(count)}
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     weights: dict[str, np.ndarray]
     eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
@@ -67,6 +67,7 @@ class NeuralLanguageModel(LanguageModel):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self._network: Any = None  # torch's, made from the weights when it is first needed
+        self._device: torch.device | None = None  # where it is made; None: the CPU
 
     @property
     def carry(self) -> bool:
@@ -130,9 +131,9 @@ class NeuralLanguageModel(LanguageModel):
         if size.chosen:
             progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
                          f"--{size.option.replace('_', '-')} {size.width} keeps it, another number sets another")
-        self.fit_info["width"] = size.width
+        self.learnt = {"width": size.width}
         if first:
-            self.fit_info |= {"d_embed": first.dimensions, "pretrained": first.facts}
+            self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
         task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config,
                             first.matrix if first else None)
         facts = {"model": self.name, "config": self.config.to_dict(), "train": _facts(config),
@@ -170,11 +171,20 @@ class NeuralLanguageModel(LanguageModel):
 
             network = self.build(self._size())
             network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
-            self._network = network.eval()
+            self._network = network.eval().to(self._device or "cpu")
         return self._network
 
+    def to_device(self, device: str) -> bool:
+        require_torch(self.name)
+        from seqloom.training.devices import find_device
+
+        self._device = find_device(device)
+        if self._network is not None:
+            self._network.to(self._device)
+        return True
+
     def _size(self) -> Size:
-        return Size(self.fit_info["width"], d_embed=self.fit_info.get("d_embed"))
+        return Size(self.learnt["width"], d_embed=self.learnt.get("d_embed"))
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         network = self.network()

@@ -69,13 +69,17 @@ class NGram(LanguageModel):
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
         if c.prune_entropy:
             self.trie = prune_by_entropy(self.trie, c.prune_entropy)
-        sizes = np.diff(self.trie.level_starts[1:]).tolist()
-        self.fit_info["ngrams"] = {str(k): n for k, n in enumerate(sizes, 1)}
+        self.fit_info["ngrams"] = self.sizes
         if c.smoothing in ("modified-kneser-ney", "kneser-ney", "absolute"):
             self.fit_info["discounts"] = {str(k): [round(float(d), 6) for d in w.discounts] for k, w in enumerate(weights, 1)}
         fallbacks = {str(k): w.note for k, w in enumerate(weights, 1) if w.note}
         if fallbacks:
             self.fit_info["fallbacks"] = fallbacks
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many n-grams of each order it has."""
+        return {str(k): n for k, n in enumerate(np.diff(self.trie.level_starts[1:]).tolist(), 1)}
 
     @property
     def context(self) -> int:

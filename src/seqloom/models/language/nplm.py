@@ -39,7 +39,7 @@ class NPLM(NeuralLanguageModel):
         return self.config.order - 1
 
     def label(self) -> str:
-        return f"nplm-{self.config.order}x{self.fit_info.get('width', self.config.d_hidden)}"
+        return f"nplm-{self.config.order}x{self.learnt.get('width', self.config.d_hidden)}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.nplm_net import NPLMNet

@@ -44,7 +44,7 @@ class Recurrent(NeuralLanguageModel):
         super().fit_ids(ids, how)
 
     def label(self) -> str:
-        return f"{self.name}-{self.config.n_layers}x{self.fit_info.get('width', self.config.d_hidden)}"
+        return f"{self.name}-{self.config.n_layers}x{self.learnt.get('width', self.config.d_hidden)}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.recurrent_net import RecurrentNet

@@ -44,7 +44,7 @@ class HMMTagger(Tagger):
     @property
     def parameters(self) -> int:
         follows = self.follows if self.config.order == 2 else self.follows.sum(axis=0)
-        return int(np.count_nonzero(self.lexicon.counts) + np.count_nonzero(follows)) if self.fit_info else 0
+        return int(np.count_nonzero(self.lexicon.counts) + np.count_nonzero(follows)) if self.fitted else 0
 
     def label(self) -> str:
         return f"hmm-tagger{self.config.order}"

@@ -157,6 +157,6 @@ def _unknown(vectors: Embedder, pairs: Pairs) -> DataError:
 def _changed(table: WordVectors, places: np.ndarray, rows: np.ndarray, how: str) -> WordVectors:
     matrix = np.array(table.matrix)  # in memory of its own: the other may be a mapped file
     matrix[places] = rows
-    made = WordVectors.of(table.words, matrix, table.counts, source=table.fit_info["data"])
-    made.fit_info |= {how: len(places)} | {key: n for key in ("neutralised", "equalised") if (n := table.fit_info.get(key))}
+    made = WordVectors.of(table.words, matrix, table.counts, source=table.recorded("data", "memory"))
+    made.fit_info |= {how: len(places)} | {key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))}
     return made

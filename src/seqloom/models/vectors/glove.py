@@ -81,7 +81,7 @@ class Glove(TrainedVectors):
 
     @property
     def parameters(self) -> int:
-        return 2 * self.input.size + self.biases.size if self.fit_info else 0
+        return 2 * self.input.size + self.biases.size if self.fitted else 0
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**super().arrays(), "biases": self.biases}

@@ -53,27 +53,27 @@ class TrainedVectors(Embedder):
         earlier = storage.load(start) if start is not None else None
         if earlier is not None and type(earlier) is not type(self):
             raise ConfigError(f"start must be a saved {self.name} model; {start} is {earlier.name}")
-        self._study(corpus, how, earlier, earlier.fit_info if earlier else {})
+        self._study(corpus, how, earlier, earlier.recorded("data_hash", "") if earlier else None)
 
     def partial_fit(self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None) -> Self:
         """Learn further from new text: known words go on from where they are, new ones are added, none is forgotten.
 
         When that fails, the model stays what it was.
         """
-        if not self.fit_info:
+        if not self.fitted:
             return self.fit(data, memory=memory, run=run)
-        corpus, before = as_corpus(data), dict(self.__dict__)
+        corpus, before, start = as_corpus(data), dict(self.__dict__), self.recorded("data_hash", "")
         self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
         try:
-            self._study(corpus, self.told(memory, None, None, run), self, before["fit_info"])
+            self._study(corpus, self.told(memory, None, None, run), self, start)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)  # arrays are replaced, never changed in place
             raise
         return self
 
-    def _study(self, corpus: Corpus, how: Fitting, earlier: Self | None, told: dict[str, Any]) -> None:
-        """`told`: the fit_info of what was learnt before."""
+    def _study(self, corpus: Corpus, how: Fitting, earlier: Self | None, start: str | None) -> None:
+        """`start`: the hash of the data that was learnt before."""
         check_text(corpus)
         tokenizer, places = self._make_tokenizer(corpus), np.zeros(0, np.int64)
         if earlier is not None:
@@ -88,12 +88,12 @@ class TrainedVectors(Embedder):
             places, counts = stream.words.find(earlier.words[:]), counts.copy()
             counts[places] += earlier.counts
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "words": len(stream.words), "start": told.get("data_hash")}
+                 "words": len(stream.words), "start": start}
         self._learn(Lesson(stream, counts, places), how, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = tokenizer, stream.words, counts, None
         self.fit_info |= {"words": len(stream.words), "tokens": stream.n_words, "dimensions": self.config.dimensions}
         if earlier is not None:
-            self.fit_info["start"] = facts["start"]
+            self.fit_info["start"] = start
             self._reorder(np.argsort(-counts, kind="stable"))
 
     def _check_like(self, earlier: Self) -> None:
@@ -119,7 +119,7 @@ class TrainedVectors(Embedder):
     def vectors(self) -> WordVectors:
         self.check_fitted()
         if self._vectors is None:
-            self._vectors = WordVectors.of(self.words, self._matrix(), self.counts, source=self.fit_info["data"])
+            self._vectors = WordVectors.of(self.words, self._matrix(), self.counts, source=self.recorded("data", "memory"))
         return self._vectors
 
     def arrays(self) -> dict[str, np.ndarray]:

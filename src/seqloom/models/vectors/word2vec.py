@@ -67,7 +67,7 @@ class Word2Vec(TrainedVectors):
 
     @property
     def parameters(self) -> int:
-        return self.input.size + self.output.size if self.fit_info else 0
+        return self.input.size + self.output.size if self.fitted else 0
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         specs, size = super().array_specs(length), length("offsets") - 1

@@ -18,7 +18,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
-from seqloom.contracts.facts import Kind, count
+from seqloom.contracts.learnt import Kind, count
 from seqloom.errors import ConfigError, DataError, MissingExtra
 from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
@@ -35,7 +35,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors ha
 class WordVectors(Embedder):
     name = "vectors"
     config_class = WordVectorsConfig
-    facts: ClassVar[dict[str, Kind]] = {**Embedder.facts, "dimensions": count}
+    learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": count}
     words: Words
     matrix: np.ndarray  # float32 (V, D)
     counts: np.ndarray | None  # how often each word was seen, where that is known
@@ -65,7 +65,8 @@ class WordVectors(Embedder):
             rows = np.ascontiguousarray(rows, np.float32)
         made = cls()._take(table, rows, None if counts is None else np.asarray(counts, np.int64))
         made.index()  # refuses what is not finite
-        made.fit_info = {"data": source, "data_hash": made._digest(), "words": len(table), "dimensions": rows.shape[1]}
+        made.learnt, made.fitted = {"dimensions": rows.shape[1]}, True
+        made.fit_info = {"data": source, "data_hash": made._digest(), "words": len(table)}
         return made
 
     def _take(self, words: Words, matrix: np.ndarray, counts: np.ndarray | None) -> Self:
@@ -94,7 +95,7 @@ class WordVectors(Embedder):
             raise ConfigError("finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
                               "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors")
         made = WordVectors.of(*data)
-        self.fit_info = made.fit_info
+        self.learnt, self.fit_info, self.fitted = made.learnt, made.fit_info, True
         return self._take(made.words, made.matrix, made.counts)
 
     # ---- what it is
@@ -210,7 +211,8 @@ class WordVectors(Embedder):
                 raise unknown_word(chosen[int(np.argmin(places))], self)
             places = places[places >= 0]
         counts = None if self.counts is None else self.counts[places]
-        return WordVectors.of(self.words.take(places), self.matrix[places], counts, source=f"part of {self.fit_info['data']}")
+        source = f"part of {self.recorded('data', 'memory')}"
+        return WordVectors.of(self.words.take(places), self.matrix[places], counts, source=source)
 
     def clusters(self, n: int, words: Sequence[str] | int | None = None, *, seed: int = 0) -> list[list[str]]:
         """Words in n groups by k-means of directions, the largest group first, the word nearest to its centre first.
@@ -246,7 +248,7 @@ class WordVectors(Embedder):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size = length("offsets") - 1
-        return {**spelling_specs(length), "matrix": Spec("float32", (size, self.fit_info["dimensions"])),
+        return {**spelling_specs(length), "matrix": Spec("float32", (size, self.learnt["dimensions"])),
                 "counts": Spec("int64", (size,), low=0, optional=True)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:

@@ -1,0 +1,46 @@
+"""Small saved models of every format that was ever written, one of each registered kind, with what they answered.
+
+    python -m tests.saved      # write those of the newest format again, after a change of the format or a new model
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from seqloom.storage import FORMAT_VERSION
+from tests.fuzz.specimens import SAVED, SPECIMENS
+
+NEWEST = SAVED / f"format-{FORMAT_VERSION}"
+ANSWERS = "answers.json"
+
+
+def ask(model: Any) -> dict[str, Any]:
+    """One question to a model of each task."""
+    if model.task == "language model":
+        return {"score": model.score("the cat sat on the log")}
+    if model.task == "classifier":
+        return {"predict_proba": model.predict_proba("a good dull road")}
+    if model.task == "tagger":
+        return {"predict": model.predict("Mary saw New York")}
+    return {"nearest": [list(pair) for pair in model.nearest("cat", 3)]}
+
+
+def answers(folder: Path) -> dict[str, Any]:
+    """What the models of a format answered when they were saved, by name."""
+    return json.loads((folder / ANSWERS).read_text("utf-8"))
+
+
+def write() -> None:
+    """The models of the newest format, and their answers."""
+    from seqloom.registry import MODELS
+
+    shutil.rmtree(NEWEST, ignore_errors=True)
+    found = {}
+    for name in MODELS:
+        model = SPECIMENS[name]()
+        model.save(NEWEST / name)
+        found[name] = ask(model)
+    (NEWEST / ANSWERS).write_text(json.dumps(found, indent=1) + "\n", "utf-8")

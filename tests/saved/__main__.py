@@ -1,0 +1,3 @@
+from tests.saved import write
+
+write()
