@@ -56,6 +56,14 @@ class Tagger(Model):
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """The place in `tags` of each word's tag, one array a sentence."""
 
+    def sequences(self, given: Any) -> tuple[Any, bool]:
+        """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
+        reads something else (frames) says otherwise."""
+        one = isinstance(given, str) or not len(given) or isinstance(given[0], str)
+        rows = [given.split() if isinstance(given, str) else given] if one else given
+        _check_words(rows, one)
+        return rows, one
+
     def knows(self, word: str) -> bool:
         """Whether the word was in the training data; evaluation tells known and unknown words apart."""
         return True
@@ -86,12 +94,10 @@ class Tagger(Model):
         counts = [f"{n:,} {what}, " for what in ("sentences", "words") if (n := self.recorded(what, 0))]
         return f"{''.join(counts)}{len(self.learnt['tags'])} tags"
 
-    def predict(self, sentences: str | list[str] | list[list[str]]) -> Any:
+    def predict(self, sentences: Any) -> Any:
         """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
         self.check_fitted()
-        one = isinstance(sentences, str) or not len(sentences) or isinstance(sentences[0], str)
-        rows: Any = [sentences.split() if isinstance(sentences, str) else sentences] if one else sentences
-        _check_words(rows, one)
+        rows, one = self.sequences(sentences)
         outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:

@@ -1,0 +1,150 @@
+"""Models and tasks of another package (tests/toys), found by its entry points: nothing in seqloom knows them."""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom import TrainConfig, registry, tasks
+from seqloom.errors import ConfigError, ModelError
+
+pytest.importorskip("torch")
+MODULES = ("toy_translator", "toy_forecaster")
+TOYS = Path(__file__).parent / "toys"
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+PAIRS = [(f"{word} {other}", f"{i}-{j}") for i, word in enumerate(WORDS) for j, other in enumerate(WORDS) if i < j]
+VALUES = [f"{np.sin(t / 3):.6f}" for t in range(200)]
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Both modules, registered for one test."""
+    monkeypatch.syspath_prepend(str(TOYS))
+    models, known = dict(registry.MODELS), dict(tasks._registered)
+    yield [importlib.import_module(name) for name in MODULES]
+    for table, before in ((registry.MODELS, models), (tasks._registered, known)):
+        table.clear()
+        table.update(before)
+    for name in MODULES:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    (tmp_path / "series.csv").write_text("time,value\n" + "".join(f"{t},{v}\n" for t, v in enumerate(VALUES)))
+    return tmp_path
+
+
+def run(place, *args, stdin=""):
+    """seqloom as a user of that package runs it."""
+    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run([sys.executable, "-m", "seqloom.cli", *map(str, args)], cwd=place, input=stdin, text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def data_of(module):
+    if module.__name__ == "toy_translator":
+        return module.Pairs([a for a, _ in PAIRS], [b for _, b in PAIRS])
+    return module.Series(np.array(VALUES, np.float32))
+
+
+def test_a_translator_from_the_command_line(files):
+    fit = ("fit", "toy-translator", "pairs.tsv", "-o", "model", "--valid", "pairs.tsv", "--d-hidden", 64, "--steps", 400,
+           "--lr", 0.01, "--json")
+    done = run(files, *fit)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["valid"]["metrics"]["exact_match"] > 0.9
+    assert sorted(p.name for p in (files / "model" / "tokenizers").iterdir()) == ["source", "target"]
+    done = run(files, "evaluate", "model", "pairs.tsv", "--json")
+    assert json.loads(done.stdout)["metrics"]["exact_match"] > 0.9
+    done = run(files, "toy-translate", "model", stdin="three ten\none seven\n")
+    assert done.stdout.split() == ["2-9", "0-6"]
+    assert "source" in run(files, "info", "model").stdout
+    assert "toy-translate" in run(files, "--help").stdout
+    assert "toy-translator" in run(files, "models").stdout
+    assert "--d-hidden" in run(files, "fit", "toy-translator", "--help").stdout
+    assert "generate is for a language model; model is a toy translator" in run(files, "generate", "model").stderr
+    refused = run(files, "evaluate", "model", "pairs.tsv", "--value-column", "v")
+    assert "--value-column is for a toy forecaster" in refused.stderr
+
+
+def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
+    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 20_000, "--window", 3, "-q")
+    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    child = subprocess.Popen([sys.executable, "-m", "seqloom.cli", *map(str, fit)], cwd=files,
+                             env={**os.environ, "PYTHONPATH": path})
+    deadline = time.monotonic() + 120
+    while not (files / "model.run" / "log.jsonl").exists():
+        assert child.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 130
+    assert not (files / "model").exists()
+    assert run(files, *fit).returncode == 0
+    assert run(files, *fit[:4], "whole", *fit[5:]).returncode == 0
+    assert (files / "model" / "model.safetensors").read_bytes() == (files / "whole" / "model.safetensors").read_bytes()
+    assert not (files / "model" / "tokenizers").exists()
+    assert float(json.loads(run(files, "evaluate", "model", "series.csv", "--json").stdout)["metrics"]["mse"]) < 0.01
+    assert len(run(files, "toy-forecast", "model", "series.csv").stdout.split()) == 3
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_pulled_out_and_resumed_is_the_same_to_the_bit(toys, which, tmp_path, monkeypatch):
+    from seqloom.training import loop
+
+    module = toys[which]
+    cls = module.ToyTranslator if which == 0 else module.ToyForecaster
+    task = module._PairsTask if which == 0 else module._LinearTask
+    data, config, loss = data_of(module), TrainConfig(steps=30, evaluate_every=7), task.loss
+    whole = cls().fit(data, valid=data, train=config)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # after every step
+    calls = []
+
+    def broken(*arguments):
+        calls.append(1)
+        if len(calls) == 11:
+            raise RuntimeError("pulled the plug")
+        return loss(*arguments)
+
+    monkeypatch.setattr(task, "loss", broken)
+    with pytest.raises(RuntimeError, match="plug"):
+        cls().fit(data, valid=data, train=config, run=tmp_path / "r")
+    monkeypatch.setattr(task, "loss", loss)
+    again = cls().fit(data, valid=data, train=config, run=tmp_path / "r")
+    assert all(np.array_equal(whole.weights[name], again.weights[name]) for name in whole.weights)
+    again.save(tmp_path / "m")
+    loaded = seqloom.load(tmp_path / "m")
+    assert type(loaded) is cls
+    assert loaded.evaluate(data) == again.evaluate(data)
+
+
+def test_a_damaged_one_is_refused(toys, tmp_path):
+    translator = toys[0].ToyTranslator().fit(data_of(toys[0]), train=TrainConfig(steps=1))
+    translator.save(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    for name, change in {"../out": {"../out": config["tokenizers"]["source"]}, "missing": {}}.items():
+        (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "tokenizers": change}))
+        with pytest.raises(ModelError):
+            seqloom.load(tmp_path / "m")
+            pytest.fail(name)
+
+
+def test_names_are_not_taken_twice(toys):
+    with pytest.raises(ConfigError, match="already a model named 'ngram'"):
+        registry.register("ngram", registry.Entry("a:B", "a:C", "language model", ""))
+
+    class Other(type(tasks.get("toy translator"))):
+        pass
+
+    with pytest.raises(ConfigError, match="already a task"):
+        tasks.register(Other())
