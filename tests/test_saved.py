@@ -86,7 +86,8 @@ def test_nothing_relies_on_the_record_of_the_fit(place, tmp_path):
         write_config(copy, config | {"fit": record})
         model = load(copy)
         assert same(ask(model), wanted), record
-        assert model.label() and model.summary() and str(model.signature()) and model.parameters >= 0
+        assert all((model.label(), model.summary(), str(model.signature())))
+        assert model.parameters >= 0
 
 
 @pytest.mark.parametrize("place", NEW, ids=lambda path: path.name)
@@ -256,7 +257,8 @@ def test_the_table_of_arrays_is_that_of_saved_models():
              for path in NEW for name, array in read_arrays(path / "model.safetensors").items()}
     assert found.keys() <= table.keys()
     for key, (kind, rank) in found.items():
-        assert kind in table[key][0] and rank == table[key][1], key
+        assert kind in table[key][0], key
+        assert rank == table[key][1], key
     assert {key for key, (_, _, optional) in table.items() if not optional} <= found.keys()
 
 
