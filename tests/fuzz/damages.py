@@ -165,7 +165,7 @@ def edit_json(draw: Draw, value: Any) -> str:
     if way == "delete":
         del inner[path[-1]]
     elif way == "add" and isinstance(inner, dict):
-        inner[pick(draw, ["x", "", "order", "config", "type", "id"])] = pick(draw, ODD)
+        inner[pick(draw, ["x", "", "order", "config", "type", "id", "../x", "source"])] = pick(draw, ODD)
     elif way == "nest":
         deep: Any = 1
         for _ in range(3000 if draw.random() < 0.3 else 3):

@@ -212,11 +212,12 @@ def test_what_cannot_go_on(tmp_path):
 @pytest.mark.parametrize("where", ["word2vec.train_windows", "fasttext._composed", "fasttext.FastText._reorder"])
 def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     model = fit("fasttext")
-    before, info = model.vectors.matrix.copy(), dict(model.fit_info)
+    before, info, tokenizer = model.vectors.matrix.copy(), dict(model.fit_info), model.tokenizer
     monkeypatch.setattr(f"seqloom.models.vectors.{where}", lambda *args, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.partial_fit(["a zebra eats"] * 9)
     assert model.fit_info == info
+    assert model.tokenizer is tokenizer
     assert (model.embed(list(model.words)) == before).all()
     monkeypatch.undo()
     assert model.input.shape == (len(model.words) + len(model.buckets), 8)

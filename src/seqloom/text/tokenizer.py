@@ -296,9 +296,9 @@ class Tokenizer:
         if (place / _MODEL_FILE).is_file():
             model = _read_settings(place / _MODEL_FILE)
             named = model.get("tokenizers")
-            settings = named.get("text") if isinstance(named, dict) else model.get("tokenizer")  # the latter: of format 1
-            if settings is not None:
-                return cls.read_files(place, settings)
+            of_text = named.get("text") if isinstance(named, dict) else model.get("tokenizer")  # the latter: of format 1
+            if of_text is not None:
+                return cls.read_files(place, of_text)
         file = place / "tokenizer.json" if place.is_dir() else place
         if not file.is_file():
             raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
