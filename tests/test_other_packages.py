@@ -132,11 +132,10 @@ def test_a_damaged_one_is_refused(toys, tmp_path):
     translator = toys[0].ToyTranslator().fit(data_of(toys[0]), train=TrainConfig(steps=1))
     translator.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())
-    for name, change in {"../out": {"../out": config["tokenizers"]["source"]}, "missing": {}}.items():
-        (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "tokenizers": change}))
+    for tokenizers in ({"../out": config["tokenizers"]["source"]}, {}):
+        (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "tokenizers": tokenizers}))
         with pytest.raises(ModelError):
             seqloom.load(tmp_path / "m")
-            pytest.fail(name)
 
 
 def test_names_are_not_taken_twice(toys):

@@ -64,7 +64,8 @@ class ToyForecaster(Model):
             self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "steps_seen": len(data.values)}
             task = _LinearTask(self, data, valid)
             report = train_network(task, how.train or TrainConfig(), device=find_device(how.device),
-                                   run=Run(how.run) if how.run else None, facts={"data": data.fingerprint, **self.config.to_dict()})
+                                   run=Run(how.run) if how.run else None,
+                                   facts={"data": data.fingerprint, **self.config.to_dict()})
             self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
             self.fit_info |= {"mse": report.valid, **report.facts}
         return self

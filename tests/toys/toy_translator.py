@@ -66,7 +66,8 @@ class ToyTranslator(Model):
                                "target": Tokenizer(kind="char").fit(data.targets)}
             self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "pairs": len(data.sources)}
             report = train_network(_PairsTask(self, data, valid), how.train or TrainConfig(), device=find_device(how.device),
-                                   run=Run(how.run) if how.run else None, facts={"data": data.fingerprint, **self.config.to_dict()})
+                                   run=Run(how.run) if how.run else None,
+                                   facts={"data": data.fingerprint, **self.config.to_dict()})
             self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
             self.fit_info |= {"exact_match": report.valid, **report.facts}
         return self
