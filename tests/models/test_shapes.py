@@ -9,7 +9,7 @@ from seqloom.models.language.neural_configs import GPTConfig, GRUConfig, LSTMCon
 from seqloom.models.language.nplm_net import NPLMNet
 from seqloom.models.language.recurrent_net import RecurrentNet
 from seqloom.models.language.shapes import gpt_shapes, nplm_shapes, recurrent_shapes
-from seqloom.models.language.sizes import Size
+from seqloom.models.network.sizes import Size
 
 SOFTMAXES = ("full", "adaptive", "sampled", "nce")
 SIZES = (Size(6), Size(6, d_embed=4), Size(8, d_embed=8))

@@ -75,7 +75,7 @@ def prepare(name: str, output: str, options: dict[str, Any]) -> How:
     run = Path(f"{output.rstrip('/')}.run")
     found: dict[str, Any] = {"memory": options["memory"]} if entry.counts else {}
     if entry.trained:
-        from seqloom.models.language.neural import require_torch
+        from seqloom.models.network.trained import require_torch
 
         config = TrainConfig(**given(TrainConfig, options))
         require_torch(name)

@@ -37,6 +37,9 @@ class Mask(NamedTuple):
     blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
 
 
+UNMASKED = Mask()
+
+
 class Places(NamedTuple):
     """Where the tokens of one call stand: in their sequences and in the caches."""
 
@@ -48,12 +51,11 @@ class Places(NamedTuple):
 
 def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
     """`seen` is True for each query and key that may meet, `bias` is added to their scores; both as `Mask.scores`."""
-    blind: Tensor | None = ~seen.any(-1, keepdim=True)
-    if blind.any():
+    blind = ~seen.any(-1, keepdim=True)
+    some = bool(blind.any())
+    if some:
         seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
-    else:
-        blind = None
-    return Mask(seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind)
+    return Mask(seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind if some else None)
 
 
 def seen_keys(queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None) -> Tensor:

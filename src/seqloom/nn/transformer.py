@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
-from seqloom.nn.attention import Attention, KeysValues, Mask, Past, Places, seen_keys
+from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
 from seqloom.nn.dropout import dropout
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
 
@@ -58,7 +58,7 @@ class Block(nn.Module):
         self.norm_cross = nn.LayerNorm(d_model, bias=bias) if cross is not None else None
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
-                memory: KeysValues | None = None, memory_mask: Mask = Mask()) -> tuple[Tensor, KeysValues]:
+                memory: KeysValues | None = None, memory_mask: Mask = UNMASKED) -> tuple[Tensor, KeysValues]:
         """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave."""
         before = self.norm == "pre"
         y, kept = self.attention(self.norm1(x) if before else x, mask, places, cache)
