@@ -26,13 +26,14 @@ def layer_norm(width: int) -> Shapes:
     return {"weight": (width,), "bias": (width,)}
 
 
-def recurrent_stack(cell: str, d_in: int, width: int, n_layers: int, *, d_projection: int | None = None, norms: bool = False,
-                    learned_start: bool = False, reset: str = "after") -> Shapes:
+def recurrent_stack(cell: str, d_in: int, width: int, n_layers: int, *, bidirectional: bool = False,
+                    d_projection: int | None = None, norms: bool = False, learned_start: bool = False,
+                    reset: str = "after") -> Shapes:
     """Of `nn.recurrent.RecurrentStack`; `norms`: its layer_norm, `reset` of a GRU."""
     shapes: Shapes = {}
     rows, d_out = GATES[cell] * width, d_projection or width
     for i in range(n_layers):
-        layer: Shapes = {"w_x": (rows, d_out if i else d_in), "w_h": (rows, d_out), "b": (rows,)}
+        layer: Shapes = {"w_x": (rows, d_out * (1 + bidirectional) if i else d_in), "w_h": (rows, d_out), "b": (rows,)}
         if d_projection:
             layer["w_p"] = (d_projection, width)
         if cell == "gru" and reset == "after":
@@ -45,6 +46,8 @@ def recurrent_stack(cell: str, d_in: int, width: int, n_layers: int, *, d_projec
                 layer |= within("norm_x", layer_norm(rows))
             if cell == "lstm":
                 layer |= within("norm_c", layer_norm(width))
+        if bidirectional:
+            layer |= within("reverse", layer)
         shapes |= within(f"layers.{i}", layer)
     return shapes
 
