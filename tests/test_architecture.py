@@ -95,6 +95,20 @@ def test_one_model_does_not_import_another_unless_it_is_built_on_it():
             assert others <= built_on.get(module, set()), f"{module} imports {others}"
 
 
+NOT_LANGUAGE = [path for path in (ROOT / "models").rglob("*.py") if path.parent.name != "language"]
+
+
+def test_the_rule_on_language_models_holds_for_these():
+    assert {"classify", "tag", "vectors", "hidden", "network"} <= {path.parent.name for path in NOT_LANGUAGE}
+
+
+@pytest.mark.parametrize("path", NOT_LANGUAGE, ids=name_of)
+def test_only_language_models_import_language_models(path):
+    """What all networks share is in models/network; other tasks take it from there."""
+    theirs = [module for _, module in imports(path) if module.startswith("seqloom.models.language")]
+    assert not theirs, f"{name_of(path)} imports {theirs}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_what_is_slow_to_import_is_imported_when_needed(path):
     allowed = {"kernels": {"numba"}, "nn": {"torch"}, "training": {"torch"}}.get(place(path), set())

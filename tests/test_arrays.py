@@ -8,7 +8,7 @@ import pytest
 
 from seqloom.arrays import give_back, read_arrays, write_arrays
 from seqloom.errors import ModelError
-from seqloom.models.language.workspace import Workspace, resident
+from seqloom.models.workspace import Workspace, resident
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_counting_on_disk_keeps_to_the_memory_it_announces(tmp_path, shakespeare
 import sys
 from pathlib import Path
 from seqloom import NGram, progress
-from seqloom.models.language import workspace
+from seqloom.models import workspace
 said, seen = [], []
 class Reporter:
     def begin(self, *_): return progress._Silent()

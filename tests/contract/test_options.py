@@ -254,7 +254,7 @@ def test_what_depends_on_more_is_refused_when_it_is_fitted(name, options, train,
 @pytest.mark.parametrize("train", [{"patience": 2}, {"evaluate_every": 2}, {"schedule": "plateau"}], ids=str)
 def test_what_looks_at_a_valid_text_needs_one(train, files):
     model = registry.model_class("lstm")(**base("lstm", files))
-    with pytest.raises(ConfigError, match=r"need a valid text.*--valid FILE"):
+    with pytest.raises(ConfigError, match=r"need held-out data.*--valid FILE"):
         model.fit(corpus(), train=TrainConfig(**TRAIN, **train))
 
 

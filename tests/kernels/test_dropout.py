@@ -8,9 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.kernels.dropout import drop  # noqa: E402
-from seqloom.nn.attention import CausalSelfAttention, dropped_attention, look  # noqa: E402
+from seqloom.nn.attention import Attention, dropped_attention  # noqa: E402
 from seqloom.nn.dropout import dropout  # noqa: E402
 from seqloom.nn.position import alibi_slopes  # noqa: E402
+from seqloom.nn.transformer import causal_places  # noqa: E402
 
 WORD = (1 << 64) - 1
 
@@ -67,11 +68,11 @@ def test_the_gradient_has_the_same_mask_and_the_seed_is_torchs():
 @pytest.mark.parametrize("slopes", [None, alibi_slopes(2)])
 def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
     q, k, v = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    sight = look(torch.arange(5)[None], None, None if slopes is None else slopes.double(), None)
+    causal, _ = causal_places(torch.arange(5)[None], slopes=None if slopes is None else slopes.double())
     torch.manual_seed(7)
     mask = dropout(torch.ones(3, 2, 5, 5, dtype=torch.float64), 0.3)
     torch.manual_seed(7)
-    found = dropped_attention(q, k, v, sight, 0.3)
+    found = dropped_attention(q, k, v, causal, 0.3)
     scores = q @ k.transpose(2, 3) / math.sqrt(4)
     if slopes is not None:
         distance = torch.arange(5)[None, :] - torch.arange(5)[:, None]
@@ -86,12 +87,12 @@ def test_attention_with_dropout_is_the_formula_with_that_mask(slopes):
 
 
 def test_the_layer_goes_that_way_only_while_it_trains():
-    layer, x = CausalSelfAttention(8, 2, dropout=0.5), torch.randn(2, 6, 8)
-    sight = look(torch.arange(6)[None], None, None, None)
-    trained = [layer(x, sight)[0] for _ in range(2)]
+    layer, x = Attention(8, 2, dropout=0.5), torch.randn(2, 6, 8)
+    causal, _ = causal_places(torch.arange(6)[None])
+    trained = [layer(x, causal)[0] for _ in range(2)]
     assert not torch.equal(*trained)
-    still = [layer.eval()(x, sight)[0] for _ in range(2)]
+    still = [layer.eval()(x, causal)[0] for _ in range(2)]
     assert torch.equal(*still)
     layer.train()
-    mean = torch.stack([layer(x, sight)[0] for _ in range(3000)]).mean(0)
+    mean = torch.stack([layer(x, causal)[0] for _ in range(3000)]).mean(0)
     assert torch.allclose(mean, still[0], atol=0.1)

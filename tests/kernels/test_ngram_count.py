@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.models.language.counting import count_ngrams
-from seqloom.models.language.workspace import Workspace
+from seqloom.models.workspace import Workspace
 from tests.twins.ngrams import BOS, count
 
 EOS = 0

@@ -11,7 +11,6 @@ import seqloom  # noqa: E402
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, Mixture, NGram, TrainConfig  # noqa: E402
 from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from seqloom.models.language.sizes import choose_size  # noqa: E402
 
 QUICK = TrainConfig(steps=3, lr=0.02)
 VARIED = [
@@ -115,7 +114,7 @@ def test_heads_must_divide_the_width():
 
 def test_tokenizer_and_weights_of_different_models_are_refused(tmp_path):
     model = made(RNN).fit(TOY, train=QUICK)
-    model.weights = {**model.weights, "embedding.weight": model.weights["embedding.weight"][:-1]}
+    model.net.weights = {**model.weights, "embedding.weight": model.weights["embedding.weight"][:-1]}
     model.save(tmp_path / "m")
     with pytest.raises(ModelError, match="token vectors for a vocabulary of"):
         seqloom.load(tmp_path / "m")
@@ -123,13 +122,12 @@ def test_tokenizer_and_weights_of_different_models_are_refused(tmp_path):
 
 def test_a_width_is_chosen_that_suits_text_and_time():
     def width(cls, tokens, **train):
-        model = cls(tokenizer="byte")
-        return choose_size(model.config, TrainConfig(**train), tokens, 257).width
+        return cls(tokenizer="byte").size_for(TrainConfig(**train), tokens, 257).width
 
     assert width(LSTM, 10**6, minutes=1) < width(LSTM, 10**6, minutes=30)
     assert width(LSTM, 10**4, minutes=30) < width(LSTM, 10**7, minutes=600)
     assert width(GPT, 10**6, minutes=1) % 4 == 0
-    assert choose_size(LSTM(d_hidden=77).config, TrainConfig(), 1000, 257).width == 77
+    assert LSTM(d_hidden=77).size_for(TrainConfig(), 1000, 257).width == 77
 
 
 def test_eight_bit_generation_from_the_command_line(tmp_path):

@@ -9,7 +9,11 @@ from seqloom.models.language.neural_configs import GPTConfig, GRUConfig, LSTMCon
 from seqloom.models.language.nplm_net import NPLMNet
 from seqloom.models.language.recurrent_net import RecurrentNet
 from seqloom.models.language.shapes import gpt_shapes, nplm_shapes, recurrent_shapes
-from seqloom.models.language.sizes import Size
+from seqloom.models.network.shapes import recurrent_stack, transformer_block
+from seqloom.models.network.sizes import Size
+from seqloom.nn.attention import Attention
+from seqloom.nn.recurrent import RecurrentStack
+from seqloom.nn.transformer import MLP, Block
 
 SOFTMAXES = ("full", "adaptive", "sampled", "nce")
 SIZES = (Size(6), Size(6, d_embed=4), Size(8, d_embed=8))
@@ -54,3 +58,18 @@ def test_nplm():
         config = NPLMConfig(**options)
         for size in (Size(6), Size(6, d_embed=5)):
             assert nplm_shapes(config, 23, size) == shapes_of(NPLMNet(config, 23, size.width, None, size.d_embed))
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_recurrent_stacks_of_other_networks(cell, bidirectional):
+    for n_layers, norms, start in itertools.product((1, 3), (False, True), (False, True)):
+        made = RecurrentStack(5, 4, n_layers, cell=cell, bidirectional=bidirectional, layer_norm=norms, learned_start=start)
+        assert shapes_of(made) == recurrent_stack(cell, 5, 4, n_layers, bidirectional=bidirectional, norms=norms,
+                                                  learned_start=start)
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_blocks_of_encoders_and_decoders(cross):
+    made = Block(6, Attention(6, 2), MLP(6, 10, abs), cross=Attention(6, 3) if cross else None)
+    assert shapes_of(made) == transformer_block(6, 10, cross=cross)

@@ -8,7 +8,7 @@ from seqloom.kernels import decode
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.nplm_steps import NPLMStepper
 from seqloom.models.language.recurrent_steps import RecurrentStepper
-from seqloom.models.language.step_weights import Matrix
+from seqloom.models.network.step_weights import Matrix
 
 V, E, H, EOS = 11, 6, 5, 2
 IDS = np.random.default_rng(7).integers(0, V, (3, 9))  # three sequences of nine tokens
@@ -257,7 +257,7 @@ def test_eight_bits_are_close_and_the_same_for_one_and_many(which):
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("large", [False, True])
 def test_matrix(n, large, monkeypatch):
-    monkeypatch.setattr("seqloom.models.language.step_weights.SMALL", 0 if large else 1 << 30)
+    monkeypatch.setattr("seqloom.models.network.step_weights.SMALL", 0 if large else 1 << 30)
     rng = np.random.default_rng(0)
     weight, x = rng.normal(size=(13, 40)).astype(np.float32), rng.normal(size=(n, 40)).astype(np.float32)
     ours = Matrix(weight)(x)
@@ -267,7 +267,7 @@ def test_matrix(n, large, monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_eight_bit_matrix(n, monkeypatch):
-    monkeypatch.setattr("seqloom.models.language.step_weights.BLOCK", 64)  # several blocks
+    monkeypatch.setattr("seqloom.models.network.step_weights.BLOCK", 64)  # several blocks
     rng = np.random.default_rng(0)
     weight, x = rng.normal(size=(13, 40)).astype(np.float32), rng.normal(size=(n, 40)).astype(np.float32)
     weight[5] = 0

@@ -8,10 +8,10 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 from seqloom.decoding.stepper import join, select  # noqa: E402
-from seqloom.nn.attention import CausalSelfAttention, look  # noqa: E402
+from seqloom.nn.attention import Attention  # noqa: E402
 from seqloom.nn.losses import linear_cross_entropy  # noqa: E402
 from seqloom.nn.position import alibi_slopes  # noqa: E402
-from seqloom.nn.transformer import GPTNet  # noqa: E402
+from seqloom.nn.transformer import GPTNet, causal_places  # noqa: E402
 from tests.golden import gpt2_answers  # noqa: E402
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi")
@@ -131,10 +131,10 @@ def brute_force(x, layer, slopes=None):
 @pytest.mark.parametrize("alibi", [False, True])
 def test_attention_is_the_brute_force_one(alibi):
     torch.manual_seed(0)
-    layer = CausalSelfAttention(12, 3).double()
+    layer = Attention(12, 3).double()
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     slopes = alibi_slopes(3).double() if alibi else None
-    y, _ = layer(x, look(torch.arange(7)[None], None, slopes, None))
+    y, _ = layer(x, *causal_places(torch.arange(7)[None], slopes=slopes))
     np.testing.assert_allclose(y.detach().numpy(), brute_force(x, layer, slopes), atol=1e-10)
 
 

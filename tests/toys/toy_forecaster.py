@@ -21,6 +21,7 @@ from seqloom.config import TRAINS, Config, option
 from seqloom.contracts.base import Model
 from seqloom.errors import DataError
 from seqloom.metrics.result import Result, Signature
+from seqloom.models.network.fitting import prepare, train_network
 from seqloom.tasks.task import Command, Task
 from seqloom.training.batches import Batch, Examples
 from seqloom.training.config import TrainConfig
@@ -54,20 +55,15 @@ class ToyForecaster(Model):
 
     def fit(self, data: Series, *, valid: Series | None = None, memory: Any = None, train: TrainConfig | None = None,
             device: str | None = None, run: Any = None) -> ToyForecaster:
-        from seqloom.training.checkpoint import Run
-        from seqloom.training.devices import find_device
-        from seqloom.training.loop import train as train_network
-
         how = self.told(memory, train, device, run, valid)
+        config, place = prepare(self.name, how)
         with self.learning():
             self.learnt = {"scale": float(np.abs(data.values).max()) or 1.0}
             self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "steps_seen": len(data.values)}
-            task = _LinearTask(self, data, valid)
-            report = train_network(task, how.train or TrainConfig(), device=find_device(how.device),
-                                   run=Run(how.run) if how.run else None,
-                                   facts={"data": data.fingerprint, **self.config.to_dict()})
-            self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
-            self.fit_info |= {"mse": report.valid, **report.facts}
+            network, record = train_network(_LinearTask(self, data, valid), config, place, run=how.run,
+                                            facts={"data": data.fingerprint, **self.config.to_dict()})
+            self.weights = {name: w.detach().cpu().numpy() for name, w in network.state_dict().items()}
+            self.fit_info |= record
         return self
 
     def windows(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

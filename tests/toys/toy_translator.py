@@ -22,6 +22,7 @@ from seqloom.contracts.base import Model
 from seqloom.decoding.beam import beam_search
 from seqloom.errors import DataError
 from seqloom.metrics.result import Result, Signature
+from seqloom.models.network.fitting import prepare, train_network
 from seqloom.tasks.task import Command, Task
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.batches import Batch, Examples, padded
@@ -56,20 +57,16 @@ class ToyTranslator(Model):
 
     def fit(self, data: Pairs, *, valid: Pairs | None = None, memory: Any = None, train: TrainConfig | None = None,
             device: str | None = None, run: Any = None) -> ToyTranslator:
-        from seqloom.training.checkpoint import Run
-        from seqloom.training.devices import find_device
-        from seqloom.training.loop import train as train_network
-
         how = self.told(memory, train, device, run, valid)
+        config, place = prepare(self.name, how)
         with self.learning():
             self.tokenizers = {"source": Tokenizer(kind="char").fit(data.sources),
                                "target": Tokenizer(kind="char").fit(data.targets)}
             self.fit_info = {"data": data.name, "data_hash": data.fingerprint[:16], "pairs": len(data.sources)}
-            report = train_network(_PairsTask(self, data, valid), how.train or TrainConfig(), device=find_device(how.device),
-                                   run=Run(how.run) if how.run else None,
-                                   facts={"data": data.fingerprint, **self.config.to_dict()})
-            self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
-            self.fit_info |= {"exact_match": report.valid, **report.facts}
+            network, record = train_network(_PairsTask(self, data, valid), config, place, run=how.run,
+                                            facts={"data": data.fingerprint, **self.config.to_dict()})
+            self.weights = {name: w.detach().cpu().numpy() for name, w in network.state_dict().items()}
+            self.fit_info |= record
         return self
 
     def build(self) -> Any:

@@ -1,8 +1,9 @@
-"""Causal multi-head self-attention (Vaswani et al. 2017, section 3.2) with a key-value cache that is a value.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2): to a sequence itself or to a memory, under any mask.
 
 The products and the softmax are torch's fused kernel, which has no dropout on a CPU (torch then takes its steps one by
-one and draws slowly); there they are written out. What this adds is the bookkeeping around it: rows of a batch may
-have read different numbers of tokens, and the keys and values that they have seen are leaves of the state, padded on
+one and draws slowly); there they are written out. What this adds is the bookkeeping around it: masks that are made once for
+all layers, a memory whose keys and values are projected once, and a key-value cache that is a value. Rows of a batch may
+have read different numbers of tokens; the keys and values that they have seen are leaves of the state, padded on
 the right, beside a `lengths` leaf. A cache has room to grow, so a step writes its one column and copies nothing.
 """
 
@@ -16,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import dropout
-from seqloom.nn.position import alibi_bias, rotate
+from seqloom.nn.position import rotate
 
-KeysValues = tuple[Tensor, Tensor]  # each (B, heads, room, d_head)
+KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 
 
 class Past(NamedTuple):
@@ -28,34 +29,51 @@ class Past(NamedTuple):
     layers: tuple[KeysValues, ...]
 
 
-class Sight(NamedTuple):
-    """Which keys each query of one call may see, and how it is told their places; the same for all layers."""
+class Mask(NamedTuple):
+    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose result is zero."""
 
-    positions: Tensor  # (B or 1, T) of the new tokens
-    first: int | None  # where the new tokens go in the caches, if that is one place for all rows
+    scores: Tensor | None = None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
+    causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
+    blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
+
+
+UNMASKED = Mask()
+
+
+class Places(NamedTuple):
+    """Where the tokens of one call stand: in their sequences and in the caches."""
+
+    positions: Tensor  # (B or 1, T)
+    first: int | None  # where they go in the caches, if that is one place for all rows
     end: int  # keys beyond are nobody's
-    mask: Tensor | None  # (B or 1, heads or 1, T, end), boolean or added to the scores
-    causal: bool  # plain causal mask from the first key on; the kernel then skips what it hides
-    rotation: tuple[Tensor, Tensor] | None
+    rotation: tuple[Tensor, Tensor] | None = None  # of rotary positions, (B or 1, 1, T, d_head / 2)
 
 
-def look(positions: Tensor, lengths: list[int] | None, slopes: Tensor | None,
-         rotation: tuple[Tensor, Tensor] | None) -> Sight:
-    """`lengths` is how much each row has read before, or None for nothing; `slopes` are ALiBi's."""
-    steps = positions.shape[1]
-    longest = max(lengths) if lengths else 0
-    first = longest if not lengths or min(lengths) == longest else None
-    end = longest + steps
-    keys = torch.arange(end, device=positions.device)
-    mask = None
-    if slopes is not None:
-        mask = alibi_bias(slopes, positions, keys)
-    elif first is None or (first > 0 and steps > 1):
-        mask = (keys <= positions[:, :, None])[:, None]  # (B, 1, T, end)
-    return Sight(positions, first, end, mask, mask is None and first == 0, rotation)
+def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
+    """`seen` is True for each query and key that may meet, `bias` is added to their scores; both as `Mask.scores`."""
+    blind = ~seen.any(-1, keepdim=True)
+    some = bool(blind.any())
+    if some:
+        seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
+    return Mask(seen if bias is None else bias.masked_fill(~seen, -math.inf), blind=blind if some else None)
 
 
-class CausalSelfAttention(nn.Module):
+def seen_keys(queries: Tensor, keys: Tensor, *, causal: bool = False, window: int | None = None) -> Tensor:
+    """For `make_mask`, (B or 1, 1, T, S): of queries at these positions (B or 1, T) and keys at those (S,).
+
+    `causal`: no key that comes after the query; `window`: none that is further away than that.
+    """
+    distance = queries[:, None, :, None] - keys
+    seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+    return seen if window is None else seen & (distance.abs() <= window)
+
+
+def padding_mask(keep: Tensor) -> Mask:
+    """Of keys side by side that were padded; `keep` (B, S) is True where there is one."""
+    return make_mask(keep[:, None, None, :])
+
+
+class Attention(nn.Module):
     def __init__(self, d_model: int, n_heads: int, *, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__()
         if d_model % n_heads:
@@ -64,45 +82,69 @@ class CausalSelfAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.out = nn.Linear(d_model, d_model, bias=bias)
 
-    def forward(self, x: Tensor, sight: Sight, cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
-        """x (B, T, D) to the same shape, and the keys and values with those of x at their end."""
+    def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
+                cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
+        """To x (B, T, D) itself: the same shape, and the keys and values, those of x after those of the cache.
+
+        Without `places` nothing is rotated; a cache needs them.
+        """
         b, t, d = x.shape
         qkv = self.qkv(x).view(b, t, 3, self.n_heads, d // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, heads, T, d_head)
-        if sight.rotation is not None:
-            q, k = rotate(q, *sight.rotation), rotate(k, *sight.rotation)
+        if places is not None and places.rotation is not None:
+            q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
         kept = (k, v)
         if cache is not None:
-            kept = (_append(cache[0], k, sight), _append(cache[1], v, sight))
-            k, v = (part[:, :, : sight.end] for part in kept)
+            assert places is not None, "where do these tokens go in the cache?"
+            kept = (_append(cache[0], k, places), _append(cache[1], v, places))
+            k, v = (part[:, :, : places.end] for part in kept)
+        return self._attend(q, k, v, mask), kept
+
+    def project(self, memory: Tensor) -> KeysValues:
+        """The keys and values of a memory (B, S, D), for `cross`."""
+        b, s, d = memory.shape
+        weight, bias = self.qkv.weight[d:], None if self.qkv.bias is None else self.qkv.bias[d:]
+        k, v = F.linear(memory, weight, bias).view(b, s, 2, self.n_heads, d // self.n_heads).permute(2, 0, 3, 1, 4)
+        return k, v
+
+    def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
+        """To a memory: queries from x (B, T, D), which also is the shape of the result."""
+        b, t, d = x.shape
+        weight, bias = self.qkv.weight[:d], None if self.qkv.bias is None else self.qkv.bias[:d]
+        q = F.linear(x, weight, bias).view(b, t, self.n_heads, d // self.n_heads).transpose(1, 2)
+        return self._attend(q, *memory, mask)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
-        if rate and x.device.type == "cpu":
-            y = dropped_attention(q, k, v, sight, rate)
+        if rate and q.device.type == "cpu":
+            y = dropped_attention(q, k, v, mask, rate)
         else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=sight.mask, is_causal=sight.causal, dropout_p=rate)
-        return self.out(y.transpose(1, 2).reshape(b, t, d)), kept
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate)
+        if mask.blind is not None:
+            y = y.masked_fill(mask.blind, 0.0)
+        return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, rate: float) -> Tensor:
-    """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T, d_head)."""
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) -> Tensor:
+    """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T or S, d_head)."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
-    mask = sight.mask
-    if sight.causal:
-        mask = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)
-    if mask is not None:
-        scores = scores.masked_fill_(~mask, -math.inf) if mask.dtype == torch.bool else scores.add_(mask)
+    added = mask.scores
+    if mask.causal:
+        added = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)
+    if added is not None:
+        scores = scores.masked_fill_(~added, -math.inf) if added.dtype == torch.bool else scores.add_(added)
     return dropout(torch.softmax(scores, -1), rate) @ v
 
 
-def _append(cache: Tensor, new: Tensor, sight: Sight) -> Tensor:
+def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:
     """Write (B, heads, T, d_head) behind what each row has; in place, or in twice the room when it is full."""
-    if sight.end > cache.shape[2]:
-        wider = cache.new_zeros(*cache.shape[:2], max(sight.end, 2 * cache.shape[2]), cache.shape[3])  # zeros: 0 x NaN is NaN
+    if places.end > cache.shape[2]:
+        wider = cache.new_zeros(*cache.shape[:2], max(places.end, 2 * cache.shape[2]), cache.shape[3])  # zeros: 0 x NaN is NaN
         wider[:, :, : cache.shape[2]] = cache
         cache = wider
-    if sight.first is not None:
-        cache[:, :, sight.first : sight.end] = new
+    if places.first is not None:
+        cache[:, :, places.first : places.end] = new
     else:
         rows = torch.arange(len(cache), device=cache.device)[:, None]
-        cache[rows, :, sight.positions] = new.transpose(1, 2)
+        cache[rows, :, places.positions] = new.transpose(1, 2)
     return cache

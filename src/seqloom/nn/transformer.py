@@ -1,15 +1,19 @@
-"""The Transformer decoder of GPT (Radford et al. 2018, 2019): blocks of causal self-attention and a two-layer perceptron.
+"""The Transformer's block (Vaswani et al. 2017), for encoders and decoders, and GPT (Radford et al. 2018, 2019) made of it.
 
 Where a recurrent network squeezes the past into one vector, this one keeps every past token's keys and values and looks
-up what it needs, so the path between any two tokens is one layer long. `norm="pre"` is GPT-2's order, which trains without
-warm-up; `norm="post"` is the original one (Vaswani et al. 2017; GPT-1), without a last norm, which its blocks end
-in. Initialisation is GPT-2's: normal 0.02, what is added to the residual stream smaller by sqrt(2 n_layers).
+up what it needs, so the path between any two tokens is one layer long. A block is given its attention, and with each call the
+mask: what makes an encoder or a decoder of it is outside. `norm="pre"` is GPT-2's order, which trains without
+warm-up; `norm="post"` is the original one, without a last norm, which its blocks end in.
+
+GPT's initialisation is GPT-2's: normal 0.02, what is added to the residual stream smaller by sqrt(2 n_layers).
 The loss is outside: `features` gives the vectors whose product with `output_weight` are the logits.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -17,48 +21,58 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
-from seqloom.nn.attention import CausalSelfAttention, KeysValues, Past, Sight, look
+from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
 from seqloom.nn.dropout import dropout
-from seqloom.nn.position import alibi_slopes, rotary_angles, sinusoids
+from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi"]
 Norm = Literal["pre", "post"]
 Activation = Literal["gelu", "relu"]
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+
 
 class MLP(nn.Module):
-    def __init__(self, d_model: int, d_mlp: int, activation: Activation, bias: bool) -> None:
+    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor], *, bias: bool = True) -> None:
         super().__init__()
         self.activation = activation
         self.up = nn.Linear(d_model, d_mlp, bias=bias)
         self.down = nn.Linear(d_mlp, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.up(x)
-        return self.down(F.gelu(h, approximate="tanh") if self.activation == "gelu" else F.relu(h))
+        return self.down(self.activation(self.up(x)))
 
 
 class Block(nn.Module):
-    def __init__(self, d_model: int, n_heads: int, d_mlp: int, *, norm: Norm, activation: Activation, dropout: float,
-                 bias: bool) -> None:
+    """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
+
+    def __init__(self, d_model: int, attention: Attention, mlp: nn.Module, *, cross: Attention | None = None,
+                 norm: Norm = "pre", dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__()
         self.norm, self.dropout = norm, dropout
         self.norm1 = nn.LayerNorm(d_model, bias=bias)
-        self.attention = CausalSelfAttention(d_model, n_heads, dropout=dropout, bias=bias)
+        self.attention = attention
         self.norm2 = nn.LayerNorm(d_model, bias=bias)
-        self.mlp = MLP(d_model, d_mlp, activation, bias)
+        self.mlp = mlp
+        self.cross = cross
+        self.norm_cross = nn.LayerNorm(d_model, bias=bias) if cross is not None else None
 
-    def forward(self, x: Tensor, sight: Sight, cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
-        if self.norm == "pre":
-            y, kept = self.attention(self.norm1(x), sight, cache)
-            x = x + self._drop(y)
-            return x + self._drop(self.mlp(self.norm2(x))), kept
-        y, kept = self.attention(x, sight, cache)
-        x = self.norm1(x + self._drop(y))
-        return self.norm2(x + self._drop(self.mlp(x))), kept
+    def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
+                memory: KeysValues | None = None, memory_mask: Mask = UNMASKED) -> tuple[Tensor, KeysValues]:
+        """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave."""
+        before = self.norm == "pre"
+        y, kept = self.attention(self.norm1(x) if before else x, mask, places, cache)
+        x = self._add(x, y, self.norm1)
+        if self.cross is not None and self.norm_cross is not None:
+            assert memory is not None, "a block with cross-attention needs a memory"
+            y = self.cross.cross(self.norm_cross(x) if before else x, memory, memory_mask)
+            x = self._add(x, y, self.norm_cross)
+        y = self.mlp(self.norm2(x) if before else x)
+        return self._add(x, y, self.norm2), kept
 
-    def _drop(self, x: Tensor) -> Tensor:
-        return dropout(x, self.dropout, self.training)
+    def _add(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+        x = x + dropout(y, self.dropout, self.training)
+        return x if self.norm == "pre" else norm(x)
 
 
 class GPTNet(nn.Module):
@@ -75,8 +89,10 @@ class GPTNet(nn.Module):
         self.checkpoint = checkpoint  # recompute each block in the backward pass instead of keeping its activations
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.position = nn.Embedding(context, d_model) if positions == "learned" else None
-        self.blocks = nn.ModuleList(Block(d_model, n_heads, d_mlp or 4 * d_model, norm=norm, activation=activation,
-                                          dropout=dropout, bias=bias) for _ in range(n_layers))
+        self.blocks = nn.ModuleList(
+            Block(d_model, Attention(d_model, n_heads, dropout=dropout, bias=bias),
+                  MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation], bias=bias), norm=norm, dropout=dropout, bias=bias)
+            for _ in range(n_layers))
         self.norm = nn.LayerNorm(d_model, bias=bias) if norm == "pre" else None
         self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
         self.register_buffer("slopes", alibi_slopes(n_heads) if positions == "alibi" else None, persistent=False)
@@ -111,13 +127,13 @@ class GPTNet(nn.Module):
         if past is not None and not keep:
             raise ValueError("a past is written in place and has no gradient; call under torch.no_grad()")
         before = None if past is None else past.lengths.tolist()
-        x, sight = self._embed(ids, before)
+        x, mask, places = self._embed(ids, before)
         layers: list[KeysValues] = []
         for i, block in enumerate(self.blocks):
             if self.checkpoint and not keep:
-                x, kept = recomputed(block, x, sight, use_reentrant=False)
+                x, kept = recomputed(block, x, mask, places, use_reentrant=False)
             else:
-                x, kept = block(x, sight, None if past is None else past.layers[i])
+                x, kept = block(x, mask, places, None if past is None else past.layers[i])
             if keep:
                 layers.append(kept)
         hidden = x if self.norm is None else self.norm(x)
@@ -126,7 +142,7 @@ class GPTNet(nn.Module):
         read = ids.new_full((len(ids),), ids.shape[1]) if past is None else past.lengths + ids.shape[1]
         return hidden, Past(read, tuple(layers))
 
-    def _embed(self, ids: Tensor, before: list[int] | None) -> tuple[Tensor, Sight]:
+    def _embed(self, ids: Tensor, before: list[int] | None) -> tuple[Tensor, Mask, Places]:
         positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
         if before is not None:
             positions = positions + torch.tensor(before, device=ids.device)[:, None]  # (B, T)
@@ -145,4 +161,22 @@ class GPTNet(nn.Module):
             cos, sin = rotary_angles(positions, self.d_model // self.n_heads)
             rotation = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)  # (B, 1, T, d_head / 2), alike for all heads
         x = dropout(x, self.dropout, self.training)
-        return x, look(positions, before, self.slopes, rotation)
+        mask, places = causal_places(positions, before, self.slopes, rotation)
+        return x, mask, places
+
+
+def causal_places(positions: Tensor, before: list[int] | None = None, slopes: Tensor | None = None,
+                  rotation: tuple[Tensor, Tensor] | None = None) -> tuple[Mask, Places]:
+    """Tokens that see themselves and what came before; `before` is how much each row has read, `slopes` are ALiBi's."""
+    steps = positions.shape[1]
+    longest = max(before) if before else 0
+    first = longest if not before or min(before) == longest else None
+    end = longest + steps
+    keys = torch.arange(end, device=positions.device)
+    if slopes is not None:
+        mask = Mask(alibi_bias(slopes, positions, keys))
+    elif first is None or (first > 0 and steps > 1):
+        mask = Mask(seen_keys(positions, keys, causal=True))
+    else:
+        mask = Mask(causal=first == 0)
+    return mask, Places(positions, first, end, rotation)

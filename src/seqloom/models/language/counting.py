@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.errors import DataError
-from seqloom.models.language.workspace import Workspace
+from seqloom.models.workspace import Workspace
 
 CHUNK = 1 << 19  # places a thread takes at a time
 BYTES_PER_TOKEN = 24  # of work space while one block is counted, beside the levels themselves

@@ -17,7 +17,7 @@ from seqloom import progress
 from seqloom.models.language.counting import Level, Levels
 from seqloom.models.language.smoothing import Smoothing, Weights
 from seqloom.models.language.trie import Trie
-from seqloom.models.language.workspace import Workspace
+from seqloom.models.workspace import Workspace
 
 CHUNK = 1 << 18
 

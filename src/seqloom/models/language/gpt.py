@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.errors import ModelError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GPTConfig
-from seqloom.models.language.shapes import Shapes, gpt_shapes
-from seqloom.models.language.sizes import Size
+from seqloom.models.language.shapes import gpt_shapes
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.sizes import Size
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ TOGETHER = 8192  # tokens that are scored in one pass
 class GPT(NeuralLanguageModel):
     name = "gpt"
     config_class = GPTConfig
+    width_option = embed_option = "d_model"
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
@@ -51,6 +53,17 @@ class GPT(NeuralLanguageModel):
         if size.width % self.config.multiple:
             raise ModelError(f"its width {size.width} is no multiple of {self.config.multiple}, as its heads need")
         return gpt_shapes(self.config, self.tokens().vocab_size, size)
+
+    def check_vectors(self, dimensions: int) -> None:
+        super().check_vectors(dimensions)
+        c = self.config
+        if dimensions % c.multiple:
+            raise ConfigError(f"the vectors of {c.pretrained} have {dimensions} dimensions, which is no multiple of "
+                              f"{c.multiple}, as {c.n_heads} heads and {c.positions} positions need; "
+                              "try another number of n_heads")
+
+    def body_cost(self, width: int) -> float:
+        return 12 * self.config.n_layers * width * width
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Separate, Shuffled

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from seqloom.models.language.neural_configs import GPTConfig
-from seqloom.models.language.output_net import make_output
+from seqloom.models.network.output_net import make_output
 from seqloom.nn.transformer import GPTNet
 
 
@@ -19,7 +19,8 @@ class GPTLanguageNet(GPTNet):
         super().__init__(vocab_size, c.context, width, c.n_layers, c.n_heads, positions=c.positions, norm=c.norm,
                          activation=c.activation, dropout=c.dropout)
         tied = c.tied and c.softmax != "adaptive"
-        self.output = make_output(c, width, vocab_size, self.embedding if tied else None, counts, bias=False)
+        self.output = make_output(c.softmax, width, vocab_size, tied=self.embedding if tied else None, counts=counts,
+                                  samples=c.samples, label_smoothing=c.label_smoothing, bias=False)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
         """What the output layer reads, (B, T, D); nothing is carried."""

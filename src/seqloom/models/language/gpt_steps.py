@@ -22,7 +22,7 @@ import numpy as np
 
 from seqloom.decoding.stepper import select
 from seqloom.kernels.decode import add_gelu, add_relu, add_row, attend, norm_rows, rotate
-from seqloom.models.language.step_weights import NONE, Matrix, Weights
+from seqloom.models.network.step_weights import NONE, Matrix, Weights
 
 ROOM = 64  # tokens that a new cache has place for; doubled whenever it is full
 TOGETHER = 4096  # tokens of prompts that are read in one pass

@@ -20,12 +20,13 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.learnt import Kind, count, optional
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import ConfigError, MissingExtra, ModelError
-from seqloom.forks import torch_alone
-from seqloom.models.language.first_layer import check_early, open_first_layer
-from seqloom.models.language.neural_configs import NetworkConfig
-from seqloom.models.language.shapes import RANKS, Shapes
-from seqloom.models.language.sizes import Size, choose_size
+from seqloom.errors import ConfigError, ModelError
+from seqloom.models.language.neural_configs import NeuralConfig
+from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer
+from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.sizes import Size, choose_width
+from seqloom.models.network.trained import TrainedNetwork, array_specs
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -58,24 +59,28 @@ class Past:
 
 
 class NeuralLanguageModel(LanguageModel):
-    config_class: ClassVar[type[NetworkConfig]]
+    config_class: ClassVar[type[NeuralConfig]]
     learnt_values: ClassVar[dict[str, Kind]] = {"width": count, "d_embed": optional(count)}
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
-    weights: dict[str, np.ndarray]
+    width_option: ClassVar[str] = "d_hidden"
+    embed_option: ClassVar[str] = "d_embed"
     eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
-        self._network: Any = None  # torch's, made from the weights when it is first needed
-        self._device: torch.device | None = None  # where it is made; None: the CPU
+        self.net = TrainedNetwork(self.name, self._build_fitted)
 
     @property
     def carry(self) -> bool:
         return self.config.carry
 
     @property
+    def weights(self) -> dict[str, np.ndarray]:
+        return self.net.weights
+
+    @property
     def parameters(self) -> int:
-        return sum(array.size for array in self.weights.values())
+        return self.net.parameters
 
     # ---- what a network writes
 
@@ -86,6 +91,10 @@ class NeuralLanguageModel(LanguageModel):
     @abstractmethod
     def shapes(self, size: Size) -> Shapes:
         """Of its weights by name, without building it."""
+
+    @abstractmethod
+    def body_cost(self, width: int) -> float:
+        """Multiplications for one token, forward, without the output layer; the width is chosen by it."""
 
     @abstractmethod
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Any:
@@ -104,51 +113,66 @@ class NeuralLanguageModel(LanguageModel):
 
     def told(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
              valid: Any = None) -> Fitting:
-        for name, advice in self.idle_train.items():
-            if train is not None and getattr(train, name) != TrainConfig.__dataclass_fields__[name].default:
-                raise ConfigError(f"{name} has no effect on {self.name}: {advice}")
+        check_idle(self.name, train, self.idle_train)
         return super().told(memory, train, device, run, valid)
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        check_early(self.config, self.config.tokenizer)
+        check_early(self.config.pretrained, self.config.tokenizer)
         return super()._make_tokenizer(corpus)
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
-        require_torch(self.name)
+        config, device = prepare(self.name, how)
         from seqloom.models.language.task_net import LanguageTask
-        from seqloom.training.checkpoint import Run
-        from seqloom.training.devices import check_precision, find_device
-        from seqloom.training.loop import train
         from seqloom.training.schedules import Late
 
-        config, device = how.train or TrainConfig(), find_device(how.device)
-        check_precision(config, device)
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):
-            _check_without_valid(config)
-        first = open_first_layer(self.config, self.tokens(), np.bincount(ids, minlength=self.tokens().vocab_size), config.seed)
-        size = choose_size(self.config, config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
+            check_held_out(config)
+        first = self._first_layer(ids, config.seed)
+        size = self.size_for(config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
         if size.chosen:
             progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
-                         f"--{size.option.replace('_', '-')} {size.width} keeps it, another number sets another")
+                         f"--{self.width_option.replace('_', '-')} {size.width} keeps it, another number sets another")
         self.learnt = {"width": size.width}
+        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+                 "tokenizer": self.tokens().label()}
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
-        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config,
-                            first.matrix if first else None)
-        facts = {"model": self.name, "config": self.config.to_dict(), "train": _facts(config),
-                 "data": self.fit_info["data_hash"], "tokenizer": self.tokens().label()}
-        late = None
-        if first:
             facts["vectors"] = first.facts["vectors"]
-        if self.config.pretrained_training == "gradual":
-            late = Late(("embedding.weight",), self.config.pretrained_frozen_for)
-        report = train(task, config, device=device, run=Run(how.run) if how.run else None, facts=facts, late=late)
-        report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
-        self.weights = {name: w.detach().cpu().numpy() for name, w in report.network.state_dict().items()}
-        self._network = report.network
-        self.fit_info |= {"train": _facts(config) | {"steps": report.facts["steps"]}, **report.facts,
-                          "valid_nats": report.valid, "best_step": report.best_step}
+        gradual = self.config.pretrained_training == "gradual"
+        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config, first)
+        network, record = train_network(
+            task, config, device, run=how.run, facts=facts,
+            late=Late(("embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
+        self.net.keep(network)
+        self.fit_info |= record
+
+    def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:
+        c, counts = self.config, np.bincount(ids, minlength=self.tokens().vocab_size)
+        first = open_first_layer(c.pretrained, self.tokens(), counts, check_width=self.check_vectors,
+                                 unknown=c.pretrained_unknown, seed=seed)
+        if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
+            progress.say("the output layer uses the token vectors, so it is frozen as well; --no-tied gives it weights of its "
+                         "own")
+        return first
+
+    def check_vectors(self, dimensions: int) -> None:
+        """Refuse pretrained vectors of that width where another is asked for."""
+        name, given = self.embed_option, getattr(self.config, self.embed_option)
+        if given not in (None, dimensions):
+            raise ConfigError(f"{name} is {given}, but the vectors of {self.config.pretrained} have {dimensions} dimensions; "
+                              f"leave {name} out or give {dimensions}")
+
+    def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None) -> Size:
+        """The width that was given, or one that suits; `d_embed` of vectors that the network begins with."""
+        c = self.config
+        given = d_embed if d_embed and self.width_option == self.embed_option else getattr(c, self.width_option)
+        if given is not None:
+            return Size(given, d_embed=d_embed)
+        outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
+        width = choose_width(train, tokens, lambda width: self.body_cost(width) + outputs * width,
+                             multiple=getattr(c, "multiple", 1))
+        return Size(width, chosen=True, d_embed=d_embed)
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
@@ -165,22 +189,13 @@ class NeuralLanguageModel(LanguageModel):
 
     def network(self) -> Any:
         """The network with the learnt weights, ready to score."""
-        if self._network is None:
-            require_torch(self.name)
-            import torch
+        return self.net.module()
 
-            network = self.build(self._size())
-            network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in self.weights.items()})
-            self._network = network.eval().to(self._device or "cpu")
-        return self._network
+    def _build_fitted(self) -> torch.nn.Module:
+        return self.build(self._size())
 
     def to_device(self, device: str) -> bool:
-        require_torch(self.name)
-        from seqloom.training.devices import find_device
-
-        self._device = find_device(device)
-        if self._network is not None:
-            self._network.to(self._device)
+        self.net.to_device(device)
         return True
 
     def _size(self) -> Size:
@@ -241,13 +256,10 @@ class NeuralLanguageModel(LanguageModel):
         if found != size:
             raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: "
                              "tokenizer and weights are of different models")
-        specs = {name: Spec("float32", shape) for name, shape in self.shapes(self._size()).items()}
-        return specs | ({RANKS: Spec("int64", (size,), 0, size - 1)} if RANKS in specs else {})
+        return array_specs(self.shapes(self._size()))
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.weights = arrays
-        if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
-            raise ModelError("two tokens have the same rank by frequency: the file is damaged")
+        self.net.restore(arrays)
 
 
 def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -> np.ndarray:
@@ -256,24 +268,3 @@ def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -
 
     wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
     return network.output.token_log_probs(features, wanted).float().cpu().numpy()
-
-
-def require_torch(name: str) -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
-    torch_alone()
-
-
-def _check_without_valid(config: TrainConfig) -> None:
-    """Refuse what only looks at results on a valid text where there is none."""
-    names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
-    names += ["schedule plateau"] if config.schedule == "plateau" else []
-    if names:
-        raise ConfigError(f"{' and '.join(names)} need a valid text, and this text is too short to hold a part of it out; "
-                          "give valid (--valid FILE)")
-
-
-def _facts(config: TrainConfig) -> dict[str, Any]:
-    return {key: value for key, value in config.to_dict().items() if key not in ("tensorboard",)}

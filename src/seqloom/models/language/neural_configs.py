@@ -6,23 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, TextConfig, Unit, option
+from seqloom.config import MOST_WIDTH, OnlyWith, Unit, option
 from seqloom.errors import ConfigError
-
-SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
+from seqloom.models.network.configs import NetworkConfig, SoftmaxName
 
 NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig(TextConfig):
-    """What all networks share."""
+class NeuralConfig(NetworkConfig):
+    """What all neural language models share."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}, "label_smoothing": {"softmax": ("full",)},
-                 "samples": {"softmax": ("sampled", "nce")}, "pretrained_unknown": {"pretrained": ()},
-                 "pretrained_training": {"pretrained": ()},
-                 "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
+                 "samples": {"softmax": ("sampled", "nce")}}
 
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
@@ -33,18 +29,10 @@ class NetworkConfig(TextConfig):
                                   "against drawn ones, scored over all")
     samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1, maximum=1_000_000)
     label_smoothing: float = option(0.0, "share of the target that is spread over all tokens", minimum=0.0, maximum=0.99)
-    pretrained: str | None = option(None, "word vectors to begin with: saved ones, or a file of word2vec, GloVe or fastText; "
-                                    "needs tokenizer whitespace or word", metavar="DIR|FILE")
-    pretrained_unknown: Literal["random", "subword", "mean"] = option(
-        "random", "what a token without a vector gets: a random one, one built from its spelling, the mean of the others")
-    pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
-        "tuned", "whether these vectors learn like other weights, never, or only after a while")
-    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
-                                          "their learning rate rises over as many again", minimum=0.0, maximum=MOST)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig(NetworkConfig):
+class RecurrentConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
 
     d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1, maximum=MOST_WIDTH)
@@ -81,7 +69,7 @@ class GRUConfig(RecurrentConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NPLMConfig(NetworkConfig):
+class NPLMConfig(NeuralConfig):
     order: int = option(5, "predicts a token from the order - 1 before it", minimum=2, maximum=64)
     d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
@@ -92,7 +80,7 @@ class NPLMConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig(NetworkConfig):
+class GPTConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
 
     context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1_000_000)

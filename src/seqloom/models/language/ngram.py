@@ -26,7 +26,7 @@ from seqloom.models.language.estimation import build
 from seqloom.models.language.pruning import prune_by_entropy
 from seqloom.models.language.smoothing import smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
-from seqloom.models.language.workspace import Workspace, resident
+from seqloom.models.workspace import Workspace, resident
 
 SPEED = 10e6  # tokens times orders that two cores count and estimate in a second, to announce long jobs
 

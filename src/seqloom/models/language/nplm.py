@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.models.language.neural import NeuralLanguageModel, Past
-from seqloom.models.language.neural_configs import NPLMConfig
+from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
 from seqloom.models.language.nplm_steps import NPLMStepper
-from seqloom.models.language.shapes import Shapes, nplm_shapes
-from seqloom.models.language.sizes import Size
+from seqloom.models.language.shapes import nplm_shapes
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.sizes import Size
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class NPLM(NeuralLanguageModel):
 
     def shapes(self, size: Size) -> Shapes:
         return nplm_shapes(self.config, self.tokens().vocab_size, size)
+
+    def body_cost(self, width: int) -> float:
+        return (self.config.order - 1) * (self.config.d_embed or NPLM_EMBED) * width
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Separate, Shuffled

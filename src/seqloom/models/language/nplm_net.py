@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
-from seqloom.models.language.output_net import make_output
+from seqloom.models.network.output_net import make_output
 
 
 class NPLMNet(nn.Module):
@@ -24,7 +24,8 @@ class NPLMNet(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.hidden = nn.Linear(d_window, width)
         self.drop = nn.Dropout(config.dropout)
-        self.output = make_output(config, width + (d_window if config.direct else 0), vocab_size, None, counts)
+        self.output = make_output(config.softmax, width + (d_window if config.direct else 0), vocab_size, counts=counts,
+                                  samples=config.samples, label_smoothing=config.label_smoothing)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqloom.decoding.stepper import select
 from seqloom.kernels.decode import add_tanh
-from seqloom.models.language.step_weights import Weights
+from seqloom.models.network.step_weights import Weights
 
 
 class NPLMStepper:

@@ -17,8 +17,9 @@ from seqloom.errors import ConfigError
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
 from seqloom.models.language.recurrent_steps import RecurrentStepper
-from seqloom.models.language.shapes import Shapes, recurrent_shapes
-from seqloom.models.language.sizes import Size
+from seqloom.models.language.shapes import recurrent_shapes
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.sizes import Size
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class Recurrent(NeuralLanguageModel):
 
     def shapes(self, size: Size) -> Shapes:
         return recurrent_shapes(self.config, self.cell, self.tokens().vocab_size, size)
+
+    def body_cost(self, width: int) -> float:
+        return 8 * self.config.n_layers * width * width
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Carried, Separate

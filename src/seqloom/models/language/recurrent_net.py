@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from seqloom.models.language.neural_configs import RecurrentConfig
-from seqloom.models.language.output_net import Output, make_output
+from seqloom.models.network.output_net import Output, make_output
 from seqloom.nn.dropout import VariationalDropout, word_dropout
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.recurrent import RecurrentStack
@@ -36,7 +36,8 @@ class RecurrentNet(nn.Module):
         tied = c.tied and c.softmax != "adaptive"
         d_out = self.recurrent.d_out
         self.bridge = nn.Linear(d_out, d_embed) if tied and d_out != d_embed else None
-        self.output = make_output(c, d_embed if tied else d_out, vocab_size, self.embedding if tied else None, counts)
+        self.output = make_output(c.softmax, d_embed if tied else d_out, vocab_size, tied=self.embedding if tied else None,
+                                  counts=counts, samples=c.samples, label_smoothing=c.label_smoothing)
         drop = VariationalDropout if c.variational else nn.Dropout
         self.drop_in, self.drop_out, self.word_dropout = drop(c.input_dropout), drop(c.dropout), c.word_dropout
         initialise(self.recurrent)

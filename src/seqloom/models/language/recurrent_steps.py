@@ -17,8 +17,8 @@ import numpy as np
 
 from seqloom.decoding.stepper import select
 from seqloom.kernels.decode import gru_cell, gru_reset, gru_update, lstm_cell, norm_rows, rnn_cell
-from seqloom.models.language.shapes import GATES
-from seqloom.models.language.step_weights import Matrix, Weights
+from seqloom.models.network.shapes import GATES
+from seqloom.models.network.step_weights import Matrix, Weights
 
 Cell = Literal["rnn", "lstm", "gru"]
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from seqloom.errors import ConfigError
 from seqloom.metrics.costs import token_widths, unit_lengths
-from seqloom.models.language.sizes import Size
+from seqloom.models.network.sizes import Size
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
@@ -19,6 +19,7 @@ from seqloom.training.task import Criterion
 
 if TYPE_CHECKING:
     from seqloom.models.language.neural import NeuralLanguageModel
+    from seqloom.models.network.first_layer import FirstLayer
 
 MOST_VALID = 20_000  # tokens of the valid text that are used during training
 VALID_ROWS = 32  # in which they are read side by side, as one row would take long
@@ -28,13 +29,12 @@ class LanguageTask:
     criterion, counted, unit = Criterion("nats"), "tokens", "nats"
 
     def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,
-                 valid: np.ndarray | None, device: torch.device, train: TrainConfig, vectors: np.ndarray | None = None) -> None:
-        """`vectors` (V, D): those of the tokens to begin with."""
+                 valid: np.ndarray | None, device: torch.device, train: TrainConfig, first: FirstLayer | None = None) -> None:
         self.model, self.batches, self.size, self.device, self.train = model, batches, size, device, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
         self.counts = np.bincount(ids, minlength=model.tokens().vocab_size)
-        self.vectors, self.widths = vectors, self._bytes_per_token()
+        self.first, self.widths = first, self._bytes_per_token()
 
     def _sequences(self, valid: np.ndarray) -> np.ndarray:
         """How the valid text is scored: unit by unit, or where the state is carried on, in a few rows."""
@@ -60,10 +60,8 @@ class LanguageTask:
             network: Any = self.model.build(self.size, torch.from_numpy(self.counts))
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
-        if self.vectors is not None:
-            with torch.no_grad():
-                network.embedding.weight.copy_(torch.from_numpy(self.vectors))
-            network.embedding.weight.requires_grad_(self.model.config.pretrained_training != "frozen")
+        if self.first is not None:
+            self.first.fill(network.embedding, frozen=self.model.config.pretrained_training == "frozen")
         if self.train.recompute:
             network.checkpoint = True
         return network

@@ -24,12 +24,12 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map, parallel_run
-from seqloom.models.language.workspace import Workspace
 from seqloom.models.vectors.configs import GloveConfig
 from seqloom.models.vectors.cooccurrence import Cells, count_cells
 from seqloom.models.vectors.learning import Passes, learn
 from seqloom.models.vectors.matrices import aligned, combined
 from seqloom.models.vectors.trained import Lesson, TrainedVectors
+from seqloom.models.workspace import Workspace
 
 PART_BYTES = 5 << 19  # of the rows of a part: two parts a thread stay in the cache
 MOST_WORDS = 1 << 16  # of a part: places in it are 16 bits

@@ -6,6 +6,7 @@ The vectors become part of the network's weights; a saved model needs their file
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ import numpy as np
 
 from seqloom import progress, registry
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.language.neural_configs import NetworkConfig
+from seqloom.models.network.configs import Unknown
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from seqloom.text.tokenizer import Tokenizer
 
 
@@ -29,54 +32,52 @@ class FirstLayer:
     def dimensions(self) -> int:
         return self.matrix.shape[1]
 
+    def fill(self, embedding: nn.Embedding, *, frozen: bool) -> None:
+        """Let the embedding begin with these vectors; `frozen`: it never learns."""
+        import torch
 
-def check_early(config: NetworkConfig, kind: str) -> None:
+        with torch.no_grad():
+            embedding.weight.copy_(torch.from_numpy(self.matrix))
+        embedding.weight.requires_grad_(not frozen)
+
+
+def check_early(path: str | None, kind: str) -> None:
     """Refuse, before a text is read, what would be refused afterwards; `kind` of the tokenizer, or a saved one."""
-    if config.pretrained is None:
+    if path is None:
         return
-    if not Path(config.pretrained).exists():
-        raise ConfigError(f"pretrained: {config.pretrained}: no such directory or file; give saved word vectors, or a file "
+    if not Path(path).exists():
+        raise ConfigError(f"pretrained: {path}: no such directory or file; give saved word vectors, or a file "
                           "of word2vec, GloVe or fastText")
     if kind in ("byte", "bpe", "wordpiece", "unigram"):
         raise ConfigError(f"pretrained vectors are those of words, but the tokenizer {kind} makes pieces of them; "
                           "give tokenizer whitespace or word")
 
 
-def open_first_layer(config: NetworkConfig, tokenizer: Tokenizer, counts: np.ndarray, seed: int) -> FirstLayer | None:
-    """The table that the config asks for, if it does; `counts` (V,) of the tokens in the training text."""
-    if config.pretrained is None:
+def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray, *, check_width: Callable[[int], None],
+                     unknown: Unknown = "random", seed: int = 0) -> FirstLayer | None:
+    """A vector for each token from those at `path`, if there are to be any; `counts` (V,) of the tokens in the training text.
+
+    `check_width` refuses a number of dimensions that does not suit; `unknown`: what a token without a vector gets.
+    """
+    if path is None:
         return None
     from seqloom.nn.pretrained import table
 
-    check_early(config, tokenizer.kind)
-    vectors = registry.open_vectors(config.pretrained)
-    _check_width(config, vectors.vectors.dimensions)
+    check_early(path, tokenizer.kind)
+    vectors = registry.open_vectors(path)
+    check_width(vectors.vectors.dimensions)
     tokens = [_spelling(tokenizer, i) for i in range(tokenizer.vocab_size)]
     try:
-        made = table(vectors, tokens, unknown=config.pretrained_unknown, seed=seed)
+        made = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
-        raise type(error)(f"pretrained: {config.pretrained}: {error}") from None
+        raise type(error)(f"pretrained: {path}: {error}") from None
     found, text = int(made.found.sum()), float(counts[made.found].sum() / max(counts.sum(), 1))
     rest = {"random": "the others are random", "mean": "the others are the mean of these",
-            "subword": f"{int(made.built.sum()):,} were built from their spelling"}[config.pretrained_unknown]
+            "subword": f"{int(made.built.sum()):,} were built from their spelling"}[unknown]
     progress.say(f"pretrained: {found:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
                  + _case_advice(vectors.vectors.words, tokens, made.found))
-    if config.pretrained_training == "frozen" and getattr(config, "tied", False) and config.softmax != "adaptive":
-        progress.say("the output layer uses the token vectors, so it is frozen as well; --no-tied gives it weights of its own")
     return FirstLayer(made.matrix, {"found": found, "of": len(tokens), "built": int(made.built.sum()), "text": round(text, 4),
                                     "vectors": hashlib.sha256(made.matrix.data).hexdigest()[:16]})
-
-
-def _check_width(config: Any, dimensions: int) -> None:
-    name = "d_model" if hasattr(config, "d_model") else "d_embed"
-    given = getattr(config, name)
-    if given not in (None, dimensions):
-        raise ConfigError(f"{name} is {given}, but the vectors of {config.pretrained} have {dimensions} dimensions; leave "
-                          f"{name} out or give {dimensions}")
-    if dimensions % getattr(config, "multiple", 1):
-        raise ConfigError(f"the vectors of {config.pretrained} have {dimensions} dimensions, which is no multiple of "
-                          f"{config.multiple}, as {config.n_heads} heads and {config.positions} positions need; "
-                          "try another number of n_heads")
 
 
 def _spelling(tokenizer: Tokenizer, token: int) -> str:

@@ -1,0 +1,29 @@
+"""Options that networks of several tasks have; they load neither torch nor NumPy, so `--help` stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from seqloom.config import MOST, TRAINS, OnlyWith, TextConfig, option
+
+SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
+Unknown = Literal["random", "subword", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(TextConfig):
+    """Of every network that reads text: the word vectors that it begins with."""
+
+    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    only_with: ClassVar[OnlyWith] = {"pretrained_unknown": {"pretrained": ()}, "pretrained_training": {"pretrained": ()},
+                 "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
+
+    pretrained: str | None = option(None, "word vectors to begin with: saved ones, or a file of word2vec, GloVe or fastText; "
+                                    "needs tokenizer whitespace or word", metavar="DIR|FILE")
+    pretrained_unknown: Unknown = option(
+        "random", "what a token without a vector gets: a random one, one built from its spelling, the mean of the others")
+    pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
+        "tuned", "whether these vectors learn like other weights, never, or only after a while")
+    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
+                                          "their learning rate rises over as many again", minimum=0.0, maximum=MOST)

@@ -1,0 +1,39 @@
+"""How wide a network should be when the user does not say: as the data and the time allow.
+
+In the time given the machine makes about so many multiplications; a network twice as wide sees a quarter of the tokens.
+Data should be read several times and not too often, so the width is the largest of a short list with which the
+time suffices for a number of epochs that falls as the data grows (little data needs more of them, much data fewer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from seqloom.training.config import MINUTES, TrainConfig
+
+WIDTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+SPEED = 25e9  # multiplications a second that two cores make in training, forward and backward
+_EPOCHS = 4.0  # of one million tokens; the wish falls with the square root of their number
+
+
+@dataclass(frozen=True)
+class Size:
+    width: int
+    chosen: bool = False  # not given
+    d_embed: int | None = None  # of vectors that the network begins with
+
+
+def choose_width(train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1) -> int:
+    """For so many tokens, or values; `cost` of one: multiplications of the forward pass by width."""
+    widths = [w for w in WIDTHS if w % multiple == 0] or [WIDTHS[0] // multiple * multiple or multiple]
+    if train.steps is not None or train.epochs is not None:
+        seen = tokens * (train.epochs or 4.0)
+        work = MINUTES * 60 * SPEED * max(seen / 4e6, 0.25)  # length was given otherwise: assume patience for it
+    else:
+        work = (train.minutes or MINUTES) * 60 * SPEED
+    epochs = max(_EPOCHS * (1e6 / max(tokens, 1)) ** 0.5, 1.0)
+    fitting = [w for w in widths if 3 * cost(w) * tokens * epochs <= work]
+    largest = max(64, 16 * tokens ** 0.25)  # more weights than little data can fill only learn it by heart
+    fitting = [w for w in fitting if w <= largest] or widths[:1]
+    return fitting[-1]

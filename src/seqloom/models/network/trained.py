@@ -1,0 +1,77 @@
+"""A network that has been trained: its weights by name, which are saved, and torch's module, built when first needed.
+
+A model has one of these. Where only the weights are wanted, as for stepping, torch is never imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.arrays import Spec
+from seqloom.errors import MissingExtra, ModelError
+from seqloom.forks import torch_alone
+from seqloom.models.network.shapes import RANKS, Shapes
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TrainedNetwork:
+    def __init__(self, name: str, build: Callable[[], Any]) -> None:
+        """`name` of the model; `build` makes the module, whose weights are then replaced."""
+        self.name, self.build = name, build
+        self.weights: dict[str, np.ndarray] = {}
+        self._module: Any = None
+        self._device: torch.device | None = None  # where the module is put; None: the CPU
+
+    @property
+    def parameters(self) -> int:
+        return sum(array.size for array in self.weights.values())
+
+    def module(self) -> Any:
+        """torch's, with these weights, ready for use."""
+        if self._module is None:
+            require_torch(self.name)
+            import torch
+
+            module = self.build()
+            module.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in self.weights.items()})
+            self._module = module.to(self._device).eval()
+        return self._module
+
+    def to_device(self, device: str) -> None:
+        """Let the module be there from now on."""
+        require_torch(self.name)
+        from seqloom.training.devices import find_device
+
+        self._device = find_device(device)
+        if self._module is not None:
+            self._module.to(self._device)
+
+    def keep(self, module: Any) -> None:
+        """What was just trained."""
+        self.weights = {name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()}
+        self._module = module
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Weights from a file, which are what `array_specs` says."""
+        if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
+            raise ModelError("two tokens have the same rank by frequency: the file is damaged")
+        self.weights, self._module = arrays, None
+
+
+def array_specs(shapes: Shapes) -> dict[str, Spec]:
+    """What weights of these shapes must be in a file."""
+    specs = {name: Spec("float32", shape) for name, shape in shapes.items()}
+    return specs | ({RANKS: Spec("int64", shapes[RANKS], 0, shapes[RANKS][0] - 1)} if RANKS in shapes else {})
+
+
+def require_torch(name: str) -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
+    torch_alone()
