@@ -80,9 +80,9 @@ def command(model: str, text: tuple[str, ...], against: str | None, sparsity: bo
     result = first.evaluate(corpus, dynamic=dynamic, dynamic_lr=dynamic_lr)
     rows = [row._asdict() for row in first.sparsity(corpus)] if sparsity else []
     if chart is not None:
-        from seqloom.comparison.portrait import draw
+        from seqloom.inspect import portrait
 
-        draw(first, corpus, chart)
+        portrait(first, corpus).save(chart)
     if as_json:
         values = result.to_dict() | ({"sparsity": rows} if sparsity else {})
         if second is not None:
