@@ -131,7 +131,7 @@ def test_the_command_and_the_call_draw_the_same(place, tmp_path, monkeypatch, na
     page = (tmp_path / "call.html").read_text()
     assert f"<h1>{sheet.title}</h1>" in page
     assert re.findall("aria-label=\"(.*?)\"", page)[:len(sheet.charts)] == [
-        heading if heading != sheet.title else " ".join([heading, *sheet.summary]) for heading in sheet.charts]
+        heading if heading != sheet.title else ": ".join([heading, *sheet.summary]) for heading in sheet.charts]
     assert (HINT in page) == (sheet.title == "Word vectors")
 
 

@@ -34,7 +34,7 @@ def with_headings(sheet: Sheet) -> Page:
         page.text(line)
     for heading, chart in sheet.draw(True).items():
         if heading == sheet.title:
-            page.chart(chart, " ".join((heading, *sheet.summary)))
+            page.chart(chart, ": ".join((heading, *sheet.summary)))
         else:
             page.heading(heading).chart(chart, heading)
     return page
