@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seqloom._version import __version__
 
 if TYPE_CHECKING:
+    from seqloom import inspect as inspect
     from seqloom.comparison.run import compare as compare
     from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import Embedder as Embedder
@@ -105,10 +106,12 @@ _PUBLIC = {
     "write_vectors": "seqloom.interop.vectors",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", "inspect", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "inspect":
+        return import_module("seqloom.inspect")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

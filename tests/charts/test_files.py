@@ -10,6 +10,7 @@ import vl_convert
 
 from seqloom.charts import files, spec, theme
 from seqloom.charts.page import Page
+from seqloom.charts.sheet import Sheet
 from seqloom.charts.spec import specification, version
 from seqloom.errors import ConfigError, SeqloomError
 
@@ -42,7 +43,7 @@ def test_png_is_smaller_and_the_same_picture():
 
 def test_save_writes_what_the_ending_says(tmp_path):
     for kind in files.KINDS:
-        files.save(chart(), tmp_path / f"picture.{kind}")
+        Sheet("picture", lambda page: {"picture": chart()}).save(tmp_path / f"picture.{kind}")
     (width, height), _ = pixels((tmp_path / "picture.png").read_bytes())
     assert width > 1.5 * theme.WIDTH
     assert height > 1.5 * theme.HEIGHT

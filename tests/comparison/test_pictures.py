@@ -12,7 +12,7 @@ from seqloom import Corpus, compare
 from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.comparison.curve import CurvePoint
-from seqloom.comparison.page import html, overtaking
+from seqloom.comparison.page import overtaking, report_page
 from seqloom.comparison.pictures import NAMES, details, drawn, group, pictures, shown_first
 from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.run import Comparison, Skipped
@@ -130,8 +130,9 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
             place.mkdir()
         for name, data in before.items():
             (place / name).write_bytes(data)
-        for target, broken in (("seqloom.comparison.page.html", killed), ("pathlib.Path.write_bytes", lambda path, data: (
-                killed() if "report.html" in path.name else write(path, data)))):
+        for target, broken in (("seqloom.comparison.page.report_page", killed), (
+                "pathlib.Path.write_bytes", lambda path, data: (
+                    killed() if "report.html" in path.name else write(path, data)))):
             with monkeypatch.context() as patch:
                 patch.setattr(target, broken)
                 with pytest.raises(KeyboardInterrupt):
@@ -147,7 +148,7 @@ def test_nothing_trained_is_a_page_too(tmp_path):
     empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5,
                        skipped=[Skipped("byte-1", "no time")])
     assert pictures(empty, details(empty)) == {}
-    assert "No rung was trained" in html(empty, details(empty))
+    assert "No rung was trained" in report_page(empty, details(empty)).html()
     assert "No rung was trained" in markdown(empty)
     write_report(empty, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"report.html", "report.md", "comparison.json"}

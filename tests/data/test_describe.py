@@ -11,7 +11,7 @@ from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.describe import describe
-from seqloom.data.pictures import charts, draw
+from seqloom.inspect import description
 from seqloom.text.segment import words
 
 
@@ -130,7 +130,7 @@ def rows(chart: object) -> list[dict]:
 
 def test_charts_have_the_numbers(text: str) -> None:
     found = describe(text, kinds=("word", "bpe"), sizes=(300, 500))
-    drawn = charts(found)
+    drawn = description(found).charts
     covered = rows(drawn["What the most frequent words cover"])
     assert [row["share"] for row in covered if row["text"] == "to learn from"] == [c.train for c in found.coverage]
     assert [row["share"] for row in covered if row["text"] == "held-out"] == [c.held_out for c in found.coverage]
@@ -146,9 +146,10 @@ def test_charts_have_the_numbers(text: str) -> None:
 
 
 def test_a_tiny_text_can_be_drawn(tmp_path: Path) -> None:
-    assert list(charts(describe("a"))) == ["What the most frequent words cover", "Lengths of lines, in bytes",
-                                           "Lengths of lines, in words", "Lengths of words, in characters"]
-    draw(describe("a"), tmp_path / "a.png")
+    assert list(description(describe("a")).charts) == [
+        "What the most frequent words cover", "Lengths of lines, in bytes",
+        "Lengths of lines, in words", "Lengths of words, in characters"]
+    description(describe("a")).save(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 

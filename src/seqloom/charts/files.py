@@ -1,4 +1,4 @@
-"""A chart to a file: PNG, SVG, or a page that opens without a network. vl-convert draws; no browser is needed."""
+"""A chart as PNG or SVG, and files that are whole or not there. vl-convert draws; no browser is needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from seqloom.charts.page import Page
 from seqloom.charts.spec import specification, version
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, suggest
@@ -28,16 +27,6 @@ def check_target(path: str | Path) -> str:
     if not Path(path).absolute().parent.is_dir():
         raise ConfigError(f"{path}: there is no directory {Path(path).parent}; make it first")
     return kind
-
-
-def save(chart: Any, path: str | Path, *, title: str = "") -> None:
-    """Write an altair chart in the form that the ending names: .png, .svg or .html."""
-    kind = check_target(path)
-    if kind == "html":
-        data = Page(title or Path(path).stem).chart(chart).html().encode()
-    else:
-        data = png(chart) if kind == "png" else svg(chart).encode()
-    write(path, data)
 
 
 def write(path: str | Path, data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seqloom.charts import theme
@@ -71,11 +71,11 @@ def norms(runs: Sequence[Curves], *, by: str) -> Any:
     return _small(runs, [run.norms for run in runs], by=by, title="gradient norm", log=True)
 
 
-def sheet(charts: Sequence[Any], *, width: int = theme.WIDTH) -> Any:
+def panels(charts: Mapping[str, Any]) -> Any:
     """One picture of all, one below the other; the legend is above the first."""
     import altair as alt
 
-    return alt.vconcat(*(chart.properties(width=width) for chart in charts), spacing=18)
+    return alt.vconcat(*(chart.properties(width=theme.WIDTH) for chart in charts.values()), spacing=18)
 
 
 def _small(runs: Sequence[Curves], series: Sequence[Points], *, by: str, title: str, log: bool) -> Any:

@@ -81,7 +81,9 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     if there and len(there) < len(pairs):
         say(f"{len(pairs) - len(there)} of {len(pairs)} pairs have a word without a vector and were left out")
     if chart is not None and line is not None:
-        _draw(found, line.pairs[0], chart)
+        from seqloom.inspect import leaning
+
+        leaning(found).save(chart)
     if output is not None and after is not None:
         after.save(output)
         if source.unseen(["x"]) is not None:
@@ -122,15 +124,6 @@ def _pairs(text: str, known: WordLists) -> Pairs:
     from seqloom.metrics.bias_words import as_pairs
 
     return known.pairs[text] if text in known.pairs else as_pairs(text)
-
-
-def _draw(found: dict[str, Any], ends: tuple[str, str], target: str) -> None:
-    from seqloom.charts import files
-    from seqloom.charts.leaning import leaning
-
-    if not found["neutral"]["leans"]:
-        raise ConfigError("none of the words has a vector; there is nothing to draw")
-    files.save(leaning(found["neutral"]["leans"], ends), target, title=f"Leaning towards {ends[0]} and {ends[1]}")
 
 
 def _table(found: dict[str, Any], both: bool) -> str:

@@ -45,7 +45,7 @@ def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, size
                      kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
                      normalize=normalize)
     if chart is not None:
-        from seqloom.data.pictures import draw
+        from seqloom.inspect import description
 
-        draw(found, chart)
+        description(found).save(chart)
     emit(found.to_dict()) if as_json else click.echo(found.table())

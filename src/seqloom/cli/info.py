@@ -32,7 +32,7 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
     if chart is not None or text is not None:
         _draw(model, config, chart, text)
     if config["model"] == "hmm":
-        from seqloom.cli.hidden import state_words
+        from seqloom.inspect.hidden import state_words
         from seqloom.storage import load
 
         config["states"] = state_words(load(model))
@@ -50,7 +50,7 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
 
 def _draw(model: str, config: dict[str, Any], chart: str | None, text: str | None) -> None:
     from seqloom.charts.files import check_target
-    from seqloom.cli.hidden import draw
+    from seqloom.inspect import states
     from seqloom.storage import load
 
     if config["model"] not in ("hmm", "hmm-tagger"):
@@ -58,7 +58,7 @@ def _draw(model: str, config: dict[str, Any], chart: str | None, text: str | Non
     if chart is None:
         raise ConfigError("--text says what --chart draws; give --chart FILE too")
     check_target(chart)
-    draw(load(model), chart, text)
+    states(load(model), text).save(chart)
 
 
 def _show(values: dict[str, Any], indent: str) -> None:

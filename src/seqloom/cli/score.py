@@ -111,7 +111,7 @@ def _many(model: LanguageModel, texts: Iterator[tuple[str, str]]) -> Iterator[tu
 def _show_coloured(model: LanguageModel, units: Iterator[str], forced: bool) -> None:
     from seqloom.charts.terminal import legend, show, wanted
     from seqloom.comparison.passage import pieces
-    from seqloom.comparison.portrait import scale
+    from seqloom.inspect.costs import scale
 
     borders, per = scale(model)
     painted = wanted(sys.stdout, forced=forced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,9 +11,9 @@ from seqloom import tasks
 from seqloom.cli.options import emit
 from seqloom.errors import ConfigError
 
-TOP = 300  # words of a map, unless told otherwise
-NEAR = 12  # neighbours
-HINT = "The wheel zooms, dragging moves, a double click goes back. Names appear where there is room; each point has its own."
+if TYPE_CHECKING:
+    from seqloom.charts.sheet import Sheet
+
 WHAT = {"words": "--words", "top": "--top", "near": "--near", "analogy": "--analogy"}  # one of these says what is drawn
 
 
@@ -44,77 +44,26 @@ def draw_words(place: str, target: str | None, options: dict[str, Any], as_json:
     """The picture to `target`, if there is to be one, and its numbers."""
     from seqloom.interop.opening import open_vectors
 
-    model = open_vectors(place)
-    page = target is not None and target.lower().endswith(".html")
-    if options["analogy"]:
-        chart, told, numbers = _analogy(model, options, page)
-    elif options["near"] and options["method"] is None:
-        chart, told, numbers = _star(model, options, page)
-    else:
-        chart, told, numbers = _map(model, options, page)
+    sheet = _sheet(open_vectors(place), options)
     if target is not None:
-        _save(chart, target, told)
+        sheet.save(target)
     if as_json:
-        emit({"vectors": place, **numbers, **({"picture": target} if target else {})})
+        emit({"vectors": place, **sheet.data, **({"picture": target} if target else {})})
     else:
-        click.echo(f"{told}\nwritten to {target}")
+        click.echo("\n".join([*sheet.summary, f"written to {target}"]))
 
 
-def _save(chart: Any, target: str, told: str) -> None:
-    from seqloom.charts import files
-    from seqloom.charts.page import Page
-
-    if files.check_target(target) == "html":
-        files.write(target, Page("Word vectors").text(told).chart(chart, told).text(HINT, kind="faint").html().encode())
-    else:
-        files.save(chart, target)
-
-
-def _analogy(model: Any, options: dict[str, Any], page: bool) -> tuple[Any, str, dict[str, Any]]:
-    from seqloom.charts.word_graph import analogy_chart
+def _sheet(model: Any, options: dict[str, Any]) -> Sheet:
+    from seqloom.inspect.vectors import NEAR, analogies, neighbours, word_map
     from seqloom.metrics.bias_words import as_pairs
-    from seqloom.models.vectors.projection import map_pairs
 
-    arrows, titles = map_pairs(model, as_pairs(options["analogy"]))
-    told = ", ".join(f"{a.start} to {a.end}" for a in arrows[:4]) + (f" and {len(arrows) - 4} more" if len(arrows) > 4 else "")
-    return analogy_chart(arrows, titles, page=page), told, {"pairs": [a._asdict() for a in arrows]}
-
-
-def _star(model: Any, options: dict[str, Any], page: bool) -> tuple[Any, str, dict[str, Any]]:
-    from seqloom.charts.word_graph import star_chart
-    from seqloom.models.vectors.projection import surroundings
-
-    word = options["near"]
-    branches = surroundings(model, word, options["number"] or NEAR, among=options["among"])
-    told = f"{word}, its {len(branches)} nearest, and theirs"
-    numbers = {"word": word, "near": [{"word": b.word, "cosine": b.cosine, "near": [
-        {"word": w, "cosine": c} for w, c in b.further]} for b in branches]}
-    return star_chart(word, branches, page=page), told, numbers
-
-
-def _map(model: Any, options: dict[str, Any], page: bool) -> tuple[Any, str, dict[str, Any]]:
-    from seqloom.charts.word_map import word_map
-    from seqloom.models.vectors.projection import map_words
-
-    method: Any = options["method"] or "pca"
-    groups = _groups(model, options)
-    spots, titles = map_words(model, groups, method=method, seed=options["seed"])
-    told = f"{len(spots):,} words, " + ("t-SNE" if method == "tsne" else f"{titles[0]}, {titles[1]}")
-    numbers = {"method": method, "words": [{"word": s.word, "x": s.x, "y": s.y, "group": s.group} for s in spots]}
-    return word_map(spots, titles, page=page), told, numbers
-
-
-def _groups(model: Any, options: dict[str, Any]) -> dict[str, list[str]]:
-    """Words by the name of their group."""
-    if word := options["near"]:
-        found = [name for name, _ in model.nearest(word, options["number"] or NEAR, among=options["among"])]
-        return {word: [word], "near": found} if model.knows(word) else {"near": found}
-    given = _given(options["words"]) if options["words"] else {"": _first(model, options["top"] or TOP)}
-    if options["clusters"] is None:
-        return given
-    every = list(dict.fromkeys(word for words in given.values() for word in words))
-    clusters = model.vectors.clusters(options["clusters"], every, seed=options["seed"])
-    return {", ".join(words[:3]): words for words in clusters}
+    if options["analogy"]:
+        return analogies(model, as_pairs(options["analogy"]))
+    if options["near"]:
+        return neighbours(model, options["near"], options["number"] or NEAR, among=options["among"], method=options["method"],
+                          seed=options["seed"])
+    return word_map(model, _given(options["words"]) if options["words"] else None, top=options["top"],
+                    method=options["method"] or "pca", clusters=options["clusters"], seed=options["seed"])
 
 
 def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
@@ -131,15 +80,4 @@ def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
         name = name if inner is rest else "" if len(texts) == 1 else f"group {number}"
         words = [inner] if "," not in inner and not Path(inner).is_file() else word_list(inner, WordLists())
         found[name] = found.get(name, []) + words
-    return found
-
-
-def _first(model: Any, n: int) -> list[str]:
-    """The first words that have a letter: frequent tokens are often signs and numbers."""
-    found: list[str] = []
-    for word in model.vectors.words:
-        if len(found) == n:
-            break
-        if any(map(str.isalpha, word)):
-            found.append(word)
     return found

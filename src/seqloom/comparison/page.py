@@ -14,13 +14,13 @@ from seqloom.comparison.run import Comparison, RungResult
 NEAR = 1.02  # a rung is nearly as good as the best within this factor
 
 
-def html(comparison: Comparison, found: Details) -> str:
+def report_page(comparison: Comparison, found: Details) -> Page:
     c, n = comparison, comparison.n_bytes
     page = Page(f"Language models compared on {c.corpus}")
     page.text(f"{n['train']:,} bytes to train, {n['valid']:,} to validate, {n['test']:,} to test ({c.split}); "
               f"content {c.fingerprint[:16]}.", kind="faint")
     if not c.results:
-        return page.text("No rung was trained.").html()
+        return page.text("No rung was trained.")
     page.text(f"Best: {c.best.name} with {c.best.bits_per_byte:.3f} bits per byte. {_economy(c)}")
     if c.overlap > 0.01:
         page.text(f"Warning: {c.overlap:.1%} of the longer test lines also stand in the training part; memory looks "
@@ -30,7 +30,7 @@ def html(comparison: Comparison, found: Details) -> str:
     _passage(page, c, found)
     _calibration(page, found)
     _rest(page, c)
-    return page.html()
+    return page
 
 
 def _economy(c: Comparison) -> str:

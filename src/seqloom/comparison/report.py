@@ -173,7 +173,7 @@ def _is_report(place: Path) -> bool:
 def _files(comparison: Comparison) -> dict[str, bytes]:
     """What the report consists of, by the names of its files."""
     from seqloom.charts.files import png
-    from seqloom.comparison.page import html
+    from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import NAMES, details, overview, pictures
 
     found = details(comparison)
@@ -185,4 +185,4 @@ def _files(comparison: Comparison) -> dict[str, bytes]:
     if comparison.results:
         charts["overview"] = overview(comparison)
     files |= {f"{name}.png": png(charts[name]) for name in NAMES if name in charts}
-    return files | {"report.html": html(comparison, found).encode()}
+    return files | {"report.html": report_page(comparison, found).html().encode()}

@@ -14,7 +14,6 @@ from seqloom.tasks.task import Command, Outcome, Task, TextReading, text_units
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
     from seqloom.data.labelled import Labelled
-    from seqloom.metrics.result import Result
 
 BATCH = 10_000  # lines
 PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the tags of its words.")
@@ -51,9 +50,6 @@ class Classification(Task):
 
         return read_labelled(list(paths) or ["-"], **reading.to_dict())
 
-    def draw(self, model: Classifier, result: Result, target: str) -> None:
-        draw_errors(model, result, target)
-
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
             raise ConfigError(f"--explain: a {model.name} model cannot say which words decided")
@@ -82,19 +78,3 @@ def _explained(model: Any, units: Iterator[str]) -> Iterator[Outcome]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def draw_errors(model: Any, result: Result, target: str) -> None:
-    """The confusion matrix and, where the model gave probabilities, whether they were right."""
-    from seqloom.charts.confidence import reliability_chart
-    from seqloom.charts.confusion import confusion_chart
-    from seqloom.cli.sheet import save_sheet
-
-    charts = {}
-    if confusion := result.details.get("confusion"):
-        charts["Confusion"] = confusion_chart(confusion["classes"], confusion["counts"])
-    if bins := result.details.get("reliability"):
-        charts["Calibration"] = reliability_chart(bins)
-    if not charts:
-        raise ConfigError("there are too many classes for a confusion matrix; leave out --chart")
-    save_sheet(charts, target, f"{model.label()}: errors")

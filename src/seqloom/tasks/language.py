@@ -57,9 +57,9 @@ class LanguageModeling(Task):
         result = model.evaluate(corpus, dynamic=judging.dynamic, dynamic_lr=judging.dynamic_lr)
         rows = [row._asdict() for row in model.sparsity(corpus)] if judging.sparsity else []  # type: ignore[attr-defined]
         if judging.chart is not None:
-            from seqloom.comparison.portrait import draw
+            from seqloom.inspect import portrait
 
-            draw(model, corpus, judging.chart)
+            portrait(model, corpus).save(judging.chart)
         text = str(result) + (f"\n\n{_sparsity_table(rows)}" if rows else "")
         values = result.to_dict() | ({"sparsity": rows} if rows else {})
         if second is None or difference is None or judging.against is None:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.tasks.classification import BATCH, PREDICT, draw_errors
+from seqloom.tasks.classification import BATCH, PREDICT
 from seqloom.tasks.task import Outcome, Task, TextReading, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.tagged import Tagged
-    from seqloom.metrics.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +36,6 @@ class Tagging(Task):
         from seqloom.data.tagged import read_tagged
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
-
-    def draw(self, model: Tagger, result: Result, target: str) -> None:
-        draw_errors(model, result, target)
 
     def predict(self, model: Tagger, paths: tuple[str, ...], options: TextReading) -> Iterator[Outcome]:
         units = text_units(paths, options)

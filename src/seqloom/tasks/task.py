@@ -10,10 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqloom.charts.sheet import Sheet
 
 
 class Command(NamedTuple):
@@ -73,12 +76,14 @@ class Task(ABC):
             check_target(judging.chart)
         result = model.evaluate(self.read(paths, reading))
         if judging.chart is not None:
-            self.draw(model, result, judging.chart)
+            self.chart(result).save(judging.chart)
         return shown(result)
 
-    def draw(self, model: Any, result: Any, target: str) -> None:
-        """A chart of a result."""
-        raise ConfigError(f"there is no chart of the results of {self.phrase}; leave out --chart")
+    def chart(self, result: Any) -> Sheet:
+        """What there is to see of a result."""
+        from seqloom.inspect import errors
+
+        return errors(result)
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Any) -> Iterator[Outcome]:
         """What `predict` answers, line by line of its input."""

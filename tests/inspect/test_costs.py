@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from seqloom import NGram
 from seqloom.cli.main import main
-from seqloom.comparison.portrait import draw, portrait, surprise
+from seqloom.inspect import portrait, surprise
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -51,7 +51,7 @@ def test_the_line_along_the_text_is_the_evaluation(places, shakespeare):
     import seqloom
 
     model, text = seqloom.load(places / "byte"), shakespeare[20_000:30_000]
-    spec = portrait(model, text)["Bits along the text"].to_dict()
+    spec = portrait(model, text).charts["Bits along the text"].to_dict()
     rows = [row for rows in spec["datasets"].values() for row in rows]
     assert next(r["mean"] for r in rows if "mean" in r) == pytest.approx(model.bits_per_byte(text), rel=1e-6)
     assert len([r for r in rows if "cost" in r]) == 200
@@ -59,7 +59,7 @@ def test_the_line_along_the_text_is_the_evaluation(places, shakespeare):
 
 def test_a_model_that_finds_tokens_impossible_can_be_drawn(tmp_path):
     model = NGram(order=2, smoothing="maximum-likelihood").fit("a b c\na b d\n")
-    draw(model, "a b c\nd b a\n", tmp_path / "costs.svg")
+    portrait(model, "a b c\nd b a\n").save(tmp_path / "costs.svg")
     assert (tmp_path / "costs.svg").exists()
 
 
@@ -88,8 +88,11 @@ def test_colours_stand_alone(places):
         assert "without --tokens and --json" in str(done.exception)
 
 
-def test_from_python(places):
+def test_from_python(places, monkeypatch):
     import seqloom
 
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     shown = surprise(seqloom.load(places / "byte"), "to be")
     assert CODES.sub("", shown).endswith("\nto be")
+    plain = surprise(seqloom.load(places / "words"), "to be or not", colour=False)
+    assert run("score", places / "words", "--colour", text="to be or not\n").output == plain.removesuffix("\n") + "\n"

@@ -1,7 +1,7 @@
 """One model on one text as a picture: its cost along the text, token by token, and its calibration.
 
     >>> from seqloom import NGram
-    >>> from seqloom.comparison.portrait import surprise
+    >>> from seqloom.inspect import surprise
     >>> model = NGram(order=2).fit("the cat sat on the mat\\nthe cat sat on the log\\n")
     >>> print(surprise(model, "the cat sat on the moon", colour=False))
     bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
@@ -12,15 +12,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seqloom.charts import files, terminal, theme
+from seqloom.charts import terminal, theme
 from seqloom.charts.costs import along, histogram
 from seqloom.charts.page import Page
 from seqloom.charts.passage import SCRIPT, STYLE, passage_html
+from seqloom.charts.sheet import Charts, Sheet, with_headings
 from seqloom.comparison.calibration import calibration
 from seqloom.comparison.passage import passage, pieces
 from seqloom.comparison.pictures import calibration_chart
@@ -29,27 +29,8 @@ from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 
 
-def draw(model: LanguageModel, data: Any, path: str | Path) -> None:
-    """Write the picture where the ending says how: .png, .svg, or .html with a passage to look into."""
-    kind = files.check_target(path)
-    corpus = as_corpus(data)
-    charts = portrait(model, corpus)
-    if kind != "html":
-        files.save(_sheet(charts), path)
-        return
-    page = Page(f"{model.label()} on {corpus.name}")
-    page.text(str(model.signature(corpus)), kind="faint")
-    for title, chart in charts.items():
-        page.heading(title).chart(chart, title)
-    if model.tokens().lossless:
-        found = passage({model.label(): model}, corpus, guide=model.label())
-        page.heading(f"A passage (from byte {found.start:,})")
-        page.raw(passage_html(found.pieces, [model.label()]), style=STYLE, script=SCRIPT)
-    files.write(path, page.html().encode())
-
-
-def portrait(model: LanguageModel, data: Any) -> dict[str, Any]:
-    """Charts by title: bits along the text, what the tokens cost, calibration."""
+def portrait(model: LanguageModel, data: Any) -> Sheet:
+    """Bits along the text, what the tokens cost, and calibration; in a page also a passage to look into."""
     corpus, tokenizer = as_corpus(data), model.tokens()
     ids = encode_corpus(tokenizer, corpus, unit=model.unit)
     bits = -model.text_log_probs(ids).astype(np.float64) / math.log(2)
@@ -57,13 +38,26 @@ def portrait(model: LanguageModel, data: Any) -> dict[str, Any]:
     if tokenizer.lossless:
         weights = tokenizer.byte_lengths[ids].astype(np.float64)
         weights[ids == tokenizer.eos_id] = 1.0 if model.unit == "line" else 0.0
-    return {"Bits along the text": along(bits, weights, unit="byte" if tokenizer.lossless else "token"),
-            "What the tokens cost": histogram(bits),
-            "Calibration": calibration_chart({model.label(): calibration(model, corpus)})}
+    calibrated = calibration(model, corpus)
+
+    def draw(page: bool) -> dict[str, Any]:
+        return {"Bits along the text": along(bits, weights, unit="byte" if tokenizer.lossless else "token"),
+                "What the tokens cost": histogram(bits), "Calibration": calibration_chart({model.label(): calibrated})}
+
+    def page(sheet: Sheet) -> Page:
+        made = with_headings(sheet)
+        if tokenizer.lossless:
+            found = passage({model.label(): model}, corpus, guide=model.label())
+            made.heading(f"A passage (from byte {found.start:,})")
+            made.raw(passage_html(found.pieces, [model.label()]), style=STYLE, script=SCRIPT)
+        return made.text(str(model.signature(corpus)), kind="faint")
+
+    return Sheet(f"{model.label()} on {corpus.name}", draw, {"bits": bits, "weights": weights, "calibration": calibrated},
+                 arrange=_one_above_two, page=page)
 
 
-def _sheet(charts: dict[str, Any]) -> Any:
-    """The three charts on one sheet: the text above, the others side by side."""
+def _one_above_two(charts: Charts) -> Any:
+    """The text above, the others side by side."""
     import altair as alt
 
     (first, top), (second, left), (third, right) = charts.items()

@@ -1,0 +1,53 @@
+"""Pictures of models, text and results. Each function returns a `Sheet`: its numbers, its charts, and `save("x.png")`.
+
+    >>> import seqloom
+    >>> model = seqloom.HMM(states=2, iterations=5).fit("the cat sat\\nthe dog sat\\n")
+    >>> list(seqloom.inspect.states(model, "the dog").charts)[0]
+    'Belief about the state, token by token'
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqloom.inspect.costs import portrait as portrait
+    from seqloom.inspect.costs import surprise as surprise
+    from seqloom.inspect.hidden import states as states
+    from seqloom.inspect.results import comparison as comparison
+    from seqloom.inspect.results import description as description
+    from seqloom.inspect.results import errors as errors
+    from seqloom.inspect.runs import training_curves as training_curves
+    from seqloom.inspect.vectors import analogies as analogies
+    from seqloom.inspect.vectors import leaning as leaning
+    from seqloom.inspect.vectors import neighbours as neighbours
+    from seqloom.inspect.vectors import word_map as word_map
+
+_PUBLIC = {
+    "analogies": "vectors",
+    "comparison": "results",
+    "description": "results",
+    "errors": "results",
+    "leaning": "vectors",
+    "neighbours": "vectors",
+    "portrait": "costs",
+    "states": "hidden",
+    "surprise": "costs",
+    "training_curves": "runs",
+    "word_map": "vectors",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'seqloom.inspect' has no attribute {name!r}")
+    return getattr(import_module(f"seqloom.inspect.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

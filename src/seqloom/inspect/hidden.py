@@ -1,0 +1,80 @@
+"""What is inside a hidden Markov model: its states, the moves between them, and how fast it forgets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.charts.belief import FLOOR, belief_chart, forgetting_chart
+from seqloom.charts.sheet import Sheet
+from seqloom.charts.transitions import transition_chart
+from seqloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqloom.contracts import Model
+    from seqloom.models.language.hmm import HMM
+    from seqloom.models.tag.hmm_tagger import HMMTagger
+
+WORDS, IN_NAME = 10, 3  # shown of a state, and in its name
+WRITTEN = 25  # tokens of a text that the model writes itself
+STEPS = 100  # along which it may forget
+BELIEF, MOVES, FORGETTING = ("Belief about the state, token by token", "Moves between states",
+                             "Forgetting: distance of two beliefs that began apart")
+
+
+def states(model: Model, text: str | None = None) -> Sheet:
+    """Moves between the states; of an `hmm` also beliefs along a text, one of its own unless given, and forgetting."""
+    model.check_fitted()
+    made: Any = model
+    if model.name == "hmm":
+        return _language(made, text)
+    if model.name != "hmm-tagger":
+        raise ConfigError(f"states are drawn of hidden Markov models (hmm, hmm-tagger); this is a {model.name} model")
+    if text is not None:
+        raise ConfigError("a text is for the beliefs of a language model; `seqloom predict` tags a text")
+    moves, tags = _tag_moves(made), list(made.tags)
+    return Sheet(f"{made.label()}: what is inside", lambda page: {"Which tag follows which": transition_chart(moves, tags)},
+                 {"states": tags, "transitions": moves})
+
+
+def state_words(model: HMM) -> dict[str, str]:
+    """The likeliest tokens of each state, with their share."""
+    return {f"state {i}": "  ".join(f"{_visible(word)} {share:.0%}" for word, share in words)
+            for i, words in enumerate(model.top_words(WORDS))}
+
+
+def _language(model: HMM, text: str | None) -> Sheet:
+    names = [f"{i}: {' '.join(_visible(word) for word, _ in words)}" for i, words in enumerate(model.top_words(IN_NAME))]
+    tokens, beliefs = model.beliefs(text if text is not None else model.generate("", max_tokens=WRITTEN, seed=0))
+    moves, distances = model.chain.transitions, _forgetting(model)
+
+    def draw(page: bool) -> dict[str, Any]:
+        charts = {BELIEF: belief_chart(beliefs, [_visible(token) for token in tokens], names),
+                  MOVES: transition_chart(moves, names)}
+        if max(distances) > FLOOR:  # else it forgets at once, as one with a single state
+            charts[FORGETTING] = forgetting_chart({model.label(): distances})
+        return charts
+
+    return Sheet(f"{model.label()}: what is inside", draw, {"states": names, "tokens": tokens, "beliefs": beliefs,
+                                                            "transitions": moves, "forgetting": distances})
+
+
+def _forgetting(model: HMM) -> list[float]:
+    """From the state that the model begins with least, along a text that it wrote itself."""
+    ids = model.chain.sample(STEPS, seed=0)[0]
+    other = np.zeros(model.chain.n_states)
+    other[model.chain.start.argmin()] = 1.0
+    return model.chain.forgetting(ids, other).tolist()
+
+
+def _tag_moves(model: HMMTagger) -> np.ndarray:
+    from seqloom.models.tag.transitions import follow_probs
+
+    moves = follow_probs(model.follows, 1)[:-1, :-1]
+    return moves / moves.sum(axis=1, keepdims=True)
+
+
+def _visible(word: str) -> str:
+    """Also what is not printed, or would move the cursor."""
+    return "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"

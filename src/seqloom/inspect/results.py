@@ -1,0 +1,86 @@
+"""What was measured, as charts: errors of a classifier or tagger, a description of a text, a comparison of models."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from seqloom.charts.confidence import reliability_chart
+from seqloom.charts.confusion import confusion_chart
+from seqloom.charts.page import Page
+from seqloom.charts.sheet import Charts, Sheet, with_headings
+from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
+from seqloom.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seqloom.comparison.run import Comparison
+    from seqloom.data.describe import Description
+    from seqloom.metrics.result import Result
+
+
+def errors(result: Result) -> Sheet:
+    """The confusion matrix and, where the model gave probabilities, whether they were right."""
+    data = {name: found for name in ("confusion", "reliability") if (found := result.details.get(name))}
+    if not data:
+        raise ConfigError("nothing to draw: the result has no confusion matrix; of too many classes none is kept, and of other "
+                          "tasks there is none")
+
+    def draw(page: bool) -> dict[str, Any]:
+        charts = {}
+        if confusion := data.get("confusion"):
+            charts["Confusion"] = confusion_chart(confusion["classes"], confusion["counts"])
+        if bins := data.get("reliability"):
+            charts["Calibration"] = reliability_chart(bins)
+        return charts
+
+    return Sheet(f"{result.signature.model}: errors", draw, data)
+
+
+def description(found: Description) -> Sheet:
+    """What `seqloom.data.describe.describe` found: coverage, unknown tokens and tokens' lengths by tokenizer, lengths."""
+    def page(sheet: Sheet) -> Page:
+        made = with_headings(sheet)
+        for table in found.tables():
+            made.heading(table.title.capitalize()).table(table.rows[0], table.rows[1:])
+        return made
+
+    return Sheet(f"A description of {found.name}", lambda page: _described(found), found.to_dict(), found.summary(),
+                 _two_in_a_row, page)
+
+
+def _described(found: Description) -> dict[str, Any]:
+    """Charts without data are left out."""
+    points = [Covered("to learn from", c.types, c.train) for c in found.coverage]
+    points += [Covered("held-out", c.types, c.held_out) for c in found.coverage if c.held_out is not None]
+    drawn = {"What the most frequent words cover": coverage(points)}
+    names = [f"{row.kind} {row.vocab_size:,}" for row in found.rows]
+    if found.rows:
+        drawn["Unknown tokens of held-out text"] = bars(
+            [Bar(name, row.kind, row.oov_rate, f"{row.oov_rate:.2%}") for name, row in zip(names, found.rows)],
+            "share of the tokens that are <unk>", form=".2~%")
+        drawn["How long tokens are"] = bars(
+            [Bar(name, row.kind, row.bytes_per_token, f"{row.bytes_per_token:.2f}")
+             for name, row in zip(names, found.rows)], "bytes a token", form="~g")
+    for one in found.lengths:
+        drawn[f"Lengths of {one.name}"] = lengths(one.histogram, one.name.rpartition(" ")[2])
+    return drawn
+
+
+def _two_in_a_row(charts: Charts) -> Any:
+    import altair as alt
+
+    made = [chart.properties(width=430, title=title) for title, chart in charts.items()]
+    rows = [alt.hconcat(*made[i:i + 2], spacing=40).resolve_scale(color="independent") for i in range(0, len(made), 2)]
+    return alt.vconcat(*rows, spacing=30)
+
+
+def comparison(found: Comparison) -> Sheet:
+    """What `seqloom.compare` found: a page is the report, a picture its overview; each chart by name is in the sheet."""
+    from seqloom.comparison.page import report_page
+    from seqloom.comparison.pictures import details, overview, pictures
+
+    if not found.results:
+        raise ConfigError("no rung was trained; there is nothing to draw")
+    more = cache(lambda: details(found))  # read the test part again: only when drawn, and once
+    return Sheet(f"Language models compared on {found.corpus}", lambda page: pictures(found, more()), found.to_dict(),
+                 arrange=lambda charts: overview(found), page=lambda sheet: report_page(found, more()))
