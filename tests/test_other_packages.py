@@ -75,6 +75,8 @@ def test_a_translator_from_the_command_line(files):
     assert "generate is for a language model; model is a toy translator" in run(files, "generate", "model").stderr
     refused = run(files, "evaluate", "model", "pairs.tsv", "--value-column", "v")
     assert "--value-column is for a toy forecaster" in refused.stderr
+    assert run(files, "plot", "model", "-o", "training.svg").returncode == 0
+    assert "held-out exact match" in (files / "training.svg").read_text()
 
 
 def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):

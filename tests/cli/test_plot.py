@@ -151,11 +151,10 @@ def events(place):
 
 def logged(place):
     from seqloom.training.checkpoint import read_log
-    from seqloom.training.log import SCALARS
 
     found = {}
     for line in read_log(place):
-        for name in SCALARS:
+        for name in ("loss", "valid", "bits_per_byte", "lr", "norm", "tokens_per_s"):
             if name in line:
                 tag = "valid_bits_per_byte" if name == "bits_per_byte" and "valid" in line else name
                 found.setdefault(tag, []).append((line["step"], float(np.float32(line[name]))))  # as events are

@@ -26,6 +26,7 @@ class Curves(NamedTuple):
     held_out: Points
     rates: Points
     norms: Points
+    judged: Points = ()  # held-out values of something else than the loss, such as F1
 
     @property
     def best(self) -> tuple[float, float] | None:
@@ -69,6 +70,10 @@ def rates(runs: Sequence[Curves], *, by: str) -> Any:
 def norms(runs: Sequence[Curves], *, by: str) -> Any:
     """Before clipping; logarithmic, since what one looks for are explosions."""
     return _small(runs, [run.norms for run in runs], by=by, title="gradient norm", log=True)
+
+
+def judged(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
+    return _small(runs, [run.judged for run in runs], by=by, title=f"held-out {criterion}", log=False)
 
 
 def panels(charts: Mapping[str, Any]) -> Any:

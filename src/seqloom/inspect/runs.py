@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.charts.sheet import Sheet
-from seqloom.charts.training import Curves, losses, norms, panels, rates
+from seqloom.charts.training import Curves, judged, losses, norms, panels, rates
 from seqloom.errors import ConfigError, ModelError, suggest
 
 Lines = list[dict[str, Any]]
@@ -28,8 +28,11 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
     unit = "bits per byte" if in_bits else " or ".join(sorted(units))
     summary = [f"{run.name}: {lines[-1]['step']:,} steps, least {'held-out' if run.held_out else 'training'} loss "
                f"{run.best[1]:.4f} {unit}" for run, lines in zip(curves, logs.values()) if run.best is not None]
+    criteria = sorted({line["criterion"] for lines in logs.values() for line in lines if "criterion" in line})
+    held_out = {f"Held-out {name}": judged(curves, by=by, criterion=name) for name in [" or ".join(criteria)] if criteria}
     return Sheet("Training of " + ", ".join(logs), lambda page: {
-        "Loss": losses(curves, by=by, unit=unit), "Learning rate": rates(curves, by=by), "Gradient norm": norms(curves, by=by)},
+        "Loss": losses(curves, by=by, unit=unit), **held_out, "Learning rate": rates(curves, by=by),
+        "Gradient norm": norms(curves, by=by)},
         [_numbers(run, lines, by, in_bits) for run, lines in zip(curves, logs.values())], summary, panels)
 
 
@@ -56,8 +59,10 @@ def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
         found = [(float(line[key]), float(line[value])) for line in lines if having in line and value in line]
         return [p for p in found if math.isfinite(p[1])]
 
-    return Curves(name, points("loss", "bits_per_byte" if in_bits else "loss"),
-                  points("valid", "bits_per_byte" if in_bits else "valid"), points("lr", "lr"), points("norm", "norm"))
+    held_out = points("valid", "bits_per_byte" if in_bits else "valid")
+    other = any("criterion" in line for line in lines)  # what it is judged by is not the loss
+    return Curves(name, points("loss", "bits_per_byte" if in_bits else "loss"), [] if other else held_out, points("lr", "lr"),
+                  points("norm", "norm"), held_out if other else [])
 
 
 def _numbers(run: Curves, lines: Lines, by: str, in_bits: bool) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Log:
         loss = self.loss_sum / max(self.updates, 1)
         values = {"step": step, "loss": round(loss, 5), "lr": rate, "norm": round(norm, 4),
                   f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9))} | self._place()
-        values |= self._readings(loss, held_out=False)
+        values |= self._readings(loss, held_out=False) | ({} if self.task.unit == "nats" else {"unit": self.task.unit})
         self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0.0, now
         self._write(values)
         return values
@@ -84,7 +84,10 @@ class Log:
         """The criterion on held-out data; the seconds that it took are no training time."""
         self.since += spent
         if valid is not None:
-            self._write({"step": step, "valid": round(valid, 6)} | self._place() | self._readings(valid, held_out=True))
+            criterion = self.task.criterion.name
+            named = {} if criterion == self.task.unit else {"criterion": criterion}
+            values = {"step": step, "valid": round(valid, 6), **named}
+            self._write(values | self._place() | self._readings(valid, held_out=True))
 
     def shown(self, value: float, held_out: bool = False) -> str:
         """A loss, or the criterion on held-out data, for people: in the first of its other units where it has some."""
@@ -122,6 +125,7 @@ class Log:
 
     def _add_events(self, values: dict[str, Any], when: float) -> None:
         held_out = "valid" in values
-        for name in [name for name in values if name not in ("step", "seconds", self.task.counted)]:
-            tag = f"valid_{name}" if held_out and name != "valid" else name
-            self._writer.add_scalar(tag, values[name], values["step"], walltime=when)
+        for name, value in values.items():
+            if name not in ("step", "seconds", self.task.counted) and not isinstance(value, str):
+                tag = f"valid_{name}" if held_out and name != "valid" else name
+                self._writer.add_scalar(tag, value, values["step"], walltime=when)
