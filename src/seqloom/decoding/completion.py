@@ -73,7 +73,7 @@ class Completer:
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
-        ways, fragment = self.generator.ways_on(text)[: WIDTH * n], unfinished(text)
+        ways, fragment = self.generator.heal(text)[: WIDTH * n], unfinished(text)
         state, log_probs = prefill(self.stepper, [way.ids for way in ways])
         log_probs = restrict(log_probs, [way.allowed for way in ways]).astype(np.float64)
         log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)

@@ -63,7 +63,6 @@ class NeuralLanguageModel(LanguageModel):
     facts: ClassVar[dict[str, Kind]] = {**LanguageModel.facts, "width": count, "d_embed": if_known(count)}
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     weights: dict[str, np.ndarray]
-    eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
