@@ -19,6 +19,7 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from seqloom.errors import ConfigError, quoted, suggest
@@ -120,7 +121,8 @@ def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
     return config
 
 
-def field_types(cls: type) -> dict[str, Any]:
+@cache
+def field_types(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
