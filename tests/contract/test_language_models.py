@@ -195,8 +195,9 @@ def test_threads_may_share_a_model(model):
         found, (state, log_probs) = [], stepper.start(2)
         for token in ids[:12]:
             state, log_probs = stepper.step(state, np.array([token, ids[0]]))
-            found.append(log_probs.tobytes())
-        return found
+            found.append((log_probs.tobytes(), log_probs))
+        assert all(said == log_probs.tobytes() for said, log_probs in found)  # nobody wrote to them since
+        return [said for said, _ in found]
 
     def questions(model):
         for eight_bit in variants:
