@@ -91,6 +91,7 @@ class Bench:
             prompts = [" ".join(line.split()[:5]) for line in test[:40]]
             yield self.itself(f"{fitted.label()} `generate` of 20 tokens", lambda p, m=fitted: m.generate(p, max_tokens=20),
                               prompts)
+            yield self.itself(f"{fitted.label()} `generate` of 1 token", lambda p, m=fitted: m.generate(p, max_tokens=1), prompts)
             yield self.itself(f"{fitted.label()} `complete`", fitted.complete, prompts, listed=False)
 
     def tokenizer(self) -> Iterator[Row]:
