@@ -89,8 +89,9 @@ class Bench:
             fitted = model.fit(train, **({"train": TrainConfig(steps=2)} if model.trained else {}))
             yield self.itself(f"{fitted.label()} `score`", fitted.score, test)
             prompts = [" ".join(line.split()[:5]) for line in test[:40]]
-            yield self.itself(f"{fitted.label()} `generate` of 20 tokens", lambda p, m=fitted: m.generate(p, max_tokens=20),
-                              prompts)
+            for size in (1, 20):
+                yield self.itself(f"{fitted.label()} `generate`, max_tokens={size}",
+                                  lambda p, m=fitted, size=size: m.generate(p, max_tokens=size), prompts)
             yield self.itself(f"{fitted.label()} `complete`", fitted.complete, prompts, listed=False)
 
     def tokenizer(self) -> Iterator[Row]:

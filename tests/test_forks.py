@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from seqloom import NGram, read
+from seqloom.decoding import sharing
 from seqloom.errors import SeqloomError
 from seqloom.interop.vectors import write_vectors
 from seqloom.registry import model_class
@@ -70,6 +71,15 @@ def test_other_models_learn_and_answer(name, monkeypatch):
     again, new = forked(lambda: (answer(model), answer(model_class(name)(**options).fit(data))))
     assert again == answer(model)
     assert type(new) is type(again)
+
+
+def test_a_decoder_that_was_being_made_is_made_anew():
+    """The thread that was making it, and held the lock, does not come along."""
+    used, unused = NGram(order=2).fit(TEXT), NGram(order=2).fit(TEXT)
+    here = used.generate("the", max_tokens=5)
+    with sharing._making:
+        assert forked(lambda: (used.generate("the", max_tokens=5), unused.generate("the", max_tokens=5))) == (here, here)
+    assert unused.generate("the", max_tokens=5) == here
 
 
 def test_tables_and_pictures_are_refused_at_once(tmp_path):

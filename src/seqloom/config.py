@@ -18,7 +18,9 @@ import dataclasses
 import math
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from seqloom.errors import ConfigError, quoted, suggest
@@ -124,8 +126,7 @@ def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
     return config
 
 
-def field_types(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+field_types: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 def choices(kind: Any) -> tuple[str, ...]:

@@ -1,9 +1,13 @@
 """What every registered language model must do. A new model is tested here by being in the registry."""
 
+import copy
 import itertools
 import json
 import math
 import shutil
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -180,6 +184,45 @@ def test_a_selected_state_is_a_copy(model):
     for token in model.encode("the cat")[0][:-1]:
         again, _ = stepper.step(again, np.array([token]))
     assert np.array_equal(after, stepper.step(again, following)[1])
+
+
+def test_threads_may_share_a_model(model):
+    """Whatever eight threads ask at the same time, from the first call on, each gets what one thread alone gets."""
+    variants = [False, True] if model.quantizable else [False]
+    texts = [model.encode(text)[0] for text in TOY.splitlines()]
+
+    def stepped(stepper, ids):
+        found, (state, log_probs) = [], stepper.start(2)
+        for token in ids[:12]:
+            state, log_probs = stepper.step(state, np.array([token, ids[0]]))
+            found.append((log_probs.tobytes(), log_probs))
+        assert all(said == log_probs.tobytes() for said, log_probs in found)  # nobody wrote to them since
+        return [said for said, _ in found]
+
+    def questions(model):
+        for eight_bit in variants:
+            verbs = [lambda s=s, e=eight_bit: model.generate("the c", max_tokens=6, seed=s, eight_bit=e) for s in range(2)]
+            verbs += [lambda e=eight_bit: model.generate(["a", "the dog"], max_tokens=4, beams=2, eight_bit=e),
+                      lambda e=eight_bit: model.complete("the d", 3, eight_bit=e)]
+            yield from verbs
+            yield from (lambda ids=ids, e=eight_bit: stepped(model.generator(eight_bit=e).stepper, ids) for ids in texts)
+
+    alone = [ask() for ask in questions(model)]
+    shared, together = list(questions(copy.copy(model))), threading.Barrier(8)  # a copy has no decoder yet
+
+    def answer(thread):
+        together.wait()
+        order = np.roll(np.arange(len(shared)), thread)
+        return {int(i): shared[i]() for i in order}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for found in pool.map(answer, range(8)):
+                assert [found[i] for i in range(len(alone))] == alone
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_complete_suggests_likely_words(model):

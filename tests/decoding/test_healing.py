@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqloom.decoding.healing import PrefixIndex, covers, restrict
+from seqloom.decoding.healing import PrefixIndex, heal, restrict
 from seqloom.decoding.sampling import SamplingConfig, sample
 
 from .toy import Bigrams, run
@@ -42,7 +42,7 @@ def spellings_of(table, last, text):
 @given(st.integers(0, 1000), st.text("ab", min_size=1, max_size=5).map(str.encode))
 def test_covers_are_all_spellings_with_their_probability(seed, text):
     table = np.random.default_rng(seed).dirichlet(np.ones(len(TOKENS)), size=len(TOKENS) + 1)
-    found = covers(Bigrams(table), PrefixIndex(TOKENS), np.array([6]), text, width=1000)
+    found = heal(Bigrams(table), PrefixIndex(TOKENS), np.array([6]), text, width=1000)
     expected = spellings_of(table, 6, text)
     ours = {(*cover.ids[1:], i): None for cover in found for i in cover.allowed}
     assert set(ours) == set(expected)
@@ -59,7 +59,7 @@ def test_a_cut_word_of_two_tokens_is_completed():
     stepper = Bigrams(probs / probs.sum(axis=1, keepdims=True))
     config = SamplingConfig(temperature=0, max_tokens=2)
     assert run(sample(stepper, [np.array([1, 2, 3])], config), 0)[0][0] == 5
-    best = covers(stepper, PrefixIndex(tokens), np.array([1]), b" qui")[0]
+    best = heal(stepper, PrefixIndex(tokens), np.array([1]), b" qui")[0]
     ids = run(sample(stepper, [best.ids], config, first_allowed=[best.allowed]), 0)[0]
     assert b"".join(tokens[i] for i in ids)[len(best.dropped):] == b"ck"
 

@@ -1,4 +1,4 @@
-"""Two small Steppers: a table of bigrams, and one whose state is as awkward as the contract allows."""
+"""Small Steppers: a table of bigrams, one whose state is as awkward as the contract allows, and a translator's."""
 
 from __future__ import annotations
 
@@ -84,6 +84,42 @@ class Attentive:
             logits = (np.tanh(past.sum(axis=0)) + hidden[row]) @ self.output
             rows.append(logits - math.log(np.exp(logits).sum()))
         return np.array(rows, np.float32).reshape(len(lengths), self.vocab_size)
+
+
+class Translations:
+    """A decoder over source sentences: row i of `start` belongs to source i. What it remembers of them is its own and never
+    moves; the state holds the number of the source, the position in it, and the last token."""
+
+    def __init__(self, sources, vocab_size=6, seed=0, eos_id=0, spread=1.0):
+        rng = np.random.default_rng(seed)
+        self.vocab_size, self.eos_id = vocab_size, eos_id
+        self.embedding = rng.normal(size=(vocab_size, 4))
+        self.last = rng.normal(size=(vocab_size, vocab_size)) * spread
+        self.output = rng.normal(size=(4, vocab_size)) * spread
+        self.memory = [self.embedding[source] for source in sources]
+        for memory in self.memory:
+            memory.flags.writeable = False
+        self.widths = []
+
+    def start(self, n):
+        assert n == len(self.memory)
+        state = (np.arange(n), np.zeros(n, np.int64), np.full(n, self.eos_id))
+        return state, self._log_probs(state)
+
+    def step(self, state, ids):
+        source, position, _ = state
+        assert (np.diff(source) >= 0).all()  # hypotheses of one source stay side by side, sources in their order
+        self.widths.append(len(source))
+        state = (source, position + 1, ids.copy())
+        return state, self._log_probs(state)
+
+    def _log_probs(self, state):
+        rows = []
+        for source, position, last in zip(*state):
+            weights = np.exp(-np.abs(np.arange(len(self.memory[source])) - position))
+            logits = (weights @ self.memory[source]) @ self.output + self.last[last]
+            rows.append(logits - math.log(np.exp(logits).sum()))
+        return np.array(rows, np.float32)
 
 
 def log_probs_after(stepper, ids):

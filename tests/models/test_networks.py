@@ -100,11 +100,10 @@ def test_mixture_with_an_ngram(tmp_path):
 
 def test_eight_bit_weights_are_close_and_not_the_same():
     model = made(LSTM, d_hidden=32).fit(TOY, train=QUICK)
-    exact = model.stepper().start(1)[1]
-    model.eight_bit = True
-    rounded = model.stepper().start(1)[1]
+    exact, rounded = model.stepper().start(1)[1], model.stepper(eight_bit=True).start(1)[1]
     assert not np.array_equal(exact, rounded)
     assert np.abs(exact - rounded).max() < 0.05
+    assert np.array_equal(exact, model.stepper().start(1)[1])
 
 
 def test_heads_must_divide_the_width():
@@ -141,3 +140,4 @@ def test_eight_bit_generation_from_the_command_line(tmp_path):
     assert done.exit_code == 0, done.output
     refused = CliRunner().invoke(main, ["generate", str(tmp_path / "n"), "the", "--eight-bit"])
     assert isinstance(refused.exception, ConfigError)
+    assert str(refused.exception) == "eight_bit rounds the weights of networks; this is a ngram model without any"

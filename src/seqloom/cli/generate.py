@@ -33,19 +33,16 @@ def command(model: str, prompt: str | None, number: int, beams: int | None, leng
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
     loaded = open_model("generate", model)
-    if eight_bit:
-        if not loaded.trained:
-            raise ConfigError(f"--eight-bit is for networks; {model} is a {loaded.name} model")
-        loaded.eight_bit = True
     prompt = "\n".join(stdin_lines()) if prompt == "-" else prompt or ""
     sampling = given(SamplingConfig, options)
     if number == 1 and beams is None and not as_json:
-        pieces = loaded.stream(prompt, stop=stop, **sampling)
+        pieces = loaded.stream(prompt, stop=stop, eight_bit=eight_bit, **sampling)
         click.echo(prompt, nl=False)
         for piece in pieces:
             click.echo(piece, nl=False)
         click.echo()
         return
-    texts = loaded.generate([prompt] * number, stop=stop, beams=beams, length_penalty=length_penalty, **sampling)
+    texts = loaded.generate([prompt] * number, stop=stop, beams=beams, length_penalty=length_penalty, eight_bit=eight_bit,
+                            **sampling)
     for text in texts:
         emit({"prompt": prompt, "text": text}) if as_json else click.echo(prompt + text)

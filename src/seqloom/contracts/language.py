@@ -15,6 +15,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
@@ -25,6 +26,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
+from seqloom.decoding.sharing import Decoders
 from seqloom.decoding.stepper import Stepper, log_probs_by_steps
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
@@ -51,6 +53,19 @@ class LanguageModel(Model):
     config_class: ClassVar[type[TextConfig]]
     members: list[LanguageModel]
 
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._decoders = Decoders()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which may be fitted apart from this model: all but the decoders."""
+        return self.__dict__ | {"_decoders": Decoders()}
+
+    @property
+    def quantizable(self) -> bool:
+        """Whether it has weights that can be rounded to 8 bits."""
+        return self.trained
+
     @property
     def context(self) -> int | None:
         """How many tokens back it can see; None: all."""
@@ -73,8 +88,11 @@ class LanguageModel(Model):
         """Learn from token ids; every unit is closed by `</s>`."""
 
     @abstractmethod
-    def stepper(self) -> Stepper:
-        """The model as a state that a token moves forward."""
+    def stepper(self, *, eight_bit: bool = False) -> Stepper:
+        """The model as a state that a token moves forward; `eight_bit`: with its weights, if it has any, rounded to 8 bits.
+
+        Threads share it, so it changes nothing of its own after it was made, and all that it gives out are new arrays.
+        """
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
@@ -123,6 +141,7 @@ class LanguageModel(Model):
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
                              "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             self.fit_ids(ids, how)
+        self._decoders = Decoders()  # not before: what was made meanwhile is of the old weights
         return self
 
     def make_tokenizer(self, data: Any) -> Tokenizer:
@@ -255,35 +274,47 @@ class LanguageModel(Model):
                          extras={"train": self.recorded("data_hash", "")[:8]})
 
     def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
-                 length_penalty: float = 1.0, **options: Any) -> Any:
+                 length_penalty: float = 1.0, eight_bit: bool = False, **options: Any) -> Any:
         """Continue a prompt, or a list of prompts; returns the new text only.
 
         `options` are those of `SamplingConfig`: max_tokens, temperature, top_k, top_p, repetition_penalty, seed.
-        With `beams` the likeliest text is searched for instead of drawn.
+        With `beams` the likeliest text is searched for instead of drawn. `eight_bit`: a network's weights are rounded
+        to 8 bits, which is faster and a little less exact.
         """
         from seqloom.decoding.sampling import SamplingConfig
 
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        texts = self._generator().generate(prompts, SamplingConfig.from_dict(options), stop, beams, length_penalty)
+        config = SamplingConfig.from_dict(options)
+        texts = self.generator(eight_bit=eight_bit).generate(prompts, config, stop, beams, length_penalty)
         return texts[0] if isinstance(prompt, str) else texts
 
-    def stream(self, prompt: str = "", *, stop: Sequence[str] = (), **options: Any) -> Iterator[str]:
+    def stream(self, prompt: str = "", *, stop: Sequence[str] = (), eight_bit: bool = False,
+               **options: Any) -> Iterator[str]:
         """Like `generate` for one prompt, piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
-        return self._generator().stream(prompt, SamplingConfig.from_dict(options), stop)
+        return self.generator(eight_bit=eight_bit).stream(prompt, SamplingConfig.from_dict(options), stop)
 
-    def complete(self, text: str = "", n: int = 5) -> list[Suggestion]:
+    def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
         """The n likeliest next words, or endings of the word that the text breaks off in."""
         from seqloom.decoding.completion import Completer
 
-        return Completer(self._generator()).complete(text, n)
+        return Completer(self.generator(eight_bit=eight_bit)).complete(text, n)
 
-    def _generator(self) -> Generator:
+    def generator(self, *, eight_bit: bool = False) -> Generator:
+        """What the three verbs decode with: one for all calls and threads until the model, or a member, is fitted again."""
         tokenizer = self.tokens()
+        if eight_bit and not self.quantizable:
+            raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model without any")
+        return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))
+
+    def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:
         from seqloom.decoding.generation import Generator
 
-        return Generator(self.stepper(), tokenizer, by_line=self.unit == "line")
+        return Generator(self.stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line")
+
+    def _member_decoders(self) -> list[Decoders]:
+        return [found for m in self.members for found in (m._decoders, *m._member_decoders())]
 
 
 def _starts(ends: np.ndarray) -> np.ndarray:

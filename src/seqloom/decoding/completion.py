@@ -46,7 +46,7 @@ class Completer:
 
     @property
     def ends(self) -> np.ndarray:
-        """Which tokens, bool (V,), end the word before them: white space, another word's beginning, `</s>`."""
+        """The tokens that end the word before them: white space, another word's beginning, `</s>`."""
         return self.tokenizer.derived("word ends", self._ends)
 
     def _ends(self) -> np.ndarray:
@@ -54,7 +54,7 @@ class Completer:
         starts = [piece.decode("utf-8", "ignore")[:1] for piece in pieces]
         ends = np.array([bool(start) and not _UNFINISHED.match(start) for start in starts])
         ends[self.stepper.eos_id] = True
-        return ends
+        return np.flatnonzero(ends)
 
     def _complete_token(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokenizers whose tokens are words."""
@@ -64,16 +64,16 @@ class Completer:
             fragment, allowed = "", None
         ids = self.tokenizer.encode(text.removesuffix(fragment))
         _, log_probs = prefill(self.stepper, [ids])
-        log_probs = restrict(log_probs, [allowed])
         log_probs[:, self.stepper.eos_id] = -np.inf
+        if allowed is not None:  # probabilities among the words that it may become, however unlikely they are
+            log_probs = normalize(restrict(log_probs, [allowed])[:, allowed].astype(np.float64))
         best = top_indices(log_probs, n)[0]
-        if fragment:  # among the words that it may become, however unlikely they are
-            log_probs = normalize(log_probs.astype(np.float64))
-        return [(self.tokenizer.token(i), float(np.exp(log_probs[0, i]))) for i in best if log_probs[0, i] > -np.inf]
+        best, found = best if allowed is None else allowed[best], log_probs[0, best]
+        return [(self.tokenizer.token(i), float(np.exp(p))) for i, p in zip(best, found) if p > -np.inf]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
-        ways, fragment = self.generator.ways_on(text)[: WIDTH * n], unfinished(text)
+        ways, fragment = self.generator.heal(text)[: WIDTH * n], unfinished(text)
         state, log_probs = prefill(self.stepper, [way.ids for way in ways])
         log_probs = restrict(log_probs, [way.allowed for way in ways]).astype(np.float64)
         log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)

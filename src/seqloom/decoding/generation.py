@@ -1,21 +1,20 @@
-"""Text in, text out: what ties sampling, beam search, healing and stop strings to a tokenizer.
+"""Text in, text out: what ties the search over a Stepper, healing and stop strings to a tokenizer.
 
-A `Generator` is made of a Stepper and the tokenizer that belongs to it; it holds no state between calls.
+A `Generator` is made of a Stepper and the tokenizer that belongs to it. Nothing of it changes after it was made, so threads
+share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 
 import numpy as np
 
-from seqloom.decoding.beam import beam_search
-from seqloom.decoding.healing import Cover, PrefixIndex, covers
+from seqloom.decoding.healing import HealedPrompt, PrefixIndex, heal
 from seqloom.decoding.sampling import SamplingConfig, sample
+from seqloom.decoding.search import search
 from seqloom.decoding.stepper import State, Stepper
 from seqloom.decoding.stops import TextStream
-from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
 
 LAST_WORD = 8  # tokens of a prompt's last word that may be spelled anew
@@ -34,18 +33,8 @@ class Generator:
         """The continuation of each prompt."""
         seed = None if beams is not None or config.temperature == 0 else config.seed
         healed = [self._prepare(prompt, seed, row) for row, prompt in enumerate(prompts)]
-        allowed = [h.allowed for h in healed]
-        if beams is None:
-            drawn = list(sample(self.stepper, [h.ids for h in healed], config, first_allowed=allowed))
-            rows = [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
-        else:
-            idle = [f.name for f in fields(config)
-                    if f.name not in ("max_tokens", "seed") and getattr(config, f.name) != f.default]
-            if idle:
-                raise ConfigError(f"beam search draws nothing, so {', '.join(idle)} has no effect; drop it, or beams")
-            found = beam_search(self.stepper, [h.ids for h in healed], beams=beams, max_tokens=config.max_tokens,
-                                length_penalty=length_penalty, first_allowed=allowed)
-            rows = [hypotheses[0].ids.tolist() for hypotheses in found]
+        rows = search(self.stepper, [h.ids for h in healed], config, beams=beams, length_penalty=length_penalty,
+                      first_allowed=[h.allowed for h in healed])
         return ["".join(self._spell(prompt, h, iter(row), stop)) for prompt, h, row in zip(prompts, healed, rows)]
 
     def stream(self, prompt: str, config: SamplingConfig, stop: Sequence[str] = ()) -> Iterator[str]:
@@ -64,28 +53,28 @@ class Generator:
     def last_line(self, text: str) -> str:
         return text.rpartition("\n")[2] if self.by_line else text
 
-    def ways_on(self, prompt: str) -> list[Cover]:
-        """The tokens of a prompt; for subwords all ways to spell its last word, likeliest first, to be gone on from."""
+    def heal(self, prompt: str) -> list[HealedPrompt]:
+        """The tokens of a prompt; for subwords all ways to spell its last word, likeliest first."""
         ids = self.tokenizer.encode(prompt)
         if not self.tokenizer.subword or not prompt:
-            return [Cover(ids, None, b"", 0.0)]
+            return [HealedPrompt(ids)]
         if self.tokenizer.joiner and prompt[-1].isspace():  # the space is part of no token: a word must begin
-            return [Cover(ids, self.index.starting_with(self.tokenizer.joiner), self.tokenizer.joiner, 0.0)]
+            return [HealedPrompt(ids, self.index.starting_with(self.tokenizer.joiner), self.tokenizer.joiner)]
         back = 1
         while back < min(len(ids), LAST_WORD) and not self.index.token_bytes[ids[-back]][:1].isspace():
             back += 1
         last = b"".join(self.index.token_bytes[i] for i in ids[-back:])
-        return covers(self.stepper, self.index, ids[:-back], last) or [Cover(ids, None, b"", 0.0)]
+        return heal(self.stepper, self.index, ids[:-back], last) or [HealedPrompt(ids)]
 
-    def _prepare(self, prompt: str, seed: int | None, row: int = 0) -> Cover:
-        """One way to go on from the prompt: drawn by its probability, or with no seed the likeliest."""
-        ways = self.ways_on(self.last_line(prompt))
+    def _prepare(self, prompt: str, seed: int | None, row: int = 0) -> HealedPrompt:
+        """One spelling of the prompt: drawn by its probability, or with no seed the likeliest."""
+        ways = self.heal(self.last_line(prompt))
         if seed is None or len(ways) == 1:
             return ways[0]
         weights = np.exp(np.array([way.log_prob for way in ways]) - ways[0].log_prob)
         return ways[np.random.default_rng((seed, row, 1)).choice(len(ways), p=weights / weights.sum())]
 
-    def _spell(self, prompt: str, healed: Cover, ids: Iterator[int], stop: Sequence[str]) -> Iterator[str]:
+    def _spell(self, prompt: str, healed: HealedPrompt, ids: Iterator[int], stop: Sequence[str]) -> Iterator[str]:
         """Whole characters, without the bytes that healing took back, up to a stop string or `</s>`."""
         text = TextStream(stop, skip=len(healed.dropped))
         before = bool(healed.dropped) or (bool(prompt) and not prompt[-1].isspace())
@@ -116,8 +105,10 @@ class _Without:
 
     def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
         state, log_probs = result
-        alone = np.isneginf(np.delete(log_probs, self.token, axis=1).max(axis=1))
-        log_probs[~alone, self.token] = -np.inf
+        kept = log_probs[:, self.token].copy()
+        log_probs[:, self.token] = -np.inf
+        alone = np.isneginf(log_probs.max(axis=1))
+        log_probs[alone, self.token] = kept[alone]
         return state, log_probs
 
     def start(self, n: int) -> tuple[State, np.ndarray]:

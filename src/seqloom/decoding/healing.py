@@ -55,23 +55,23 @@ class PrefixIndex:
         return found
 
 
-class Cover(NamedTuple):
-    """One way to spell the end of a prompt: its ids, what may come next, bytes not to repeat, log-probability."""
+class HealedPrompt(NamedTuple):
+    """One spelling of a prompt with the constraint that its last bytes are a prefix of the first generated token."""
 
     ids: np.ndarray
-    allowed: np.ndarray | None  # for the first generated token; None: any
-    dropped: bytes  # what the first generated token spells again of the prompt
-    log_prob: float  # of reaching exactly this spelling, all allowed tokens together
+    allowed: np.ndarray | None = None  # for the first generated token; None: any
+    dropped: bytes = b""  # what the first generated token spells again of the prompt
+    log_prob: float = 0.0  # of reaching exactly this spelling, all allowed tokens together
 
 
-def covers(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16) -> list[Cover]:
+def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16) -> list[HealedPrompt]:
     """The spellings of `text` after the tokens of `base` whose last token may reach beyond its end, best first.
 
     A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so taking back one
     token is not enough. All ways to spell the text are followed, the `width` likeliest at a time; drawing one of
     them by its probability and then a token that it allows continues the prompt as the model would have.
     """
-    found: list[Cover] = []
+    found: list[HealedPrompt] = []
     paths = [(np.asarray(base, np.int64), text, 0.0)]
     state, log_probs = prefill(stepper, [paths[0][0]])
     while paths:
@@ -80,7 +80,7 @@ def covers(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, 
             allowed = index.starting_with(rest)
             if len(allowed):
                 mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
-                found.append(Cover(ids, allowed, rest, cost + mass))
+                found.append(HealedPrompt(ids, allowed, rest, cost + mass))
             for token in index.prefixes_of(rest):
                 left = rest[len(index.token_bytes[token]):]
                 further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))

@@ -174,10 +174,10 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     n, width = values.shape
     k = min(k, width)
     border = np.partition(values, width - k, axis=1)[:, width - k, None]
-    above, tied = values > border, values == border
-    room = k - above.sum(axis=1, keepdims=True)
-    kept = above | (tied & (np.cumsum(tied, axis=1) <= room))
-    found = np.nonzero(kept)[1].reshape(n, k)
+    found = np.empty((n, k), np.int64)
+    for row in range(n):
+        above = np.flatnonzero(values[row] > border[row])
+        found[row] = np.append(above, np.flatnonzero(values[row] == border[row])[: k - len(above)])
     order = np.argsort(-np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
     return np.take_along_axis(found, order, axis=1)
 

@@ -7,7 +7,10 @@ what lets `join` put rows of different length side by side without knowing what 
 
 A decoder that attends to source sentences keeps their encodings to itself, and only the number of the
 source as a leaf of the state: row i of `start(n)` belongs to source i, and `select` then moves small
-integers around instead of the encodings.
+integers around instead of the encodings. All searches keep rows in the order of the sources, those of
+one source side by side, so that such a decoder can attend from all of them at once.
+
+A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
 """
 
 from __future__ import annotations
@@ -77,7 +80,10 @@ def prefill(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[State, np.
     """
     prompts = _checked(prompts, stepper.vocab_size)
     faster = getattr(stepper, "prefill", None)
-    state, log_probs = faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
+    if not any(len(prompt) for prompt in prompts):
+        state, log_probs = stepper.start(len(prompts))
+    else:
+        state, log_probs = faster(prompts) if faster is not None else prefill_by_steps(stepper, prompts)
     return state, check_scores(log_probs, exact=False)
 
 
@@ -110,7 +116,10 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
 
 
 def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:
-    """Log-probability of each token by moving the state through it; units of like length go side by side."""
+    """Log-probability of each token by moving the state through it; units of like length go side by side.
+
+    Only for a Stepper whose rows all begin alike.
+    """
     starts = np.cumsum(lengths) - lengths
     out = np.empty(len(ids), np.float32)
     by_length = np.argsort(-lengths, kind="stable")

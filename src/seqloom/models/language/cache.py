@@ -36,7 +36,7 @@ class Cache(LanguageModel):
         window_counts(np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(lengths, np.int64), c.window, v, shares)
         return np.log(np.where(shares < 0, 1 / v, (1 - c.floor) * shares + c.floor / v)).astype(np.float32)
 
-    def stepper(self) -> CacheStepper:
+    def stepper(self, *, eight_bit: bool = False) -> CacheStepper:
         return CacheStepper(self.tokens().vocab_size, self.tokens().eos_id, self.config.window, self.config.floor)
 
     def arrays(self) -> dict[str, np.ndarray]:

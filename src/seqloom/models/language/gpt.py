@@ -71,11 +71,11 @@ class GPT(NeuralLanguageModel):
         layout = Shuffled if self.carry else Separate
         return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
 
-    def stepper(self) -> GPTStepper:
+    def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
         self.tokens()
         c = self.config
         return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, context=c.context, positions=c.positions,
-                          norm=c.norm, activation=c.activation, eos_id=self.tokens().eos_id, eight_bit=self.eight_bit)
+                          norm=c.norm, activation=c.activation, eos_id=self.tokens().eos_id, eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

@@ -87,8 +87,10 @@ class GPTStepper:
         elif positions != "learned":
             raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope or alibi")
 
+        self.begun = self.prefill([np.empty(0, np.int64)])  # one row, to be copied
+
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        state, log_probs = self.prefill([np.empty(0, np.int64)])
+        state, log_probs = self.begun
         rows = np.zeros(n, np.int64)
         return select(state, rows), log_probs[rows]
 

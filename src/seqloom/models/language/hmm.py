@@ -74,7 +74,7 @@ class HMM(LanguageModel):
         beliefs, log_probs = chain.filter(np.asarray(ids, np.int64))
         return log_probs.astype(np.float32), self.chain.predict(beliefs[-1])
 
-    def stepper(self) -> HMMStepper:
+    def stepper(self, *, eight_bit: bool = False) -> HMMStepper:
         return HMMStepper(self.chain, self.tokens().eos_id)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -122,8 +122,12 @@ class Mixture(LanguageModel):
         with np.errstate(divide="ignore"):
             return np.log(self.weights)
 
-    def stepper(self) -> MixtureStepper:
-        return MixtureStepper([m.stepper() for m in self._members()], self._log_weights())
+    @property
+    def quantizable(self) -> bool:
+        return any(member.quantizable for member in self._members())
+
+    def stepper(self, *, eight_bit: bool = False) -> MixtureStepper:
+        return MixtureStepper([m.stepper(eight_bit=eight_bit) for m in self._members()], self._log_weights())
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self.weights}

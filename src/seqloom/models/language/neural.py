@@ -64,7 +64,6 @@ class NeuralLanguageModel(LanguageModel):
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
-    eight_bit = False  # set it to step with weights rounded to 8 bits: faster, a little less exact
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)

@@ -183,9 +183,13 @@ class NeuralCache(LanguageModel):
         out[:, starts == np.arange(n)] = 0.0  # softmax of nothing
         return out
 
-    def stepper(self) -> NeuralCacheStepper:
+    @property
+    def quantizable(self) -> bool:
+        return True
+
+    def stepper(self, *, eight_bit: bool = False) -> NeuralCacheStepper:
         self.tokens()
-        return NeuralCacheStepper(self._member().stepper(), self.config.window, self.theta, self.share)
+        return NeuralCacheStepper(self._member().stepper(eight_bit=eight_bit), self.config.window, self.theta, self.share)
 
     # ---- persistence
 

@@ -124,7 +124,7 @@ class NGram(LanguageModel):
                          float((matched[before >= n - 1] >= n).mean()) if (before >= n - 1).any() else 0.0)
                 for n in range(1, self.config.order + 1)]
 
-    def stepper(self) -> NGramStepper:
+    def stepper(self, *, eight_bit: bool = False) -> NGramStepper:
         return NGramStepper(self.trie, self.tokens().eos_id, exact=self.config.smoothing != "imported")
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -60,10 +60,10 @@ class NPLM(NeuralLanguageModel):
         return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation,
                       before=self.config.order - 2, seed=train.seed)
 
-    def stepper(self) -> NPLMStepper:
+    def stepper(self, *, eight_bit: bool = False) -> NPLMStepper:
         self.tokens()
         return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokens().eos_id, direct=self.config.direct,
-                           eight_bit=self.eight_bit)
+                           eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

@@ -31,9 +31,10 @@ class NPLMStepper:
         weights = Weights(arrays, eight_bit=eight_bit)
         self.hidden, self.hidden_bias = weights.matrix("hidden.weight"), weights.vector("hidden.bias")
         self.output = weights.output()
+        self.begun = self._read(np.full((1, order - 1), eos_id, np.int64))  # one row, to be copied
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        state, log_probs = self._read(np.full((1, self.order - 1), self.eos_id, np.int64))
+        state, log_probs = self.begun
         rows = np.zeros(n, np.int64)
         return select(state, rows), log_probs[rows]
 

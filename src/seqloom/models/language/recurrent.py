@@ -67,12 +67,12 @@ class Recurrent(NeuralLanguageModel):
         return Carried(ids, self.tokens().eos_id, batch_size=train.batch_size, truncation=train.truncation,
                        vary=train.random_truncation, seed=train.seed)
 
-    def stepper(self) -> RecurrentStepper:
+    def stepper(self, *, eight_bit: bool = False) -> RecurrentStepper:
         self.tokens()
         c = self.config
         special = {name: getattr(c, name) for name in ("activation", "reset", "update") if hasattr(c, name)}
         return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokens().eos_id,
-                                residual=c.residual, eight_bit=self.eight_bit, **special)
+                                residual=c.residual, eight_bit=eight_bit, **special)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

@@ -68,10 +68,11 @@ class RecurrentStepper:
         self.bridge = weights.matrix("bridge.weight") if "bridge.weight" in weights else None
         self.bridge_bias = weights.vector("bridge.bias")
         self.output = weights.output()
+        states = tuple(tuple(part.copy() for part in layer.start) for layer in self.layers)
+        self.begun = self.step((states, None), np.array([self.eos_id]))  # one row, to be copied
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        states = tuple(tuple(part.copy() for part in layer.start) for layer in self.layers)
-        state, log_probs = self.step((states, None), np.array([self.eos_id]))
+        state, log_probs = self.begun
         rows = np.zeros(n, np.int64)
         return select(state, rows), log_probs[rows]
 

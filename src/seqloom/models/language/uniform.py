@@ -31,7 +31,7 @@ class Uniform(LanguageModel):
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return self.stepper().row[ids]
 
-    def stepper(self) -> UniformStepper:
+    def stepper(self, *, eight_bit: bool = False) -> UniformStepper:
         return UniformStepper(self.tokens().vocab_size, self.tokens().eos_id)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -1,0 +1,44 @@
+"""One decoder for all calls: made when it is first needed, then shared by all threads of a process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seqloom.decoding.generation import Generator
+
+_making = Lock()  # of all models: it is held once for each decoder, and so that not every thread rounds the weights
+
+
+def _renew() -> None:
+    global _making
+    _making = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # the thread that held it may not have come along
+
+
+class Decoders:
+    """Those of one fitted model: with its weights as they are, and rounded to 8 bits."""
+
+    def __init__(self) -> None:
+        self._made: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
+
+    def get(self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]) -> Generator:
+        """The decoder that was made while the members of the model had these decoders, else a new one."""
+        found = self._made.get(eight_bit)
+        if found is None or not _same(found[0], members):
+            with _making:
+                found = self._made.get(eight_bit)
+                if found is None or not _same(found[0], members):
+                    found = self._made[eight_bit] = members, make()
+        return found[1]
+
+
+def _same(these: Sequence[Decoders], those: Sequence[Decoders]) -> bool:
+    """Whether all members are as they were: one that is fitted again gets new decoders."""
+    return len(these) == len(those) and all(a is b for a, b in zip(these, those))
