@@ -74,7 +74,7 @@ def _members(text: str) -> list[Any]:
     from seqloom import Cache, NGram
 
     counted = [NGram(order=n, tokenizer="byte", unit="stream").fit(text) for n in range(3, 9)]
-    return [*counted, Cache(tokenizer="byte", unit="stream", window=2000).fit(text, tokenizer=counted[0].tokens())]
+    return [*counted, Cache(tokenizer="byte", unit="stream", window=2000).fit(text, tokenizer=counted[0].tokenizer)]
 
 
 def _row(name: str, model: Any, test: str, seconds: float) -> Row:

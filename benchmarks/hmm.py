@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side_by_side import alternate, collect, data, seconds, table
-from seqloom.models.hidden.chain import Chain
+from seqloom.models.hidden.chain import CategoricalHMM
 
 Row = tuple[str, str, str, str]
 SIZES = ((8, 64), (32, 1000), (45, 10_000))  # states, vocabulary
@@ -34,11 +34,11 @@ def run(quick: bool, only: str) -> None:
     table("hidden Markov models", collect(suites, only), ("figure", "peer", "ours", "ours against the peer"))
 
 
-def cases(share: int) -> Iterator[tuple[str, Chain, np.ndarray, np.ndarray]]:
+def cases(share: int) -> Iterator[tuple[str, CategoricalHMM, np.ndarray, np.ndarray]]:
     for n_states, vocab_size in SIZES:
         tokens = TOKENS[n_states] // share
         for length, name in ((1000, "sequences of 1,000"), (25, "sentences of 25"), (tokens, "one sequence")):
-            model = Chain.random(n_states, vocab_size, seed=1)
+            model = CategoricalHMM.random(n_states, vocab_size, seed=1)
             yield (f"S = {n_states}, K = {vocab_size:,}, {tokens:,} tokens, {name}", model,
                    symbols(tokens // length * length, vocab_size), np.full(tokens // length, length))
 
@@ -48,7 +48,7 @@ def symbols(n: int, vocab_size: int) -> np.ndarray:
     return np.random.default_rng(0).choice(vocab_size, n, p=weights / weights.sum())
 
 
-def hmmlearn(model: Chain) -> Any:
+def hmmlearn(model: CategoricalHMM) -> Any:
     """The peer with our parameters, or None with a remark."""
     try:
         from hmmlearn.hmm import CategoricalHMM
@@ -61,7 +61,7 @@ def hmmlearn(model: Chain) -> Any:
     return peer
 
 
-def fitted(model: Chain, ids: np.ndarray, lengths: np.ndarray) -> Any:
+def fitted(model: CategoricalHMM, ids: np.ndarray, lengths: np.ndarray) -> Any:
     """hmmlearn after one iteration from these parameters."""
     peer = hmmlearn(model)
     with warnings.catch_warnings():
@@ -69,7 +69,7 @@ def fitted(model: Chain, ids: np.ndarray, lengths: np.ndarray) -> Any:
         return peer.fit(ids[:, None], lengths)
 
 
-def one_iteration(model: Chain, ids: np.ndarray, lengths: np.ndarray) -> Chain:
+def one_iteration(model: CategoricalHMM, ids: np.ndarray, lengths: np.ndarray) -> CategoricalHMM:
     """The same work: check, pack, E-step, M-step."""
     data, lengths = model.prepare(ids, lengths)
     return model.maximise(model.expected(data, lengths))
@@ -140,7 +140,7 @@ def row(name: str, tokens: int, times: int, ours: Callable[[], object], theirs: 
 
 def growth_rows(times: int, share: int) -> Iterator[Row]:
     """Nanoseconds a token against tokens; nanoseconds a token and pair of states against states."""
-    model, costs = Chain.random(32, 1000, seed=1), []
+    model, costs = CategoricalHMM.random(32, 1000, seed=1), []
     for tokens in (100_000 // share, 200_000 // share, 400_000 // share, 800_000 // share):
         ids = symbols(tokens, 1000)
         costs.append((tokens, cost(model, ids, times)))
@@ -148,11 +148,11 @@ def growth_rows(times: int, share: int) -> Iterator[Row]:
     costs = []
     for n_states in (16, 32, 64, 128, 256):
         ids = symbols(2_000_000 // share // n_states, 1000)
-        costs.append((n_states, cost(Chain.random(n_states, 1000, seed=1), ids, times) / n_states**2))
+        costs.append((n_states, cost(CategoricalHMM.random(n_states, 1000, seed=1), ids, times) / n_states**2))
     yield grown("growth with states: ns a token, over S^2", [(str(n), c) for n, c in costs])
 
 
-def cost(model: Chain, ids: np.ndarray, times: int) -> float:
+def cost(model: CategoricalHMM, ids: np.ndarray, times: int) -> float:
     """Nanoseconds a token of an iteration over sequences of 100."""
     lengths = np.full(len(ids) // 100, 100)
     ids = ids[: lengths.sum()]

@@ -74,7 +74,7 @@ def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[
     from seqloom.registry import model_class
 
     train, valid, test = map(seqloom.read, paths)
-    tokens = NGram(order=1).fit(train).tokens()
+    tokens = NGram(order=1).fit(train).tokenizer
     fitted: dict[str, Any] = {}
     for name, model in (("trigram", NGram(order=3)), ("KN5", NGram(order=5))):
         start = time.perf_counter()

@@ -109,7 +109,7 @@ class Bench:
         from seqloom.models.classify.fasttext_classifier import FastTextClassifier
 
         rate, epochs = SETTINGS[name][ngrams]
-        return FastTextClassifier(tokenizer="whitespace", ngrams=ngrams, seed=seed, learning_rate=rate, epochs=epochs,
+        return FastTextClassifier(tokenizer="whitespace", ngrams=ngrams, seed=seed, lr=rate, epochs=epochs,
                                   dimensions=DIMENSIONS).fit(path)
 
     def _peer(self, name: str, path: Path, ngrams: int, seed: int, threads: int) -> Any:

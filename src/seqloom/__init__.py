@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from seqloom.metrics.bias import weat as weat
     from seqloom.models.classify.fasttext_classifier import FastTextClassifier as FastTextClassifier
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
-    from seqloom.models.hidden.chain import Chain as Chain
+    from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
     from seqloom.models.hidden.em import baum_welch as baum_welch
-    from seqloom.models.hidden.gaussian import Gaussian as Gaussian
+    from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
     from seqloom.models.language.cache import Cache as Cache
     from seqloom.models.language.gpt import GPT as GPT
     from seqloom.models.language.hmm import HMM as HMM
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "Cache": "seqloom.models.language.cache",
-    "Chain": "seqloom.models.hidden.chain",
+    "CategoricalHMM": "seqloom.models.hidden.chain",
     "CharNgram": "seqloom.models.vectors.charngram",
     "Classifier": "seqloom.contracts",
     "Corpus": "seqloom.data.corpus",
@@ -69,7 +69,7 @@ _PUBLIC = {
     "FastTextClassifier": "seqloom.models.classify.fasttext_classifier",
     "GPT": "seqloom.models.language.gpt",
     "GRU": "seqloom.models.language.recurrent",
-    "Gaussian": "seqloom.models.hidden.gaussian",
+    "GaussianHMM": "seqloom.models.hidden.gaussian",
     "Glove": "seqloom.models.vectors.glove",
     "HMM": "seqloom.models.language.hmm",
     "HMMTagger": "seqloom.models.tag.hmm_tagger",

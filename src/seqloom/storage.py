@@ -178,12 +178,13 @@ def read_config(directory: str | Path) -> dict[str, Any]:
 
 
 def _from_format_1(config: dict[str, Any]) -> dict[str, Any]:
-    """There `fit` held what was learnt too, and a model had one tokenizer at most."""
+    """There `fit` held what was learnt too, a model had one tokenizer at most, and `lr` had two names."""
     learnt = {name: config["fit"][name] for name in model_class(config["model"]).learnt_values if name in config["fit"]}
     fit = {name: value for name, value in config["fit"].items() if name not in learnt}
     tokenizers = {TEXT: config["tokenizer"]} if "tokenizer" in config else {}
     kept = {key: value for key, value in config.items() if key != "tokenizer"}
-    return kept | {"tokenizers": tokenizers, "learnt": learnt, "fit": fit}
+    options = {"lr" if name == "learning_rate" else name: value for name, value in config["config"].items()}
+    return kept | {"config": options, "tokenizers": tokenizers, "learnt": learnt, "fit": fit}
 
 
 def _unusable(value: Any) -> bool:

@@ -82,6 +82,6 @@ def saved(tmp_path_factory, toy_text):
     NGram(order=2, tokenizer="char", unit="document").fit(toy_text).save(place / "documents")
     NGram(order=2, smoothing="add-k").fit(toy_text).save(place / "addk")
     Uniform().fit(toy_text).save(place / "uniform")
-    unigram = NGram(order=1).fit(toy_text, tokenizer=words.tokens())
+    unigram = NGram(order=1).fit(toy_text, tokenizer=words.tokenizer)
     Mixture.of([words, unigram]).fit("the cat sat\n").save(place / "mixture")
     return place

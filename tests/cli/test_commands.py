@@ -199,9 +199,9 @@ def test_a_missing_held_out_file_is_noticed_before_the_work(seqloom, saved, tmp_
 def test_a_directory_with_the_name_of_a_kind_is_not_a_tokenizer(seqloom, saved):
     seqloom("fit", "ngram", saved / "toy.txt", "-o", "whitespace", "--order", 2, "--vocab-size", 5)
     seqloom("fit", "ngram", saved / "toy.txt", "-o", "m", "--order", 2)
-    assert load("m").tokens().vocab_size > 5
+    assert load("m").tokenizer.vocab_size > 5
     seqloom("fit", "ngram", saved / "toy.txt", "-o", "n", "--order", 2, "--tokenizer", "./whitespace")
-    assert load("n").tokens().vocab_size == 5
+    assert load("n").tokenizer.vocab_size == 5
 
 
 def test_stdin_and_several_files_and_patterns(seqloom, saved, toy_text, tmp_path):

@@ -31,7 +31,7 @@ def test_fit_frozen(seqloom, tmp_path, matrix):
     shutil.rmtree(tmp_path / "vectors")
     model = load(tmp_path / "m")
     for word, vector in matrix.items():
-        assert np.array_equal(model.weights["embedding.weight"][model.tokens().id(word)], vector)
+        assert np.array_equal(model.weights["embedding.weight"][model.tokenizer.id(word)], vector)
     assert seqloom("score", "m", "text", "-q").code == 0
     shown = seqloom("info", "m", "--json").json()[0]
     assert json.dumps(shown).count('"found": 10') == 1

@@ -73,7 +73,7 @@ def test_the_chance_error_is_what_samples_show(model):
 
 
 def test_bins_against_plain_loops(model, train):
-    ids = encode_corpus(model.tokens(), as_corpus(train[:800]), unit="line").astype(np.int64)
+    ids = encode_corpus(model.tokenizer, as_corpus(train[:800]), unit="line").astype(np.int64)
     pairs = []
     for log_probs, targets in forecasts(model, ids, 300):
         for row, target in zip(log_probs, targets):
@@ -95,7 +95,7 @@ def test_forecasts_are_the_models_own(train, unit, order):
     """All positions together cost what the text costs: the tokens before a stretch are all that an n-gram needs."""
     model = NGram(order=order, tokenizer="byte", unit=unit).fit(train)
     text = train[20_000:24_000]
-    ids = encode_corpus(model.tokens(), as_corpus(text), unit=unit).astype(np.int64)
+    ids = encode_corpus(model.tokenizer, as_corpus(text), unit=unit).astype(np.int64)
     found = list(forecasts(model, ids, len(ids)))
     assert sum(len(targets) for _, targets in found) == len(ids)
     total = sum(float(log_probs[np.arange(len(t)), t].sum(dtype=float)) for log_probs, t in found)
@@ -105,7 +105,7 @@ def test_forecasts_are_the_models_own(train, unit, order):
 def test_every_position_is_as_likely(model, train):
     """With stretches that end with their unit, beginnings of lines would be missed."""
     text = train[:12_000]
-    ids = encode_corpus(model.tokens(), as_corpus(text), unit="line").astype(np.int64)
+    ids = encode_corpus(model.tokenizer, as_corpus(text), unit="line").astype(np.int64)
     found = list(forecasts(model, ids, 3000))
     total = sum(len(t) for _, t in found)
     starts = sum(int((log_probs[:, 256] == model.stepper().start(1)[1][0, 256]).sum()) for log_probs, _ in found)

@@ -59,7 +59,7 @@ def test_a_passage_costs_what_it_cost_in_the_whole_text(models, texts, name):
     """The costs of its bytes, cut out of the costs of all: it is not scored as a text of its own."""
     model, corpus = models[name], Corpus.from_texts(texts[1])
     found = passage({name: model}, corpus, guide=name)
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     ids = encode_corpus(tokenizer, corpus, unit="stream")
     bits = -model.sequence_log_probs(ids, unit_lengths(ids, tokenizer.eos_id)).astype(float) / math.log(2)
     starts = np.cumsum(tokenizer.byte_lengths[ids]) - tokenizer.byte_lengths[ids]

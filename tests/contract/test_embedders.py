@@ -59,7 +59,7 @@ def test_every_word_has_a_vector(model):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "charngram"])  # which knows spellings only
 def test_words_of_one_kind_are_near_each_other(name):
     """Words that stand in the same places mean similar things."""
-    model = make(name, epochs=30, learning_rate=0.1, sample=0).fit(lines())
+    model = make(name, epochs=30, lr=0.1, sample=0).fit(lines())
     pairs = [(a, b) for a in ANIMALS for b in ANIMALS if a < b] + [(a, b) for a in MACHINES for b in MACHINES if a < b]
     same = model.similarity([a for a, _ in pairs], [b for _, b in pairs]).mean()
     other = model.similarity([a for a in ANIMALS for _ in MACHINES], MACHINES * len(ANIMALS)).mean()
@@ -144,8 +144,8 @@ def test_bad_input(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loss_that_is_no_number_is_an_error(name):
-    with np.errstate(all="ignore"), pytest.raises(TrainingError, match="learning_rate"):
-        make(name, learning_rate=1e6, epochs=20).fit(lines())
+    with np.errstate(all="ignore"), pytest.raises(TrainingError, match="lr"):
+        make(name, lr=1e6, epochs=20).fit(lines())
 
 
 def test_a_damaged_model_is_refused(model, tmp_path):

@@ -74,7 +74,7 @@ def test_probabilities_sum_to_one(model):
     state, log_probs = stepper.start(2)
     for token in ids[:40]:
         assert log_probs.dtype == np.float32
-        assert log_probs.shape == (2, model.tokens().vocab_size)
+        assert log_probs.shape == (2, model.tokenizer.vocab_size)
         assert np.abs(np.logaddexp.reduce(log_probs.astype(np.float64), axis=1)).max() < 1e-4
         state, log_probs = stepper.step(state, np.array([token, token]))
 
@@ -89,7 +89,7 @@ def test_both_ways_of_scoring_agree(model):
 
 def test_score_is_the_sum_of_token_scores_in_nats(model):
     tokens = model.token_scores("the cat sat")
-    assert len(tokens) == len(model.tokens().encode("the cat sat")) + 1
+    assert len(tokens) == len(model.tokenizer.encode("the cat sat")) + 1
     assert model.score("the cat sat") == pytest.approx(sum(tokens), abs=1e-4)
     assert all(t <= 1e-6 for t in tokens)
     both = model.score(["the cat sat", "the dog"])
@@ -115,7 +115,7 @@ def test_perplexity_is_of_the_data(model):
 
 
 def test_bits_per_byte_only_where_no_byte_is_lost(model):
-    if model.tokens().lossless:
+    if model.tokenizer.lossless:
         nats = -model.score(HELD_OUT)
         assert model.bits_per_byte(HELD_OUT) == pytest.approx(nats / math.log(2) / len(HELD_OUT), rel=1e-5)
         low, high = model.evaluate(HELD_OUT)["bits_per_byte_interval"]

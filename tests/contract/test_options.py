@@ -36,7 +36,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
         "nplm": {"d_hidden": 8, "d_embed": 6, "order": 3},
         "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "context": 12}, "ngram": {"order": 3},
         "hmm": {"states": 3, "iterations": 4}, "cache": {"window": 20},
-        "fasttext-classifier": {"dimensions": 8, "epochs": 2, "learning_rate": 0.1},
+        "fasttext-classifier": {"dimensions": 8, "epochs": 2, "lr": 0.1},
         "word2vec": WINDOWS, "fasttext": WINDOWS, "charngram": WINDOWS, "glove": {"dimensions": 6, "epochs": 2}}
 
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
@@ -48,10 +48,10 @@ VALUES = {
     "pretrained": ["{vectors}"], "pretrained_frozen_for": [0.9], "d_hidden": [12], "d_embed": [10], "d_model": [12],
     "d_projection": [5], "n_layers": [2], "n_heads": [4], "context": [7], "dropout": [0.5], "input_dropout": [0.6],
     "word_dropout": [0.5], "recurrent_dropout": [0.5], "weight_drop": [0.5], "forget_bias": [-3.0], "dimensions": [5],
-    "epochs": [3], "learning_rate": [0.3], "negatives": [2], "noise_exponent": [-1.0], "sample": [0.02], "start": ["{start}"],
+    "epochs": [3], "lr": [0.3], "negatives": [2], "noise_exponent": [-1.0], "sample": [0.02], "start": ["{start}"],
     "min_ngram": [4], "max_ngram": [5], "buckets": [11], "x_max": [5.0], "alpha": [0.2], "bias_rate": [0.1], "ngrams": [2],
     "cutoff": [4], "minutes": [0.01], "suffix": [0], "rare": [1], "word_k": [1e6], "lower_k": [1e6], "suffix_k": [1e6],
-    "steps": [2], "batch_size": [3], "truncation": [4], "lr": [0.01], "weight_decay": [3.0], "warmup": [0.9], "decay": [0.1],
+    "steps": [2], "batch_size": [3], "truncation": [4], "weight_decay": [3.0], "warmup": [0.9], "decay": [0.1],
     "decay_every": [0.9], "clip_at": [0.01], "gradient_noise": [1.0], "accumulate": [2], "patience": [1],
     "evaluate_every": [3],
 }

@@ -35,10 +35,10 @@ def test_unfitted_refuses_and_fit_returns_self(name):
         with pytest.raises(NotFitted, match="fit"):
             verb()
     with pytest.raises(NotFitted):
-        fresh.tokens()
+        _ = fresh.tokenizer
     assert fresh.fit(sentences(POS)) is fresh
     with pytest.raises(ConfigError, match="takes words as they are and has no tokenizer"):
-        fresh.tokens()
+        _ = fresh.tokenizer
 
 
 def test_one_tag_for_every_word(model):

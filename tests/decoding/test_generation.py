@@ -72,7 +72,7 @@ def test_wordpieces_are_joined_to_words(models):
     model = models["wordpiece", "line"]
     text = " ".join(model.generate("What is the ", max_tokens=30, min_tokens=30, seed=s) for s in range(5))
     assert "##" not in text
-    known = {model.tokens().token(i) for i in range(model.tokens().vocab_size)}
+    known = {model.tokenizer.token(i) for i in range(model.tokenizer.vocab_size)}
     assert {word for word in text.split() if word in known}  # whole words are there too
 
 

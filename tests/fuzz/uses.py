@@ -34,11 +34,11 @@ def _language(model: Any) -> None:
     model.generate("the", max_tokens=4, beams=2)
     need(all(0 <= word.probability <= 1.01 for word in model.complete("the c", 3)), "suggestions have probabilities")
     imported = getattr(model.config, "smoothing", "") == "imported"
-    stepper, ids = model.stepper(), model.tokens().encode("the cat sat on the")
+    stepper, ids = model.stepper(), model.tokenizer.encode("the cat sat on the")
     state, log_probs = stepper.start(1)
     for token in [*ids[:4].tolist(), stepper.eos_id]:
         total = float(np.exp(log_probs.astype(np.float64)).sum())
-        need(log_probs.shape == (1, model.tokens().vocab_size) and not math.isnan(total), "a row of probabilities")
+        need(log_probs.shape == (1, model.tokenizer.vocab_size) and not math.isnan(total), "a row of probabilities")
         need(imported or abs(total - 1) < 0.02, f"probabilities sum to one, not {total}")
         state, log_probs = stepper.step(state, np.array([token]))
     scores = model.token_scores("the cat sat on the zebra")

@@ -54,8 +54,8 @@ def test_round_trip_of_odd_words(tmp_path_factory, rows, order):
     again = round_trip(model, tmp_path_factory.mktemp("odd") / "m.arpa")
     for line in [*lines, "never seen", "a b"]:
         assert again.token_scores(line) == pytest.approx(model.token_scores(line), abs=1e-5)
-    kept = [model.tokens().token(i) for i in range(model.tokens().vocab_size)]
-    assert sorted(again.tokens().token(i) for i in range(again.tokens().vocab_size)) == sorted(kept)
+    kept = [model.tokenizer.token(i) for i in range(model.tokenizer.vocab_size)]
+    assert sorted(again.tokenizer.token(i) for i in range(again.tokenizer.vocab_size)) == sorted(kept)
 
 
 @pytest.mark.parametrize("kind", ["byte", "char", "bpe", "wordpiece", "unigram"])
@@ -64,9 +64,9 @@ def test_every_token_of_every_kind_keeps_its_name_apart(tmp_path, shakespeare, k
     size = {"vocab_size": 400} if kind in ("bpe", "wordpiece", "unigram") else {}
     model = NGram(order=2, tokenizer=kind, unit="stream", **size).fit(shakespeare[:5000] + "\\x20 <unk> ##a a\0b 猫\n")
     again = round_trip(model, tmp_path / "m.arpa")
-    assert again.tokens().vocab_size - model.tokens().vocab_size in (0, 1)  # <unk> where there was none
-    ours = np.sort(model.trie.log_probs[1 : model.tokens().vocab_size + 1])
-    theirs = np.sort(again.trie.log_probs[1 : again.tokens().vocab_size + 1])[-len(ours) :]
+    assert again.tokenizer.vocab_size - model.tokenizer.vocab_size in (0, 1)  # <unk> where there was none
+    ours = np.sort(model.trie.log_probs[1 : model.tokenizer.vocab_size + 1])
+    theirs = np.sort(again.trie.log_probs[1 : again.tokenizer.vocab_size + 1])[-len(ours) :]
     assert np.allclose(ours, theirs, atol=1e-5)
     assert len(again.trie.words) - len(model.trie.words) in (0, 1)
 
@@ -199,8 +199,8 @@ def test_pruned_files_that_lack_prefixes_and_suffixes(tmp_path_factory, seed, or
         for w in ("a", "b", "c"):
             context = {"b": ["<s>"], "a": ["<s>", "b"]}[word]
             expected, _ = brute_force(grams, order, context, w)
-            assert row[0, model.tokens().id(w)] / LN10 == pytest.approx(expected, abs=1e-4)
-        state, row = model.stepper().step(state, np.array([model.tokens().id(word)]))
+            assert row[0, model.tokenizer.id(w)] / LN10 == pytest.approx(expected, abs=1e-4)
+        state, row = model.stepper().step(state, np.array([model.tokenizer.id(word)]))
 
 
 # ---- broken files

@@ -14,7 +14,7 @@ TEXT = "a b a c a b b b c a\nb a a\na\n"
 @pytest.mark.parametrize("window", [1, 2, 3, 100])
 def test_window_counts(window):
     model = Cache(window=window, floor=0.1).fit(TEXT)
-    v = model.tokens().vocab_size
+    v = model.tokenizer.vocab_size
     ours = iter(model.token_scores(TEXT))
     for line in TEXT.splitlines():
         words = [*line.split(), "</s>"]

@@ -56,7 +56,7 @@ def test_the_loss_is_the_mean_of_minus_log_p(data):
     rows, bags = reader.learn(train.texts)
     assert (rows.numbers == model.features.numbers).all()
     labels = np.array([model.classes.index(label) for label in train.labels], np.int32)
-    still = FastTextClassifier(dimensions=10, epochs=1, learning_rate=1e-8).config
+    still = FastTextClassifier(dimensions=10, epochs=1, lr=1e-8).config
     run = bag_training.Learning(still, bags, len(rows), labels, 3)
     run.X[:, :10], run.Y[:, :10] = model.input, model.output
     (found,), whole = run.run(None, {})
@@ -148,8 +148,8 @@ def test_words_begin_with_pretrained_vectors(data, tmp_path):
     matrix[:, 0] = 3 * np.sign(lean)  # one dimension tells the two apart
     matrix[-1] = np.eye(12)[0] * 3
     WordVectors.of(words, matrix).save(tmp_path / "v")
-    still = FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=12, epochs=1, learning_rate=1e-8).fit(train)
-    rows = [int(np.searchsorted(still.features.numbers, still.tokens().id(word))) for word in words]
+    still = FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=12, epochs=1, lr=1e-8).fit(train)
+    rows = [int(np.searchsorted(still.features.numbers, still.tokenizer.id(word))) for word in words]
     assert np.allclose(still.input[rows], matrix, atol=1e-5)
     learnt = FastTextClassifier(pretrained=str(tmp_path / "v"), dimensions=12, epochs=5).fit(train)
     assert learnt.predict("ocean") == "sea"  # never seen in training, but where words of the sea are
@@ -174,8 +174,8 @@ def test_bad_input(data, tmp_path):
         FastTextClassifier(max_ngram=2)
     with pytest.raises(ConfigError, match="it is for quantise on"):
         FastTextClassifier(cutoff=5)
-    with pytest.raises(seqloom.errors.TrainingError, match="learning_rate"):
-        FastTextClassifier(learning_rate=1e6).fit(data[0])
+    with pytest.raises(seqloom.errors.TrainingError, match="lr"):
+        FastTextClassifier(lr=1e6).fit(data[0])
 
 
 def restored(model, arrays):
@@ -225,7 +225,7 @@ def test_codes_are_scored_as_the_rows_that_they_stand_for(fitted, data):
 def test_cutoff_keeps_the_longest_vectors(fitted, data):
     small = fitted.quantised(cutoff=300)
     assert len(small.features) == len(small.input) == 300
-    assert fitted.tokens().eos_id in small.features.numbers
+    assert fitted.tokenizer.eos_id in small.features.numbers
     lengths = np.linalg.norm(fitted.input, axis=1)
     kept = np.isin(fitted.features.numbers, small.features.numbers)
     assert lengths[kept][1:].min() >= np.sort(lengths)[-301]  # the first is the end of texts
@@ -247,13 +247,13 @@ def test_kmeans_is_better_than_the_points_that_it_began_with():
 
 def test_tuning_keeps_the_better_of_two_settings(data, monkeypatch):
     train, test = data
-    good, bad = {"learning_rate": 0.5, "epochs": 20}, {"learning_rate": 1e-4, "epochs": 1}
+    good, bad = {"lr": 0.5, "epochs": 20}, {"lr": 1e-4, "epochs": 1}
     spans = {name: tuning.Range(values=(1,)) for name in good}
     monkeypatch.setattr(tuning, "ranges", lambda config, n: spans)
     for order in ([bad, good], [good, bad]):
         monkeypatch.setattr(tuning.Tuning, "_proposals", lambda self, order=order: iter(order))
         model = FastTextClassifier(dimensions=10, tune=True).fit(train, valid=test)
-        assert (model.config.learning_rate, model.config.epochs, model.config.tune) == (0.5, 20, False)
+        assert (model.config.lr, model.config.epochs, model.config.tune) == (0.5, 20, False)
         told = model.fit_info["tuning"]
         assert told["settings"] == good
         assert accuracy(model, test) == told["accuracy"] > 0.6
@@ -267,7 +267,7 @@ def test_tuning_searches_in_its_time_and_leaves_what_was_given(data, tmp_path):
     assert told["trials"] > 1
     assert told["accuracy"] >= told["accuracy_before"]
     assert not {"dimensions", "ngrams"} & best.keys()
-    assert (model.config.learning_rate, model.config.epochs) == (best["learning_rate"], best["epochs"])
+    assert (model.config.lr, model.config.epochs) == (best["lr"], best["epochs"])
     assert (model.config.dimensions, model.config.ngrams, model.config.quantise) == (10, 2, True)
     model.save(tmp_path / "m")
     assert accuracy(seqloom.load(tmp_path / "m"), test) == accuracy(model, test)
@@ -278,7 +278,7 @@ def test_an_interrupt_keeps_the_best_so_far(data, monkeypatch):
     learn, calls = FastTextClassifier.learn, []
 
     def interrupted(self, *args, **options):
-        calls.append(self.config.learning_rate)
+        calls.append(self.config.lr)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return learn(self, *args, **options)
@@ -287,7 +287,7 @@ def test_an_interrupt_keeps_the_best_so_far(data, monkeypatch):
     model = FastTextClassifier(dimensions=10, tune=True).fit(train, valid=test)
     assert len(calls) == 3
     assert model.fit_info["tuning"]["trials"] == 2
-    assert model.config.learning_rate in calls[:2]
+    assert model.config.lr in calls[:2]
     calls.clear()
     calls.extend([0, 0])
     with pytest.raises(KeyboardInterrupt):  # before there is any
@@ -302,15 +302,15 @@ def test_tuning_needs_texts_to_judge_by(data):
 
 
 def test_proposals_come_nearer_to_the_best():
-    spans = {"learning_rate": tuning.Range(0.01, 10, whole=False), "epochs": tuning.Range(1, 100)}
-    search = tuning.Search({"learning_rate": 1.0, "epochs": 10}, spans, 0)
-    assert search.told({"learning_rate": 0.1, "epochs": 5}, 0.5)
-    assert not search.told({"learning_rate": 9.0, "epochs": 5}, 0.4)
+    spans = {"lr": tuning.Range(0.01, 10, whole=False), "epochs": tuning.Range(1, 100)}
+    search = tuning.Search({"lr": 1.0, "epochs": 10}, spans, 0)
+    assert search.fitting({"lr": 0.1, "epochs": 5}, 0.5)
+    assert not search.fitting({"lr": 9.0, "epochs": 5}, 0.4)
     away = []
     for spent in (0.0, 1.0):
         found = [search.propose(spent) for _ in range(300)]
-        assert all(0.01 <= s["learning_rate"] <= 10 and 1 <= s["epochs"] <= 100 for s in found)
-        away.append(np.median([abs(math.log(s["learning_rate"] / 0.1)) for s in found]))
+        assert all(0.01 <= s["lr"] <= 10 and 1 <= s["epochs"] <= 100 for s in found)
+        away.append(np.median([abs(math.log(s["lr"] / 0.1)) for s in found]))
     assert away[1] < away[0] / 3
 
 
@@ -320,7 +320,7 @@ def test_proposals_come_nearer_to_the_best():
 def test_as_good_as_fasttext(source, tmp_path):
     theirs = fasttext_models.accuracy(source, tmp_path)
     train, test = (Labelled.of(rows) for rows in fasttext_models.classified())
-    ours = FastTextClassifier(tokenizer="whitespace", learning_rate=0.3, epochs=4, dimensions=20).fit(train)
+    ours = FastTextClassifier(tokenizer="whitespace", lr=0.3, epochs=4, dimensions=20).fit(train)
     assert accuracy(ours, test) > theirs - 0.02
     assert theirs > 0.5
 

@@ -34,7 +34,7 @@ def test_every_cell_is_visited_once_and_the_loss_is_the_formula(many_parts, monk
     """With steps of next to nothing an epoch only measures."""
     monkeypatch.setattr(glove, "PARTS", parts)
     cells = count_cells(random_ids(), 90, window=3, symmetric=symmetric)
-    config = GloveConfig(dimensions=13, learning_rate=1e-9, bias_rate=1e-9, x_max=20.0, symmetric=symmetric)
+    config = GloveConfig(dimensions=13, lr=1e-9, bias_rate=1e-9, x_max=20.0, symmetric=symmetric)
     learner = Factorisation(cells, config)
     assert learner.parts == parts
     w, c, biases = (part.astype(np.float64) for part in learner.result())
@@ -57,7 +57,7 @@ def test_steps_are_those_of_adagrad():
     for symmetric in (False, True):
         x = float(draw.uniform(0.2, 300))
         cells = Cells(np.array([0, 0, 1, 1]), np.array([2], np.uint32), np.array([x], np.float32), symmetric)
-        learner = Factorisation(cells, GloveConfig(dimensions=d, learning_rate=eta, bias_rate=of_biases, symmetric=symmetric))
+        learner = Factorisation(cells, GloveConfig(dimensions=d, lr=eta, bias_rate=of_biases, symmetric=symmetric))
         w, c, (b_w, b_c) = (part.astype(np.float64) for part in learner.result())
         squares = [np.ones((3, d)), np.ones((3, d)), np.ones(3), np.ones(3)]
         for epoch in range(20):
@@ -161,5 +161,5 @@ def test_what_is_refused():
         Glove().fit("a b c\n")
     with pytest.raises(DataError, match=r"no two words .* stand beside each other in one line"):
         Glove(min_count=1).fit("a\nb\nc\n")
-    with pytest.raises(TrainingError, match=r"not a finite number any more.*lower the learning_rate"):
-        Glove(min_count=1, learning_rate=1e6, dimensions=4).fit(topic_text(50))
+    with pytest.raises(TrainingError, match=r"not a finite number any more.*lower the lr"):
+        Glove(min_count=1, lr=1e6, dimensions=4).fit(topic_text(50))

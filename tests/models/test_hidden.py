@@ -14,9 +14,9 @@ from tests.twins import hmm as twin
 
 from seqloom import HMM, progress
 from seqloom.errors import ConfigError, DataError, TrainingError
-from seqloom.models.hidden.chain import Chain
+from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.hidden.em import BaumWelch, baum_welch
-from seqloom.models.hidden.gaussian import Gaussian
+from seqloom.models.hidden.gaussian import GaussianHMM
 
 LENGTHS = np.array([4, 0, 1, 6, 2])
 
@@ -29,7 +29,7 @@ def _no_warnings():
 
 
 def chain(n_states, vocab_size, seed, *, zeros=False):
-    made = Chain.random(n_states, vocab_size, seed=seed)
+    made = CategoricalHMM.random(n_states, vocab_size, seed=seed)
     if not zeros:
         return made
     transitions, emissions = made.transitions.copy(), made.emissions.copy()
@@ -38,14 +38,15 @@ def chain(n_states, vocab_size, seed, *, zeros=False):
     emissions[rng.random(emissions.shape) < 0.2] = 0
     transitions[:, 0] += 0.1
     emissions[:, 0] += 0.1
-    return Chain(made.start, transitions / transitions.sum(1, keepdims=True), emissions / emissions.sum(1, keepdims=True))
+    return CategoricalHMM(made.start, transitions / transitions.sum(1, keepdims=True),
+                          emissions / emissions.sum(1, keepdims=True))
 
 
 def gaussian(kind, seed=0, n_states=3, d=2):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n_states, d, d))
     full = root @ root.swapaxes(1, 2) + 0.3 * np.eye(d)
-    return Gaussian(rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states),
+    return GaussianHMM(rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states),
                     rng.normal(size=(n_states, d)) * 2, full if kind == "full" else np.abs(root[:, 0]) + 0.3)
 
 
@@ -102,7 +103,7 @@ def test_everything_against_all_paths(case):
     assert np.allclose(counts.transitions, pairs, atol=1e-11)
     assert np.allclose(counts.start, firsts, atol=1e-11)
     assert np.array_equal(model.token_log_probs(data, LENGTHS), log_probs)
-    weights = counts.emissions.sum(0) if isinstance(model, Chain) else counts.emissions[0]
+    weights = counts.emissions.sum(0) if isinstance(model, CategoricalHMM) else counts.emissions[0]
     assert np.allclose(weights, posteriors.sum(0))
 
 
@@ -115,7 +116,7 @@ def test_step_by_step_filter_is_the_fast_one(case):
     for t, one in enumerate(data):
         belief, p = model.correct(belief if t == 0 else model.predict(belief), one)
         assert np.allclose(belief, beliefs[t], atol=1e-12)
-        assert (math.log(p) if isinstance(model, Chain) else p) == pytest.approx(log_probs[t], abs=1e-10)
+        assert (math.log(p) if isinstance(model, CategoricalHMM) else p) == pytest.approx(log_probs[t], abs=1e-10)
     both, _ = model.correct(np.stack([model.start] * 2), data[:2])
     assert np.allclose(both[0], beliefs[0], atol=1e-12)
 
@@ -128,7 +129,7 @@ def source(request):
 @pytest.mark.parametrize("name", hmmlearn_answers.CHAINS)
 def test_hmmlearn_agrees(name, source):
     peer = hmmlearn_answers.case(name, source)
-    model, ids, lengths = Chain(peer["start"], peer["transitions"], peer["emissions"]), peer["ids"], peer["lengths"]
+    model, ids, lengths = CategoricalHMM(peer["start"], peer["transitions"], peer["emissions"]), peer["ids"], peer["lengths"]
     assert model.log_likelihood(ids, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-12)
     assert np.allclose(model.posteriors(ids, lengths), peer["posteriors"], atol=1e-9)
     states, joints = model.viterbi(ids, lengths)
@@ -143,7 +144,7 @@ def test_hmmlearn_agrees(name, source):
 def test_hmmlearn_agrees_on_numbers(kind, source):
     peer = hmmlearn_answers.case(kind, source)
     rows, lengths = peer["rows"], peer["lengths"]
-    model = Gaussian(peer["start"], peer["transitions"], peer["means"], peer["covariances"])
+    model = GaussianHMM(peer["start"], peer["transitions"], peer["means"], peer["covariances"])
     assert model.log_likelihood(rows, lengths).sum() == pytest.approx(float(peer["score"]), rel=1e-10)
     assert np.allclose(model.posteriors(rows, lengths), peer["posteriors"], atol=1e-9)
     assert np.array_equal(model.viterbi(rows, lengths)[0], peer["path"])
@@ -156,7 +157,7 @@ def test_hmmlearn_agrees_on_numbers(kind, source):
 def test_equal_paths_are_told_apart_as_in_hmmlearn(source):
     """Repeated symbols make detours in either order equally likely, to the last bit."""
     peer = hmmlearn_answers.case("ties", source)
-    model = Chain(peer["start"], peer["transitions"], peer["emissions"])
+    model = CategoricalHMM(peer["start"], peer["transitions"], peer["emissions"])
     assert np.array_equal(model.viterbi(peer["ids"])[0], peer["path"])
 
 
@@ -181,7 +182,7 @@ def test_one_em_step_by_hand():
 def test_em_climbs_and_reports_its_own_likelihood(k):
     truth = chain(3, 6, 7)
     ids, lengths = truth.sample(600, seed=0)[0], np.full(20, 30)
-    em = BaumWelch(lambda r: Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, restarts=3, k=k)
+    em = BaumWelch(lambda r: CategoricalHMM.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, restarts=3, k=k)
     objectives = []
     while not em.done:
         before = em.objectives
@@ -191,7 +192,8 @@ def test_em_climbs_and_reports_its_own_likelihood(k):
     best = em.best
     assert best.history[-1] == pytest.approx(best.model.log_likelihood(ids, lengths).sum(), rel=1e-12)
     assert best.history[-1] > best.history[0]
-    alone = [baum_welch(Chain.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, k=k) for r in range(3)]
+    alone = [baum_welch(CategoricalHMM.random(3, 6, seed=r), ids, lengths, iterations=30, tolerance=1e-7, k=k)
+             for r in range(3)]
     if not k:
         assert best.history == max((fit.history for fit in alone), key=lambda history: history[-1])
 
@@ -202,12 +204,12 @@ def test_interrupted_em_keeps_the_best_and_goes_on_to_the_bit(kind):
         data = chain(3, 6, 7).sample(300, seed=0)[0]
 
         def start(r):
-            return Chain.random(3, 6, seed=r)
+            return CategoricalHMM.random(3, 6, seed=r)
     else:
         data = gaussian(kind).sample(300, seed=0)[0]
 
         def start(r):
-            return Gaussian.random(3, data, seed=r, covariance=kind)
+            return GaussianHMM.random(3, data, seed=r, covariance=kind)
 
     lengths = np.full(10, 30)
     options = {"iterations": 6, "restarts": 3, "tolerance": 0.0}
@@ -237,7 +239,7 @@ def test_interrupted_em_keeps_the_best_and_goes_on_to_the_bit(kind):
 
 
 def test_threads_do_not_change_the_result(monkeypatch):
-    model = Chain.random(6, 300, seed=0)
+    model = CategoricalHMM.random(6, 300, seed=0)
     lengths = np.random.default_rng(0).integers(0, 3000, 150)
     ids = np.random.default_rng(1).integers(0, 300, lengths.sum())
     assert len(model.batches(ids, lengths)) > 2
@@ -254,7 +256,7 @@ def test_threads_do_not_change_the_result(monkeypatch):
 
 
 def test_impossible_sequences_are_defined():
-    model = Chain([1, 0], [[0.5, 0.5], [0, 1]], [[0.5, 0.5, 0], [0, 1, 0]])
+    model = CategoricalHMM([1, 0], [[0.5, 0.5], [0, 1]], [[0.5, 0.5, 0], [0, 1, 0]])
     ids, lengths = np.array([0, 1, 2, 0, 0, 1, 1, 0]), np.array([3, 2, 3])
     assert model.log_likelihood(ids, lengths).tolist() == [-math.inf, math.log(0.125), math.log(0.0625 / 2)]
     beliefs, log_probs = model.filter(ids, lengths)
@@ -315,21 +317,21 @@ def test_bad_numbers_and_bad_parameters():
                                           ([1, 0], np.eye(2), np.eye(3)), ([1.5, -0.5], np.eye(2), np.eye(2)),
                                           ([np.nan, 1], np.eye(2), np.eye(2))):
         with pytest.raises(ConfigError):
-            Chain(start, transitions, emissions)
+            CategoricalHMM(start, transitions, emissions)
     with pytest.raises(ConfigError, match="rows of equal length"):
-        Chain([1, 0], np.eye(2), [[1], [0.5, 0.5]])
+        CategoricalHMM([1, 0], np.eye(2), [[1], [0.5, 0.5]])
     with pytest.raises(DataError, match="numbers must be rows and columns"):
         gaussian("full").filter(["a"])
     with pytest.raises(ConfigError, match="covariance must be diagonal or full; got 'ful'"):
-        Gaussian.random(2, np.zeros((4, 2)), seed=0, covariance="ful")
+        GaussianHMM.random(2, np.zeros((4, 2)), seed=0, covariance="ful")
     for covariances in (np.zeros((2, 2)), -np.ones((2, 2)), np.zeros((2, 2, 2)), np.ones((2, 3)), np.full((2, 2), np.inf)):
         with pytest.raises(ConfigError):
-            Gaussian([1, 0], np.eye(2), np.zeros((2, 2)), covariances)
+            GaussianHMM([1, 0], np.eye(2), np.zeros((2, 2)), covariances)
 
 
 def test_far_outliers_and_tiny_probabilities_are_still_exact():
     """A left-to-right chain must pass a row that its only state finds 10,000 nats less likely than another state does."""
-    left_right = Gaussian([1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]], [[0.0], [10.0], [150.0]], np.ones((3, 1)))
+    left_right = GaussianHMM([1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]], [[0.0], [10.0], [150.0]], np.ones((3, 1)))
     rows = np.array([0.1, 150.0, 9.0, 151.0, 149.0])
     log_seen = left_right.log_densities(rows[:, None])
     scores = [math.log(p) + sum(log_seen[t, state] for t, state in enumerate(path))
@@ -340,7 +342,7 @@ def test_far_outliers_and_tiny_probabilities_are_still_exact():
     assert np.allclose(left_right.posteriors(rows).sum(1), 1)
     assert left_right.posterior_decode(rows).tolist() == left_right.viterbi(rows)[0].tolist()
     assert np.all(np.diff(baum_welch(left_right, rows, iterations=5).history) >= -1e-9)
-    tiny = Chain([1, 0], [[1 - 1e-16, 1e-200], [0, 1]], [[1, 1e-295], [0, 1]])
+    tiny = CategoricalHMM([1, 0], [[1 - 1e-16, 1e-200], [0, 1]], [[1, 1e-295], [0, 1]])
     assert tiny.log_likelihood([0, 1, 1], [3])[0] == pytest.approx(math.log(1e-200), rel=1e-12)
     assert tiny.log_likelihood([1, 0], [2])[0] == pytest.approx(math.log(1e-295), rel=1e-12)
     assert tiny.expected(np.array([1, 0, 0]), np.array([3])).transitions.tolist() == pytest.approx(np.array([[2, 0], [0, 0]]))
@@ -348,7 +350,7 @@ def test_far_outliers_and_tiny_probabilities_are_still_exact():
 
 def test_no_underflow_and_no_overflow_over_long_texts():
     """State 1 cannot be reached but would explain all: its backward value grows without bound."""
-    model = Chain([1, 0, 0], [[0.999, 0, 0.001], [0, 1, 0], [0.5, 0, 0.5]], [[1 - 1e-6, 1e-6], [0, 1], [0.5, 0.5]])
+    model = CategoricalHMM([1, 0, 0], [[0.999, 0, 0.001], [0, 1, 0], [0.5, 0, 0.5]], [[1 - 1e-6, 1e-6], [0, 1], [0.5, 0.5]])
     ids = np.ones(10_000, np.int64)
     posteriors = model.posteriors(ids)
     assert np.allclose(posteriors.sum(1), 1)
@@ -376,7 +378,7 @@ def test_sampling_follows_the_tables():
 
 def test_free_values_as_the_documents_count_them():
     for s, k, n in ((2, 3, 7), (45, 50, 4229), (100, 10, 10_899)):
-        assert Chain.random(s, k, seed=0).n_free == n == (s - 1) + s * (s - 1) + s * (k - 1)
+        assert CategoricalHMM.random(s, k, seed=0).n_free == n == (s - 1) + s * (s - 1) + s * (k - 1)
     assert gaussian("diagonal").n_free == 2 + 6 + 6 + 6
     assert gaussian("full").n_free == 2 + 6 + 6 + 9
     model, ids = chain(2, 3, 0), np.array([0, 1, 2, 1])
@@ -391,21 +393,21 @@ def test_forgetting():
     emissions = rng.dirichlet(np.ones(6), 4)
     ids = rng.integers(0, 6, 60)
     one, other = np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.1, 0.1, 0.1, 0.7])
-    mixing = Chain(one, 0.6 * rng.dirichlet(np.ones(4), 4) + 0.1, emissions).forgetting(ids, other)
+    mixing = CategoricalHMM(one, 0.6 * rng.dirichlet(np.ones(4), 4) + 0.1, emissions).forgetting(ids, other)
     assert mixing[0] > 0.1
     assert mixing[20] < 1e-8
     flat = np.full((4, 6), 1 / 6)
-    sticky = Chain(one, np.eye(4), flat).forgetting(ids, other)
+    sticky = CategoricalHMM(one, np.eye(4), flat).forgetting(ids, other)
     assert np.allclose(sticky, 0.6)
 
 
 def test_floor_of_variances_and_states_without_data():
     rows = np.concatenate([np.zeros(50), np.random.default_rng(0).normal(5, 1, 50)])[:, None]
-    start = Gaussian([1, 0], [[0.9, 0.1], [0.1, 0.9]], [[0.1], [5.0]], np.ones((2, 1)), floor=0.01)
+    start = GaussianHMM([1, 0], [[0.9, 0.1], [0.1, 0.9]], [[0.1], [5.0]], np.ones((2, 1)), floor=0.01)
     found = baum_welch(start, rows, iterations=20)
     assert found.model.covariances.min() == 0.01
     assert np.all(np.diff(found.history) >= -1e-9)
-    unused = Chain([1, 0, 0], [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], np.full((3, 2), 0.5))
+    unused = CategoricalHMM([1, 0, 0], [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], np.full((3, 2), 0.5))
     kept = baum_welch(unused, [0, 1, 1], iterations=2).model
     assert kept.transitions[2].tolist() == [0, 0, 1]
     assert kept.emissions[2].tolist() == [0.5, 0.5]
@@ -414,7 +416,7 @@ def test_floor_of_variances_and_states_without_data():
 def test_a_falling_objective_is_an_error(monkeypatch):
     model = chain(3, 4, 0)
     ids = model.sample(50, seed=0)[0]
-    monkeypatch.setattr(Chain, "maximise", lambda self, counts, k=0.0: Chain.random(3, 4, seed=99))
+    monkeypatch.setattr(CategoricalHMM, "maximise", lambda self, counts, k=0.0: CategoricalHMM.random(3, 4, seed=99))
     with pytest.raises(TrainingError, match="fell from"):
         baum_welch(baum_welch(model, ids, iterations=0).model, ids, iterations=3)
     with pytest.raises(ConfigError):

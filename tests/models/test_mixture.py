@@ -108,7 +108,7 @@ def test_a_cache_helps_on_repetitive_text(parts, members):
     lines = [" ".join(rng.choice([*names, "and", "the", "of"], 6)) for _ in range(60)]
     held_out, test = " ".join(lines[:30]), " ".join(lines[30:])
     ngram = NGram(order=2, tokenizer="whitespace", unit="document").fit(parts[0] + " ".join(names))
-    cache = Cache(tokenizer="whitespace", unit="document", window=100).fit("any text", tokenizer=ngram.tokens())
+    cache = Cache(tokenizer="whitespace", unit="document", window=100).fit("any text", tokenizer=ngram.tokenizer)
     mixture = Mixture.of([ngram, cache]).fit(held_out)
     assert mixture.weights[1] > 0.3
     assert mixture.perplexity(test) < ngram.perplexity(test) / 2
@@ -119,19 +119,19 @@ def test_each_member_carries_its_own_state_or_none(parts):
     """A network whose state goes on from line to line; an n-gram and a cache begin each line anew."""
     pytest.importorskip("torch")
     ngram = NGram(order=3, tokenizer="word", unit="line").fit(parts[0])
-    lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(parts[0][:5000], tokenizer=ngram.tokens(),
+    lstm = LSTM(d_hidden=4, tokenizer="word", unit="line").fit(parts[0][:5000], tokenizer=ngram.tokenizer,
                                                               train=TrainConfig(steps=2))
-    cache = Cache(tokenizer="word", unit="line", window=50).fit("any text", tokenizer=ngram.tokens())
+    cache = Cache(tokenizer="word", unit="line", window=50).fit("any text", tokenizer=ngram.tokenizer)
     for pair in ([ngram, lstm], [lstm, ngram], [cache, lstm]):
         mixture = Mixture.of(pair).fit(parts[1][:2000])
         assert mixture.carry
         ids, _ = mixture.encode(parts[2][:600])
-        assert (ids == ngram.tokens().eos_id).sum() > 5
+        assert (ids == ngram.tokenizer.eos_id).sum() > 5
         probs = np.exp(np.stack([m.text_log_probs(ids) for m in pair]).astype(np.float64))
         assert mixture.text_log_probs(ids) == pytest.approx(np.log(mixture.weights @ probs), abs=1e-5)
-        anew = np.exp(lstm.sequence_log_probs(ids, unit_lengths(ids, ngram.tokens().eos_id)))
+        anew = np.exp(lstm.sequence_log_probs(ids, unit_lengths(ids, ngram.tokenizer.eos_id)))
         assert np.abs(anew - probs[pair.index(lstm)]).max() > 1e-6  # so that the above could fail
-    alone = Mixture.of([ngram, NGram(order=1, unit="line").fit(parts[0], tokenizer=ngram.tokens())]).fit(parts[1][:2000])
+    alone = Mixture.of([ngram, NGram(order=1, unit="line").fit(parts[0], tokenizer=ngram.tokenizer)]).fit(parts[1][:2000])
     assert not alone.carry
 
 
@@ -149,7 +149,7 @@ def test_members_must_fit_each_other(parts, members):
         with pytest.raises(ConfigError, match="at least two"):
             Mixture.of(few).fit(parts[1])
     with pytest.raises(ConfigError, match="do not give another"):
-        Mixture.of(members).fit(parts[1], tokenizer=chars.tokens())
+        Mixture.of(members).fit(parts[1], tokenizer=chars.tokenizer)
 
 
 def test_saved_mixture_needs_nothing_else(parts, members, tmp_path):
@@ -178,7 +178,7 @@ def test_a_uniform_byte_model_reads_eight_bits(shakespeare):
 def test_uniform_is_uniform(toy_text):
     model = Uniform(tokenizer="whitespace", unit="line").fit(toy_text)
     ids, lengths = model.encode("the cat zebra\n")
-    assert unit_lengths(ids, model.tokens().eos_id).tolist() == lengths.tolist() == [4]
+    assert unit_lengths(ids, model.tokenizer.eos_id).tolist() == lengths.tolist() == [4]
     scores = model.sequence_log_probs(ids, lengths)
-    assert scores[:3] == pytest.approx(math.log((1 - 2**-20) / (model.tokens().vocab_size - 1)))
+    assert scores[:3] == pytest.approx(math.log((1 - 2**-20) / (model.tokenizer.vocab_size - 1)))
     assert scores[3] == pytest.approx(-20 * math.log(2))

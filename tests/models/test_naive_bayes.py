@@ -101,7 +101,7 @@ def test_ngrams_do_not_reach_over_unknown_words_or_texts():
 
 def same(one: NaiveBayes, other: NaiveBayes) -> bool:
     pairs = zip(one.arrays().items(), other.arrays().items(), strict=True)
-    return one.classes == other.classes and one.tokens() == other.tokens() and all(
+    return one.classes == other.classes and one.tokenizer == other.tokenizer and all(
         a == b and x.dtype == y.dtype and np.array_equal(x, y) for (a, x), (b, y) in pairs)
 
 
@@ -123,7 +123,7 @@ def test_partial_fit_equals_fit(options, monkeypatch):
     assert parts.fit_info["texts"] == 300
     if "tokenizer" not in options:
         by_itself = Tokenizer(kind="word", min_count=whole.config.min_count, vocab_size=whole.config.vocab_size)
-        assert whole.tokens() == by_itself.fit(data.texts)
+        assert whole.tokenizer == by_itself.fit(data.texts)
     monkeypatch.setenv("SEQLOOM_THREADS", "3")
     assert same(whole, NaiveBayes(**options).fit(data))
 

@@ -90,7 +90,7 @@ def test_carry_goes_across_lines():
 
 def test_mixture_with_an_ngram(tmp_path):
     network = made(LSTM).fit(TOY, train=QUICK)
-    counted = NGram(order=2).fit(TOY, tokenizer=network.tokens())
+    counted = NGram(order=2).fit(TOY, tokenizer=network.tokenizer)
     mixed = Mixture.of([counted, network]).fit(TOY)
     assert mixed.carry
     assert mixed.perplexity(TOY) <= counted.perplexity(TOY) + 1e-6

@@ -162,7 +162,7 @@ def test_a_state_may_be_longer_than_the_first_room_and_rows_differ(words):
 def test_a_member_of_a_mixture(words):
     member = network("gru", words)
     cache = NeuralCache.of(member, window=50, theta=1.0, share=0.3).fit(words)
-    ngram = NGram(order=2, unit="stream").fit(words, tokenizer=member.tokens())
+    ngram = NGram(order=2, unit="stream").fit(words, tokenizer=member.tokenizer)
     mixture = Mixture.of([cache, ngram]).fit(words)
     ids, lengths = mixture.encode(words)
     mean = mixture.weights @ np.exp([m.sequence_log_probs(ids, lengths).astype(np.float64) for m in (cache, ngram)])
@@ -189,7 +189,7 @@ def test_what_is_no_network_is_refused(words):
         NeuralCache.of(NGram(order=2).fit(words)).fit(words)
     member = network("gru", words)
     with pytest.raises(ConfigError, match="do not give another"):
-        NeuralCache.of(member).fit(words, tokenizer=NGram(order=2).fit("a b").tokens())
+        NeuralCache.of(member).fit(words, tokenizer=NGram(order=2).fit("a b").tokenizer)
     with pytest.raises(ConfigError, match="share must be at most"):
         NeuralCache.of(member, share=1.0)
     with pytest.raises(ConfigError, match="give theta and share"):

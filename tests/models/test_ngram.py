@@ -66,7 +66,7 @@ def test_a_distribution_is_the_scores_of_all_tokens(toy_text):
     model = NGram(order=3, smoothing="witten-bell").fit(toy_text)
     _, start = model.stepper().start(1)
     state = model.stepper().start(1)[0]
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     for word in ("the", "cat"):
         state, row = model.stepper().step(state, np.array([tokenizer.id(word)]))
     for i in range(tokenizer.vocab_size):
@@ -184,7 +184,7 @@ def test_pruned_model_is_smaller_and_sums_to_one(shakespeare):
     stepper = pruned.stepper()
     state, _ = stepper.start(1)
     for word in ("You", "are", "all"):
-        state, row = stepper.step(state, np.array([pruned.tokens().id(word)]))
+        state, row = stepper.step(state, np.array([pruned.tokenizer.id(word)]))
         assert abs(np.logaddexp.reduce(row[0].astype(np.float64))) < 1e-4
 
 
@@ -233,7 +233,7 @@ def test_sparsity_report(toy_text):
     rows = model.sparsity("the cat sat on the sea\n")
     assert model.sparsity("the zebra\n")[0].seen_in_test == pytest.approx(2 / 3)
     assert [r.order for r in rows] == [1, 2, 3]
-    v = model.tokens().vocab_size
+    v = model.tokenizer.vocab_size
     assert [r.possible for r in rows] == [v - 1, (v - 1) * v, (v - 1) * v**2]
     assert rows[0].seen_in_test == 1.0
     assert rows[2].seen_in_test == pytest.approx(5 / 6)  # (<s> the cat) .. (on the sea) new, (the sea </s>) seen

@@ -40,7 +40,7 @@ def fitted(cls, place, *, run=None, text=TOY, train=None, **options):
 
 def known_rows(model):
     """The rows of the tokens that have vectors, and these vectors."""
-    ids = {word: model.tokens().id(word) for word in WORDS[1:]}
+    ids = {word: model.tokenizer.id(word) for word in WORDS[1:]}
     return model.weights["embedding.weight"][list(ids.values())], VECTORS[list(ids)]
 
 
@@ -55,7 +55,7 @@ def test_frozen_stays_to_the_bit_and_tuned_moves(cls, place):
     assert np.allclose(rows, vectors, atol=0.02 * 6 * 1.5)  # it began there: Adam moves at most about lr a step
     ids, lengths = frozen.encode(TOY)
     assert np.allclose(frozen.sequence_log_probs(ids, lengths), log_probs_by_steps(frozen.stepper(), ids, lengths), atol=2e-5)
-    assert not np.array_equal(frozen.weights["embedding.weight"][frozen.tokens().id("was")], VECTORS["elephant"])
+    assert not np.array_equal(frozen.weights["embedding.weight"][frozen.tokenizer.id("was")], VECTORS["elephant"])
 
 
 @pytest.mark.parametrize("options", [{"average": "exponential"}, {"gradient_noise": 0.1}, {"optimizer": "momentum"},
@@ -82,7 +82,7 @@ def test_tied_and_frozen_freezes_the_output_and_says_so(place, monkeypatch):
     assert any("so it is frozen as well; --no-tied" in line for line in said)
     said.clear()
     free = fitted(LSTM, place, pretrained_training="frozen", tied=False)
-    assert free.weights["output.weight"].shape == (free.tokens().vocab_size, 6)
+    assert free.weights["output.weight"].shape == (free.tokenizer.vocab_size, 6)
     assert not any("--no-tied" in line for line in said)
 
 
@@ -149,7 +149,7 @@ def test_subwords_of_a_fasttext_file():
     assert "slept" in TOY
     assert "slept" not in peer.get_words()
     model = fitted(LSTM, path, pretrained_unknown="subword", pretrained_training="frozen")
-    row = model.weights["embedding.weight"][model.tokens().id("slept")]
+    row = model.weights["embedding.weight"][model.tokenizer.id("slept")]
     assert np.allclose(row, peer.get_word_vector("slept"), atol=1e-6)
     assert np.linalg.norm(row) > 0
     assert model.fit_info["pretrained"]["built"] >= 1
@@ -163,10 +163,10 @@ def test_what_is_known_is_recorded_and_said(unknown, place, monkeypatch):
     words = TOY.split()
     share = sum(word in WORDS for word in words) / (len(words) + TOY.count("\n"))
     facts = model.fit_info["pretrained"]
-    assert (facts["found"], facts["of"], facts["built"]) == (15, model.tokens().vocab_size, 0)
+    assert (facts["found"], facts["of"], facts["built"]) == (15, model.tokenizer.vocab_size, 0)
     assert facts["text"] == pytest.approx(share, abs=1e-4)
     assert any(f"15 of {facts['of']} tokens have a vector, {share:.1%} of the text" in line for line in said)
-    unknown_row = model.weights["embedding.weight"][model.tokens().id("was")]
+    unknown_row = model.weights["embedding.weight"][model.tokenizer.id("was")]
     mean = known_rows(model)[1].mean(axis=0)
     assert np.allclose(unknown_row, mean, atol=1e-6) == (unknown == "mean")
 

@@ -14,14 +14,14 @@ def distribution(model, words):
     stepper = model.stepper()
     state, row = stepper.start(1)
     for word in words:
-        state, row = stepper.step(state, np.array([model.tokens().id(word)]))
+        state, row = stepper.step(state, np.array([model.tokenizer.id(word)]))
     return row[0].astype(np.float64)
 
 
 def test_change_of_one_bigram_by_definition():
     """Of a bigram model, remove exactly the n-grams whose removal costs less than the threshold, worked out in full."""
     model = NGram(order=2).fit(TOY)
-    trie, tokenizer = model.trie, model.tokens()
+    trie, tokenizer = model.trie, model.tokenizer
     v = tokenizer.vocab_size
     unigrams = np.exp(trie.log_probs[1 : v + 1].astype(np.float64))
     changes = {}

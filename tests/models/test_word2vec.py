@@ -33,7 +33,7 @@ def usual():
 
 @pytest.mark.parametrize("options", [
     {"architecture": "cbow"}, {"loss": "hs"}, {"loss": "softmax"}, {"window": 2}, {"shrink": False}, {"negatives": 2},
-    {"noise_exponent": 0.0}, {"sample": 0.01}, {"epochs": 3}, {"learning_rate": 0.05}, {"seed": 5}, {"unit": "stream"},
+    {"noise_exponent": 0.0}, {"sample": 0.01}, {"epochs": 3}, {"lr": 0.05}, {"seed": 5}, {"unit": "stream"},
 ], ids=lambda options: "-".join(map(str, next(iter(options.items())))))
 def test_every_option_changes_what_is_learnt(usual, options):
     other = fit(**options)
@@ -60,7 +60,7 @@ def test_which_matrix_is_the_embedding(usual):
 @pytest.mark.parametrize("loss", ["ns", "hs", "softmax"])
 def test_the_loss_is_that_of_one_prediction(loss):
     """Before anything is learnt all outputs are zero: every answer is half yes, or one of V."""
-    model = fit(loss=loss, learning_rate=1e-8, epochs=1, **({"negatives": 3} if loss == "ns" else {}))
+    model = fit(loss=loss, lr=1e-8, epochs=1, **({"negatives": 3} if loss == "ns" else {}))
     size = len(model.words)
     expected = {"ns": 4 * np.log(2), "softmax": np.log(size)}.get(loss)
     if expected is None:  # a tree: the length of the way, where words are read evenly enough; between shortest and longest
@@ -195,7 +195,7 @@ def test_training_goes_on_with_new_words(name, tmp_path):
 def test_the_words_that_went_on_begin_where_they_were(name):
     first = fit(name, epochs=5)
     known = {word: first.embed(word) for word in ("grass", "eats")}
-    first.config = replace(first.config, learning_rate=1e-8)
+    first.config = replace(first.config, lr=1e-8)
     first.partial_fit(["green grass eats"] * 3)
     assert all(np.abs(first.embed(word) - old).max() < 1e-6 for word, old in known.items())
 
@@ -261,7 +261,7 @@ def bucket_of(gram, buckets):
                                                  ("charngram", "weighted"), ("charngram", "attention")])
 def test_a_word_is_made_of_its_n_grams(name, aggregate):
     options = {"aggregate": aggregate} if name == "charngram" else {}
-    model = fit(name, min_ngram=2, max_ngram=4, buckets=5000, learning_rate=0.2, **options)
+    model = fit(name, min_ngram=2, max_ngram=4, buckets=5000, lr=0.2, **options)
     size = len(model.words)
 
     def made(word, rows, kinds):
@@ -312,7 +312,7 @@ def test_spelled_alike_is_alike():
 
 
 def test_fasttext_knows_unseen_words_and_word2vec_does_not(usual):
-    model = fit("fasttext", epochs=10, learning_rate=0.1)
+    model = fit("fasttext", epochs=10, lr=0.1)
     assert model.knows("horses")
     assert not usual.knows("horses")
     assert model.similarity("horses", "horse") > model.similarity("horses", "truck") + 0.1
@@ -351,7 +351,7 @@ def test_interchangeable_words_get_equal_vectors():
     text = [frames[i % 3].format(random.choice(["tea", "coffee"])) for i in range(1500)]
     text += [f"the {word} is on the table" for word in ("lamp", "book") for _ in range(300)]
     for architecture in ("skip-gram", "cbow"):
-        model = fit(text=text, architecture=architecture, epochs=15, dimensions=20, sample=0, learning_rate=0.05)
+        model = fit(text=text, architecture=architecture, epochs=15, dimensions=20, sample=0, lr=0.05)
         assert model.similarity("tea", "coffee") > 0.95
         assert model.similarity("tea", "coffee") > model.similarity("tea", "table") + 0.2
 
@@ -364,13 +364,13 @@ def test_an_analogy_in_a_made_up_world():
     for _ in range(4000):
         name = random.choice(list(world))
         text.append(" ".join(random.permutation([name, random.choice(world[name])])))
-    model = fit(text=text, epochs=10, dimensions=16, sample=0, window=1, learning_rate=0.1)
+    model = fit(text=text, epochs=10, dimensions=16, sample=0, window=1, lr=0.1)
     assert model.analogy("man", "king", "woman", 1)[0][0] == "queen"
     assert model.analogy("man", "prince", "woman", 1)[0][0] == "princess"
 
 
 def test_two_topics():
-    model = fit(text=lines(600), epochs=20, learning_rate=0.05)
+    model = fit(text=lines(600), epochs=20, lr=0.05)
     assert model.doesnt_match(["cat", "dog", "truck", "goat"]) == "truck"
     assert {word for word, _ in model.nearest("cow", 5)} <= {*ANIMALS}
     assert {word for word, _ in model.nearest("tram", 5)} <= {*MACHINES}

@@ -216,7 +216,7 @@ def test_it_decides_the_fingerprint() -> None:
 @pytest.mark.parametrize("kind", ["byte", "bpe"])
 def test_bits_per_byte_are_refused(kind: str, shakespeare: str) -> None:
     model = NGram(order=2, tokenizer=kind, normalize="case=lower").fit(shakespeare[:5000])
-    assert not model.tokens().lossless
+    assert not model.tokenizer.lossless
     with pytest.raises(ConfigError, match=r"normalised first \(case=lower\)"):
         model.bits_per_byte(shakespeare[5000:6000])
     result = model.evaluate(shakespeare[5000:6000], samples=10)
@@ -244,4 +244,4 @@ def test_it_is_a_flag(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["fit", "ngram", str(path), "-o", str(tmp_path / "m"), "-q",
                                      "--normalize", "topic,stem=porter"])
     assert done.exit_code == 0, done.output
-    assert seqloom.load(tmp_path / "m").tokens().label() == "whitespace-5+topic,stem=porter"
+    assert seqloom.load(tmp_path / "m").tokenizer.label() == "whitespace-5+topic,stem=porter"

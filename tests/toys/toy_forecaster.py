@@ -55,7 +55,7 @@ class ToyForecaster(Model):
 
     def fit(self, data: Series, *, valid: Series | None = None, memory: Any = None, train: TrainConfig | None = None,
             device: str | None = None, run: Any = None) -> ToyForecaster:
-        how = self.told(memory, train, device, run, valid)
+        how = self.fitting(memory, train, device, run, valid)
         config, place = prepare(self.name, how)
         with self.learning():
             self.learnt = {"scale": float(np.abs(data.values).max()) or 1.0}

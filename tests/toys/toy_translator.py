@@ -57,7 +57,7 @@ class ToyTranslator(Model):
 
     def fit(self, data: Pairs, *, valid: Pairs | None = None, memory: Any = None, train: TrainConfig | None = None,
             device: str | None = None, run: Any = None) -> ToyTranslator:
-        how = self.told(memory, train, device, run, valid)
+        how = self.fitting(memory, train, device, run, valid)
         config, place = prepare(self.name, how)
         with self.learning():
             self.tokenizers = {"source": Tokenizer(kind="char").fit(data.sources),

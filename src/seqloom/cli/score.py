@@ -130,7 +130,7 @@ def _show_tokens(model: LanguageModel, number: int, unit: str, as_json: bool) ->
         return
     ids, _ = model.encode(unit)
     for token, log_prob in zip(ids, model.token_scores(unit)):
-        name = model.tokens().token(int(token))
+        name = model.tokenizer.token(int(token))
         if as_json:
             emit({"unit": number, "token": name, "log_prob": log_prob})
         else:

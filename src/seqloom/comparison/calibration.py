@@ -55,7 +55,7 @@ class Calibration:
 
 def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) -> Calibration:
     """How the model's probabilities agree with what came, at about so many positions of the data."""
-    ids = encode_corpus(model.tokens(), as_corpus(data), unit=model.unit).astype(np.int64)
+    ids = encode_corpus(model.tokenizer, as_corpus(data), unit=model.unit).astype(np.int64)
     return collect(forecasts(model, ids, positions))
 
 
@@ -105,7 +105,7 @@ def _stretches(model: LanguageModel, ids: np.ndarray, positions: int) -> tuple[n
 
     A stretch in which a unit ends becomes two, so that no position is more likely to be counted than another.
     """
-    ends = np.flatnonzero(ids == model.tokens().eos_id) + 1
+    ends = np.flatnonzero(ids == model.tokenizer.eos_id) + 1
     count = -(-min(positions, len(ids)) // STEPS)
     low = np.arange(count) * len(ids) // count
     high = np.minimum(low + STEPS, np.append(low[1:], len(ids)))

@@ -20,14 +20,14 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
     Below zero the first is better. Tokenizers may differ where both can spell every byte.
     """
     corpus = as_corpus(data)
-    by_bytes = first.tokens().lossless and second.tokens().lossless
-    if not by_bytes and (first.tokens() != second.tokens() or first.unit != second.unit):
+    by_bytes = first.tokenizer.lossless and second.tokenizer.lossless
+    if not by_bytes and (first.tokenizer != second.tokenizer or first.unit != second.unit):
         raise ConfigError("the models cut the text into different tokens and at least one loses bytes, so their "
                           "likelihoods cannot be compared: " + " and ".join(
-                              f"{m.tokens().label()} by {m.unit}" for m in (first, second)))
+                              f"{m.tokenizer.label()} by {m.unit}" for m in (first, second)))
     costs = []
     for model in (first, second):
-        found = SegmentCosts(model.tokens(), model.unit, corpus)
+        found = SegmentCosts(model.tokenizer, model.unit, corpus)
         tally(model, corpus, costs=found)
         values, weights = found.result()
         costs.append(values / np.log(2) if by_bytes else values)

@@ -33,7 +33,7 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
     Weights are bytes where the tokenizer keeps every byte, else 1 a token.
     """
     ids, bits = _scored(model, text)
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     end = "\n" if model.unit == "line" else ""
     if tokenizer.lossless:
         spelled = [tokenizer.token_bytes(i) if i != tokenizer.eos_id else end.encode() for i in ids.tolist()]
@@ -61,7 +61,7 @@ def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> l
 
     Where a token that starts before reaches into the passage, that part has no cost of its own (NaN).
     """
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     ids, bits, starts = _located(model, data)
     inside = np.flatnonzero((starts >= begin) & (starts < end))
     first = int(starts[inside[0]]) if len(inside) else end
@@ -78,7 +78,7 @@ def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _located(model: LanguageModel, data: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids, bits, and the byte at which each token starts."""
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     ids, bits = _scored(model, data.decode())
     widths = tokenizer.byte_lengths[ids].astype(np.int64)
     widths[ids == tokenizer.eos_id] = 1  # a newline; the one end of a stream lies behind its last byte

@@ -187,7 +187,7 @@ def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
     with peak_memory() as memory:
         model = rung.fit(bench)
     seconds = time.perf_counter() - start
-    tokenizer = model.tokens()
+    tokenizer = model.tokenizer
     ids = encode_corpus(tokenizer, bench.splits.test, unit=model.unit)
     start = time.perf_counter()
     log_probs = model.text_log_probs(ids)
@@ -224,7 +224,7 @@ def _reuse(target: Path, rung: Rung, bench: Bench) -> Kept | None:
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
     if rung.tokenizer not in bench.tokenizers:
-        bench.tokenizers[rung.tokenizer] = model.tokens(), result.tokenizer_seconds
+        bench.tokenizers[rung.tokenizer] = model.tokenizer, result.tokenizer_seconds
     return result, arrays["costs"], arrays["weights"], model
 
 

@@ -147,7 +147,7 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
         """All models of one tokenizer with a cache."""
-        members = [m for m in bench.fitted.values() if m.tokens().kind == kind and not isinstance(m, (Uniform, Mixture))]
+        members = [m for m in bench.fitted.values() if m.tokenizer.kind == kind and not isinstance(m, (Uniform, Mixture))]
         if not members:
             raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
         cache = Cache(tokenizer=kind, unit="stream", **RECENT)

@@ -63,14 +63,21 @@ class Model(ABC):
         self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a model of text."""
-        return self.tokenizers.get(storage.TEXT)
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of a fitted model of text."""
+        if storage.TEXT not in self.tokenizers:
+            Model.check_fitted(self)
+            raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
+                              "for example with text.split()")
+        return self.tokenizers[storage.TEXT]
 
     @tokenizer.setter
-    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
-        others = {name: other for name, other in self.tokenizers.items() if name != storage.TEXT}
-        self.tokenizers = others if tokenizer is None else {**others, storage.TEXT: tokenizer}
+    def tokenizer(self, tokenizer: Tokenizer) -> None:
+        self.tokenizers = {**self.tokenizers, storage.TEXT: tokenizer}
+
+    def tokenizer_label(self) -> str | None:
+        """Of its tokenizers, for a signature."""
+        return ", ".join(tokenizer.label() for tokenizer in self.tokenizers.values()) or None
 
     def recorded(self, name: str, default: T) -> T:
         """What the record of the fit says, if it is there and of the type of the default: a saved record may be anything."""
@@ -118,7 +125,7 @@ class Model(ABC):
             raise NotFitted(f"this {self.name} model has not been fitted; "
                             "call fit(data) or seqloom.load(directory) first")
 
-    def told(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
+    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
              valid: Any = None) -> Fitting:
         """What `fit` was told besides the data; what this kind of model has no use for is refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
@@ -142,14 +149,6 @@ class Model(ABC):
                 raise TrainingError(f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
                                     "sizes, or give less text") from error
             raise
-
-    def tokens(self) -> Tokenizer:
-        """The tokenizer of a fitted model."""
-        if self.tokenizer is None:
-            Model.check_fitted(self)
-            raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
-                              "for example with text.split()")
-        return self.tokenizer
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config

@@ -68,7 +68,7 @@ class Classifier(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Labelled, a Path, a list of (example, label), or the pair (examples, labels)."""
-        how = self.told(memory, train, device, run, None if valid is None else as_labelled(valid))
+        how = self.fitting(memory, train, device, run, None if valid is None else as_labelled(valid))
         labelled = as_labelled(data)
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
@@ -140,5 +140,5 @@ class Classifier(Model):
 
     def signature(self, data: Labelled | None = None) -> Signature:
         """What a number of this model depends on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
+        return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})

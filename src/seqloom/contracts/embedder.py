@@ -56,7 +56,7 @@ class Embedder(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units."""
-        how = self.told(memory, train, device, run, valid)
+        how = self.fitting(memory, train, device, run, valid)
         corpus = as_corpus(data)
         with self.learning():
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
@@ -82,7 +82,7 @@ class Embedder(Model):
 
     def _spelled(self, words: Sequence[str]) -> list[str]:
         """Words of the list as they are, others as the text was spelled: a model of lower case knows King too."""
-        normalize = self.tokenizer.normalizer if self.tokenizer is not None else None
+        normalize = self.tokenizer.normalizer if self.tokenizers else None
         if normalize is None:
             return list(words)
         return [word if place >= 0 else normalize(word) or word
@@ -90,7 +90,7 @@ class Embedder(Model):
 
     def _parts(self, text: str) -> list[str]:
         """The words of a text that is spelled already, as the tokenizer of the model takes them apart."""
-        kind = self.tokenizer.kind if self.tokenizer is not None else "whitespace"
+        kind = self.tokenizer.kind if self.tokenizers else "whitespace"
         return text.split() if kind == "whitespace" else split(text, kind)
 
     def made_of(self, texts: Sequence[str]) -> list[list[str]]:
@@ -262,7 +262,7 @@ class Embedder(Model):
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """What a number of this model depends on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer.label() if self.tokenizer else None,
+        return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
 
 

@@ -103,7 +103,7 @@ class LanguageModel(Model):
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
         """The same for one text of units that `</s>` closes."""
-        lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokens().eos_id)
+        lengths = np.array([len(ids)]) if self.carry else unit_lengths(ids, self.tokenizer.eos_id)
         return self.sequence_log_probs(ids, lengths)
 
     @property
@@ -131,7 +131,7 @@ class LanguageModel(Model):
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
         `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on.
         """
-        how = self.told(memory, train, device, run)
+        how = self.fitting(memory, train, device, run)
         corpus = as_corpus(data)
         with self.learning():
             self.tokenizer = tokenizer or self._make_tokenizer(corpus)
@@ -151,15 +151,16 @@ class LanguageModel(Model):
     # ---- the verbs
 
     def check_fitted(self) -> None:
-        self.tokens()
+        if not self.tokenizers:  # with a tokenizer it may be asked while it is still being fitted
+            super().check_fitted()
 
     def summary(self) -> str:
         tokens = self.recorded("tokens", 0)  # which an ARPA file does not tell
-        return self.tokens().label() + (f", {tokens:,} tokens" if tokens else "")
+        return self.tokenizer.label() + (f", {tokens:,} tokens" if tokens else "")
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, `</s>` at the end of each unit, and how many each unit has."""
-        tokenizer = self.tokens()
+        tokenizer = self.tokenizer
         by_line = self.unit == "line"
         if by_line and text.endswith("\n"):
             text = text[:-1]
@@ -181,7 +182,7 @@ class LanguageModel(Model):
     @overload
     def token_scores(self, text: list[str]) -> list[list[float]]: ...
     def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
-        """The same token by token; the tokens are `tokens().encode(text)` with `</s>` at each unit's end."""
+        """The same token by token; the tokens are `tokenizer.encode(text)` with `</s>` at each unit's end."""
         if isinstance(text, str):
             return self._score_batch([text])[0].tolist()
         return [part.tolist() for log_probs, starts in self._scores(text) for part in np.split(log_probs, starts[1:])]
@@ -190,7 +191,7 @@ class LanguageModel(Model):
         """What `_score_batch` gives, for one batch of texts after another."""
         from seqloom.kernels.parallel import parallel_map, text_batches
 
-        self.tokens()
+        self.check_fitted()
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise DataError(f"expected a text or a list of texts; the list holds {type(wrong[0]).__name__}")
         batches = text_batches(texts)
@@ -201,7 +202,7 @@ class LanguageModel(Model):
 
         It is called for a single short text too, so it takes care not to do more than it must.
         """
-        tokenizer = self.tokens()
+        tokenizer = self.tokenizer
         if self.unit != "line":
             encoded = [self.encode(text)[0] for text in texts]
             ids, ends = np.concatenate(encoded), np.cumsum([len(e) for e in encoded])
@@ -230,7 +231,7 @@ class LanguageModel(Model):
         """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
         value = self.evaluate(data, samples=0)["bits_per_byte"]
         if not isinstance(value, float):
-            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokens().loses()}")
+            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokenizer.loses()}")
         return value
 
     def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000, dynamic: bool = False,
@@ -239,7 +240,7 @@ class LanguageModel(Model):
 
         `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at the rate `dynamic_lr`.
         """
-        corpus, tokenizer = as_corpus(data), self.tokens()
+        corpus, tokenizer = as_corpus(data), self.tokenizer
         if dynamic_lr is not None and not dynamic:
             raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None
@@ -269,7 +270,7 @@ class LanguageModel(Model):
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
         """What a number of this model depends on."""
-        return Signature(model=self.label(), tokenizer=self.tokens().label(), unit=self.unit, carry=self.carry,
+        return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit=self.unit, carry=self.carry,
                          context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
                          extras={"train": self.recorded("data_hash", "")[:8]})
 
@@ -303,7 +304,7 @@ class LanguageModel(Model):
 
     def generator(self, *, eight_bit: bool = False) -> Generator:
         """What the three verbs decode with: one for all calls and threads until the model, or a member, is fitted again."""
-        tokenizer = self.tokens()
+        tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
             raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model without any")
         return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))

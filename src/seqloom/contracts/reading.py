@@ -28,7 +28,7 @@ class TextReading:
     """Reads one text with one model. The ids of a portion are units closed by `</s>`; the last may go on in the next."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self.model, self.eos_id = model, model.tokens().eos_id
+        self.model, self.eos_id = model, model.tokenizer.eos_id
         self.state: Any = None  # of the sequence that the last portion broke off in
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
@@ -68,8 +68,8 @@ def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int
 def portions(model: LanguageModel, corpus: Corpus, reading: Reading | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The ids of a corpus, `</s>` at the end of every unit, and their log-probabilities, many at a time."""
     reading = reading or model.reading()
-    blocks = encoded_text(model.tokens(), corpus, model.unit, "scoring")
-    for ids in _cut(blocks, model.portion, None if model.carry else model.tokens().eos_id):
+    blocks = encoded_text(model.tokenizer, corpus, model.unit, "scoring")
+    for ids in _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id):
         yield ids, reading(ids)
 
 
@@ -95,7 +95,7 @@ def _cut(blocks: Iterable[np.ndarray], size: int, eos_id: int | None) -> Iterato
 
 def tally(model: LanguageModel, corpus: Corpus, reading: Reading | None = None, costs: SegmentCosts | None = None) -> Tally:
     """What the text costs; also by segment, if asked."""
-    tokenizer, total = model.tokens(), Tally()
+    tokenizer, total = model.tokenizer, Tally()
     for ids, log_probs in portions(model, corpus, reading):
         total.add(log_probs, ids == tokenizer.unk_id if tokenizer.has_oov else None)
         if costs is not None:

@@ -73,7 +73,7 @@ class Tagger(Model):
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch. `data`: a Tagged, a Path, or a list of (words, tags)."""
-        how = self.told(memory, train, device, run, None if valid is None else as_tagged(valid))
+        how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid))
         given = as_tagged(data)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")

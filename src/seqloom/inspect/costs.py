@@ -31,7 +31,7 @@ from seqloom.data.encode import encode_corpus
 
 def portrait(model: LanguageModel, data: Any) -> Sheet:
     """Bits along the text, what the tokens cost, and calibration; in a page also a passage to look into."""
-    corpus, tokenizer = as_corpus(data), model.tokens()
+    corpus, tokenizer = as_corpus(data), model.tokenizer
     ids = encode_corpus(tokenizer, corpus, unit=model.unit)
     bits = -model.text_log_probs(ids).astype(np.float64) / math.log(2)
     weights = np.ones(len(ids))
@@ -75,4 +75,4 @@ def surprise(model: LanguageModel, text: str, *, colour: bool = True) -> str:
 
 def scale(model: LanguageModel) -> tuple[tuple[float, ...], str]:
     """Where the colours change, and what costs are divided by: bytes where none is lost, else tokens."""
-    return (theme.BITS, "byte") if model.tokens().lossless else (theme.TOKEN_BITS, "token")
+    return (theme.BITS, "byte") if model.tokenizer.lossless else (theme.TOKEN_BITS, "token")

@@ -49,7 +49,7 @@ def write_arpa(model: NGram, path: str | Path) -> None:
     trie = model.trie
     if not trie.chained:
         raise ConfigError(f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off")
-    names = _names(model.tokens())
+    names = _names(model.tokenizer)
     sizes = np.diff(trie.level_starts[1:])
     with (writing_file(path, ModelError) as partial, _open(partial, "wb", Path(path).name.endswith(".gz")) as file,
           progress.task("writing ARPA", int(sizes.sum()), "n-grams") as bar):

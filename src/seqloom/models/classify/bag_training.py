@@ -80,7 +80,7 @@ class Learning:
             step = epoch * chunks + chunk
             done = max(done, step + 1)
             order = self._order(epoch)[bounds[chunk]:bounds[chunk + 1]]
-            first, last = (c.learning_rate * (1 - at / total) for at in (step, step + 1))
+            first, last = (c.lr * (1 - at / total) for at in (step, step + 1))
             return train(order, bags.rows, bags.borders, self.labels, self.X, self.Y, *self.tree, first, last)
 
         passes = Passes("training", np.diff(bounds).tolist(), self.epochs, "texts")

@@ -53,7 +53,7 @@ class FastTextClassifierConfig(TextsConfig):
     loss: Literal["softmax", "hs"] = option("softmax", "softmax over all classes, or hierarchical softmax (a tree), for very "
                                             "many of them")
     epochs: int | None = option(None, "passes over the texts  [default: 5, more for few texts]", minimum=1, maximum=1_000_000)
-    learning_rate: float = option(0.5, "at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
+    lr: float = option(0.5, "learning rate at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
     pretrained: str | None = option(None, "saved word vectors, or a file of them, that the words begin with",
                                     metavar="DIR|FILE")
     seed: int = option(0, "of the first vectors and of the order of the texts", minimum=0, maximum=MOST_SEED)

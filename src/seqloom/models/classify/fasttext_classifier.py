@@ -130,7 +130,7 @@ class FastTextClassifier(Classifier):
         matrix, cutoff = self.input, self.config.cutoff
         if cutoff is not None and cutoff < len(matrix):
             lengths = np.einsum("rd,rd->r", matrix, matrix)
-            lengths[self.features.numbers == self.tokens().eos_id] = np.inf  # what an empty text is judged by
+            lengths[self.features.numbers == self.tokenizer.eos_id] = np.inf  # what an empty text is judged by
             kept = np.sort(np.argsort(-lengths, kind="stable")[:cutoff])
             self.features, matrix = FeatureRows(self.features.numbers[kept], self._reader.most), matrix[kept]
         self.input = quantise(matrix, self.config.seed)
@@ -186,7 +186,7 @@ class FastTextClassifier(Classifier):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         c, classes, rows = self.config, len(self.classes), length("features")
-        self._reader = BagReader(c, self.tokens())
+        self._reader = BagReader(c, self.tokenizer)
         outputs = max(classes - 1, 1) if c.loss == "hs" else classes
         return {"features": Spec("uint32", (rows,), high=self._reader.most - 1), "counts": Spec("int64", (classes,), 0, 2**53),
                 "output": Spec("float32", (outputs, c.dimensions)),

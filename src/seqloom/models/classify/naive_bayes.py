@@ -285,7 +285,7 @@ class NaiveBayes(Classifier):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         n, classes = length("keys"), len(self.classes)
-        rows = self.tokens().vocab_size + n
+        rows = self.tokenizer.vocab_size + n
         return {"keys": Spec("uint64", (n,)), "seen": Spec("int64", (rows,), 0, _MOST),
                 "counts": Spec("uint32 int64", (rows, classes), 0, _MOST),
                 "documents": Spec("int64", (classes,), 1, _MOST),
@@ -294,7 +294,7 @@ class NaiveBayes(Classifier):
                 "temperature": Spec("float64", (1,), 1 / _SUREST, _SUREST)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        tokenizer, classes = self.tokens(), list(self.classes)
+        tokenizer, classes = self.tokenizer, list(self.classes)
         keys, weights, seen = arrays["keys"], arrays["weights"], arrays["seen"]
         v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
         specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]

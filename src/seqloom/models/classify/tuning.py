@@ -58,7 +58,7 @@ class Range:
 def ranges(config: FastTextClassifierConfig, texts: int) -> dict[str, Range]:
     """What is tried of each setting that is at its default."""
     epochs = default_epochs(texts)
-    every = {"learning_rate": Range(0.03, 2, whole=False), "epochs": Range(max(1, epochs / 4), 4 * epochs),
+    every = {"lr": Range(0.03, 2, whole=False), "epochs": Range(max(1, epochs / 4), 4 * epochs),
              "ngrams": Range(values=(1, 2, 3)), "dimensions": Range(10, 200), "min_count": Range(values=(1, 1, 2, 3, 5)),
              "max_ngram": Range(values=(0, 0, 0, *(n for n in (4, 5, 6) if n >= config.min_ngram)))}
     usual = FastTextClassifierConfig()
@@ -79,7 +79,7 @@ class Search:
         self.spans, self.best, self.best_accuracy = spans, first, -1.0
         self.draw = np.random.default_rng([seed, 7])
 
-    def told(self, settings: Settings, accuracy: float) -> bool:
+    def fitting(self, settings: Settings, accuracy: float) -> bool:
         """Remember; whether it is the best so far."""
         better = accuracy > self.best_accuracy
         if better:
@@ -152,7 +152,7 @@ class Tuning:
         took = time.monotonic() - start
         self.costs.append(took / _work(config))
         self.trials.append({**settings, "accuracy": accuracy})
-        if self.search.told(settings, accuracy):
+        if self.search.fitting(settings, accuracy):
             self.best = made
         progress.say(f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
                      + ", ".join(f"{name} {value}" for name, value in settings.items()))

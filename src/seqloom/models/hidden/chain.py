@@ -4,7 +4,7 @@ Free values: (S - 1) + S (S - 1) + S (K - 1) = S^2 + S K - S - 1 for S states an
 symbol, (K, P), because every pass reads the row of a symbol. There is no stop symbol in the chain: whoever wants
 probabilities of different lengths to be comparable ends each sequence with one.
 
-    >>> weather = Chain([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], [[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
+    >>> weather = CategoricalHMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], [[0.5, 0.4, 0.1], [0.1, 0.3, 0.6]])
     >>> states, joint = weather.viterbi([0, 1, 2])
     >>> states.tolist(), round(float(joint[0]), 4)
     ([0, 0, 1], -4.1917)
@@ -26,7 +26,7 @@ from seqloom.models.hidden.passes import View, log
 
 
 @dataclass(frozen=True, eq=False)
-class Chain(Markov):
+class CategoricalHMM(Markov):
     emissions: np.ndarray  # (S, K)
     by_symbol: np.ndarray = field(init=False, repr=False)  # (K, P): the same, padded; emissions is a view of it
     counts_by_row: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class Chain(Markov):
     def correct(self, belief: np.ndarray, symbol: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The belief after a symbol was read, and how likely that symbol was; n symbols for n beliefs.
 
-        >>> rain = Chain([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.2, 0.8]])  # umbrella seen, or not
+        >>> rain = CategoricalHMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.2, 0.8]])  # umbrella seen, or not
         >>> belief, p = rain.correct(rain.start, 0)  # the first step has nothing to predict from
         >>> belief, p = rain.correct(rain.predict(belief), 0)
         >>> belief.round(3).tolist(), round(float(p), 3)

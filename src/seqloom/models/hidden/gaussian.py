@@ -24,7 +24,7 @@ Covariance = Literal["diagonal", "full"]
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(Markov):
+class GaussianHMM(Markov):
     means: np.ndarray  # (S, D)
     covariances: np.ndarray  # (S, D) diagonal, or (S, D, D) full
     floor: float = 1e-3  # of a variance, or of an eigenvalue of a full covariance

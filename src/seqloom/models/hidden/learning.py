@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.models.hidden.chain import Chain
+from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.hidden.em import State, baum_welch
 from seqloom.training.checkpoint import opened
 from seqloom.training.interrupts import Interrupts
@@ -21,7 +21,7 @@ CHECKPOINT_SECONDS = 10.0
 
 
 def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: int, iterations: int, tolerance: float,
-          restarts: int, k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[Chain, dict[str, Any]]:
+          restarts: int, k: float, seed: int, run: Path | None, facts: dict[str, Any]) -> tuple[CategoricalHMM, dict[str, Any]]:
     """The likeliest chain of all restarts, and what there is to say about it."""
     resumed: State | None = None
     with opened(run, facts) as keeper, Interrupts() as interrupts:
@@ -45,7 +45,7 @@ def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: in
             interrupts.give_way()
             return False
 
-        fit = baum_welch(lambda r: Chain.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
+        fit = baum_welch(lambda r: CategoricalHMM.random(n_states, vocab_size, seed=seed + 1000 * r), ids, lengths,
                          iterations=iterations, tolerance=tolerance, restarts=restarts, k=k, on_iteration=after,
                          resume_from=resumed)
     if interrupts.asked:

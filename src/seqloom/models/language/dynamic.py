@@ -57,7 +57,7 @@ class DynamicReading:
         self.learner, self.past, self.read = Learner(self.network, self.lr), Past(), 0
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
-        eos, out = self.model.tokens().eos_id, np.empty(len(ids), np.float32)
+        eos, out = self.model.tokenizer.eos_id, np.empty(len(ids), np.float32)
         ends = np.array([len(ids)]) if self.model.carry else np.union1d(np.flatnonzero(ids == eos) + 1, [len(ids)])
         with progress.task("dynamic evaluation", len(ids), "tokens") as bar:
             for low, high in pairwise([0, *ends.tolist()]):

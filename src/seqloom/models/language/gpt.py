@@ -47,12 +47,12 @@ class GPT(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
 
-        return GPTLanguageNet(self.config, self.tokens().vocab_size, size.width, counts)
+        return GPTLanguageNet(self.config, self.tokenizer.vocab_size, size.width, counts)
 
     def shapes(self, size: Size) -> Shapes:
         if size.width % self.config.multiple:
             raise ModelError(f"its width {size.width} is no multiple of {self.config.multiple}, as its heads need")
-        return gpt_shapes(self.config, self.tokens().vocab_size, size)
+        return gpt_shapes(self.config, self.tokenizer.vocab_size, size)
 
     def check_vectors(self, dimensions: int) -> None:
         super().check_vectors(dimensions)
@@ -69,13 +69,13 @@ class GPT(NeuralLanguageModel):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
-        self.tokens()
+        self.check_fitted()
         c = self.config
         return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, context=c.context, positions=c.positions,
-                          norm=c.norm, activation=c.activation, eos_id=self.tokens().eos_id, eight_bit=eight_bit)
+                          norm=c.norm, activation=c.activation, eos_id=self.tokenizer.eos_id, eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
@@ -87,7 +87,7 @@ class GPT(NeuralLanguageModel):
         windows = sorted(self._windows(lengths, past.read, known), key=lambda w: w[0] - w[1])
         for rows in _groups(windows, together or TOGETHER):
             longest = rows[0][1] - rows[0][0]
-            inputs = np.full((len(rows), longest), self.tokens().eos_id, np.int64)
+            inputs = np.full((len(rows), longest), self.tokenizer.eos_id, np.int64)
             keep = np.zeros((len(rows), longest), bool)
             for row, (start, end, first, begins) in enumerate(rows):
                 inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]

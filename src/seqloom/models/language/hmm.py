@@ -18,7 +18,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.reading import PORTION
 from seqloom.metrics.costs import unit_lengths
-from seqloom.models.hidden.chain import Chain
+from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.language.configs import HMMConfig
 
 STRETCH = 256  # tokens
@@ -40,7 +40,7 @@ def stretches(lengths: np.ndarray) -> np.ndarray:
 class HMM(LanguageModel):
     name = "hmm"
     config_class = HMMConfig
-    chain: Chain
+    chain: CategoricalHMM
 
     @property
     def parameters(self) -> int:
@@ -52,7 +52,7 @@ class HMM(LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         from seqloom.models.hidden.learning import learn
 
-        c, tokenizer = self.config, self.tokens()
+        c, tokenizer = self.config, self.tokenizer
         lengths = stretches(unit_lengths(ids, tokenizer.eos_id))
         facts = {"model": self.name, "config": c.to_dict(), "data": self.fit_info["data_hash"], "tokenizer": tokenizer.label()}
         self.chain, report = learn(np.asarray(ids, np.int64), lengths, n_states=c.states, vocab_size=tokenizer.vocab_size,
@@ -75,29 +75,29 @@ class HMM(LanguageModel):
         return log_probs.astype(np.float32), self.chain.predict(beliefs[-1])
 
     def stepper(self, *, eight_bit: bool = False) -> HMMStepper:
-        return HMMStepper(self.chain, self.tokens().eos_id)
+        return HMMStepper(self.chain, self.tokenizer.eos_id)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.chain.arrays()
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        states, size = self.config.states, self.tokens().vocab_size
+        states, size = self.config.states, self.tokenizer.vocab_size
         return {"start": Spec("float64", (states,), 0, 1), "transitions": Spec("float64", (states, states), 0, 1),
                 "emissions": Spec("float64", (states, size), 0, 1)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.chain = Chain(**{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")})
+        self.chain = CategoricalHMM(**{name: np.array(arrays[name]) for name in ("start", "transitions", "emissions")})
 
     def beliefs(self, text: str, *, smoothed: bool = False) -> tuple[list[str], np.ndarray]:
         """The tokens of a text and the belief about the hidden class at each, (T, S), from what came up to there, or,
         smoothed, from the whole text."""
         ids, lengths = self.encode(text)
         found = self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
-        return [self.tokens().token(int(i)) for i in ids], found
+        return [self.tokenizer.token(int(i)) for i in ids], found
 
     def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
         """The likeliest tokens of each state with their probabilities."""
-        tokens = self.tokens()
+        tokens = self.tokenizer
         best = np.argsort(-self.chain.emissions, axis=1, kind="stable")[:, :n]
         return [[(tokens.token(int(i)), float(row[i])) for i in ids] for ids, row in zip(best, self.chain.emissions)]
 
@@ -105,7 +105,7 @@ class HMM(LanguageModel):
 class HMMStepper:
     """The state is (belief about the class of the next token (n, S),)."""
 
-    def __init__(self, chain: Chain, eos_id: int) -> None:
+    def __init__(self, chain: CategoricalHMM, eos_id: int) -> None:
         self.chain, self.eos_id, self.vocab_size = chain, eos_id, chain.vocab_size
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:

@@ -57,20 +57,20 @@ class Mixture(LanguageModel):
         if strange := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
             raise ConfigError(f"members are language models, which {strange[0]} is not")
         for other in self.members[1:]:
-            if other.tokens() != first.tokens():
-                raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokens().label()}, "
-                                  f"{other.label()} has {other.tokens().label()}")
+            if other.tokenizer != first.tokenizer:
+                raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
+                                  f"{other.label()} has {other.tokenizer.label()}")
             if other.unit != first.unit:
                 raise ConfigError(f"members must read the same units; {first.label()} reads a {first.unit} at a time, "
                                   f"{other.label()} a {other.unit}")
         return self.members
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        return self._members()[0].tokens()
+        return self._members()[0].tokenizer
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         members = self._members()
-        if self.tokens() != members[0].tokens():
+        if self.tokenizer != members[0].tokenizer:
             raise ConfigError("a mixture reads text with its members' tokenizer; do not give another")
         log_probs = np.stack([m.text_log_probs(ids) for m in members], axis=1)
         probs = np.exp(log_probs.astype(np.float64))  # (tokens, members)
@@ -98,7 +98,7 @@ class Mixture(LanguageModel):
         return "mixture(" + "+".join(m.label() for m in self.members) + ")"
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        units = unit_lengths(ids, self.tokens().eos_id)
+        units = unit_lengths(ids, self.tokenizer.eos_id)
         return self._mixed(member.sequence_log_probs(ids, lengths if member.carry else units) for member in self.members)
 
     @property
@@ -142,7 +142,7 @@ class Mixture(LanguageModel):
         self.weights = arrays["weights"]
         if abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ModelError(f"the weights of its members sum to {float(self.weights.sum()):g} and not to one")
-        if self.tokens() != self._members()[0].tokens():
+        if self.tokenizer != self._members()[0].tokenizer:
             raise ModelError("its tokenizer is not that of its members")
 
 

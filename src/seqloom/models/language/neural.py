@@ -110,10 +110,10 @@ class NeuralLanguageModel(LanguageModel):
 
     # ---- fitting
 
-    def told(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
+    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
              valid: Any = None) -> Fitting:
         check_idle(self.name, train, self.idle_train)
-        return super().told(memory, train, device, run, valid)
+        return super().fitting(memory, train, device, run, valid)
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         check_early(self.config.pretrained, self.config.tokenizer)
@@ -128,13 +128,13 @@ class NeuralLanguageModel(LanguageModel):
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
-        size = self.size_for(config, len(ids), self.tokens().vocab_size, first.dimensions if first else None)
+        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, first.dimensions if first else None)
         if size.chosen:
             progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
                          f"--{self.width_option.replace('_', '-')} {size.width} keeps it, another number sets another")
         self.learnt = {"width": size.width}
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "tokenizer": self.tokens().label()}
+                 "tokenizer": self.tokenizer.label()}
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
@@ -147,8 +147,8 @@ class NeuralLanguageModel(LanguageModel):
         self.fit_info |= record
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:
-        c, counts = self.config, np.bincount(ids, minlength=self.tokens().vocab_size)
-        first = open_first_layer(c.pretrained, self.tokens(), counts, check_width=self.check_vectors,
+        c, counts = self.config, np.bincount(ids, minlength=self.tokenizer.vocab_size)
+        first = open_first_layer(c.pretrained, self.tokenizer, counts, check_width=self.check_vectors,
                                  unknown=c.pretrained_unknown, seed=seed)
         if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
             progress.say("the output layer uses the token vectors, so it is frozen as well; --no-tied gives it weights of its "
@@ -179,7 +179,7 @@ class NeuralLanguageModel(LanguageModel):
             return ids, None
         cut = int(len(ids) * (1 - HELD_OUT))
         if not self.carry:  # whole units, as they are scored
-            ends = np.flatnonzero(ids[:cut] == self.tokens().eos_id)
+            ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
         progress.say(f"the last {HELD_OUT:.0%} of the text are held out to find the best weights; --valid gives another text")
         return ids[:cut], ids[cut:]
@@ -251,7 +251,7 @@ class NeuralLanguageModel(LanguageModel):
         return self.weights
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        size, found = self.tokens().vocab_size, length("embedding.weight")
+        size, found = self.tokenizer.vocab_size, length("embedding.weight")
         if found != size:
             raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: "
                              "tokenizer and weights are of different models")

@@ -83,18 +83,18 @@ class NeuralCache(LanguageModel):
         return f"neural-cache{self.config.window}({self._member().label()})"
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        return self._member().tokens()
+        return self._member().tokenizer
 
     # ---- fitting
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         member, c = self._member(), self.config
-        if self.tokens() != member.tokens():
+        if self.tokenizer != member.tokenizer:
             raise ConfigError("a neural cache reads text with its member's tokenizer; do not give another")
         theta, share = c.theta, c.share
         if theta is None or share is None:
             ids = ids[:MOST_HELD_OUT]
-            lengths = np.array([len(ids)]) if self.carry else _lengths(ids, self.tokens().eos_id)
+            lengths = np.array([len(ids)]) if self.carry else _lengths(ids, self.tokenizer.eos_id)
             theta, share = self._choose(ids, lengths)
         self.theta, self.share = theta, share
         self.fit_info |= {"theta": theta, "share": share}
@@ -188,7 +188,7 @@ class NeuralCache(LanguageModel):
         return True
 
     def stepper(self, *, eight_bit: bool = False) -> NeuralCacheStepper:
-        self.tokens()
+        self.check_fitted()
         return NeuralCacheStepper(self._member().stepper(eight_bit=eight_bit), self.config.window, self.theta, self.share)
 
     # ---- persistence
@@ -202,7 +202,7 @@ class NeuralCache(LanguageModel):
         return {"weights": Spec("float64", (2,), low=0)}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        if self.tokens() != self._member().tokens():
+        if self.tokenizer != self._member().tokenizer:
             raise ModelError("its tokenizer is not that of its member")
         self.theta, self.share = (float(value) for value in arrays["weights"])
         if self.share > MOST_SHARE:

@@ -56,7 +56,7 @@ class NGram(LanguageModel):
     trie: Trie
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
-        c, tokenizer = self.config, self.tokens()
+        c, tokenizer = self.config, self.tokenizer
         longest = int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
         if longest < c.order:
             raise DataError(f"the corpus is shorter than the order: its longest unit has {longest} tokens with <s> and </s>, "
@@ -98,11 +98,11 @@ class NGram(LanguageModel):
         return len(self.trie.words) + len(self.trie.contexts) - 1
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return check_scores(self.trie.score(ids, self.tokens().eos_id), exact=self.config.smoothing != "imported")
+        return check_scores(self.trie.score(ids, self.tokenizer.eos_id), exact=self.config.smoothing != "imported")
 
     def full_scores(self, text: str) -> list[TokenScore]:
         """Token, natural-log probability, matched order and whether it is unknown; as KenLM's `full_scores`."""
-        tokenizer = self.tokens()
+        tokenizer = self.tokenizer
         ids, _ = self.encode(text)
         log_probs, orders = self.trie.score_with_orders(ids, tokenizer.eos_id)
         unknown = ids == tokenizer.unk_id if tokenizer.has_oov else np.zeros(len(ids), bool)
@@ -111,7 +111,7 @@ class NGram(LanguageModel):
 
     def sparsity(self, data: Any) -> list[Sparsity]:
         """For each order: possible n-grams, those in the model, and the share of the test's that the model has."""
-        tokenizer = self.tokens()
+        tokenizer = self.tokenizer
         ids = encode_corpus(tokenizer, as_corpus(data), unit=self.unit)
         _, matched = self.trie.score_with_orders(ids, tokenizer.eos_id)
         if tokenizer.has_oov:
@@ -125,17 +125,17 @@ class NGram(LanguageModel):
                 for n in range(1, self.config.order + 1)]
 
     def stepper(self, *, eight_bit: bool = False) -> NGramStepper:
-        return NGramStepper(self.trie, self.tokens().eos_id, exact=self.config.smoothing != "imported")
+        return NGramStepper(self.trie, self.tokenizer.eos_id, exact=self.config.smoothing != "imported")
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.trie.arrays()
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return specs(self.config.order, self.tokens().vocab_size, length)
+        return specs(self.config.order, self.tokenizer.vocab_size, length)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.trie = Trie(**arrays, chained=smoothing_named(self.config.smoothing, self.config.k).chained)
-        check(self.trie, self.tokens().vocab_size)
+        check(self.trie, self.tokenizer.vocab_size)
 
 
 def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, asked: int | None) -> None:

@@ -45,10 +45,10 @@ class NPLM(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.nplm_net import NPLMNet
 
-        return NPLMNet(self.config, self.tokens().vocab_size, size.width, counts, size.d_embed)
+        return NPLMNet(self.config, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
     def shapes(self, size: Size) -> Shapes:
-        return nplm_shapes(self.config, self.tokens().vocab_size, size)
+        return nplm_shapes(self.config, self.tokenizer.vocab_size, size)
 
     def body_cost(self, width: int) -> float:
         return (self.config.order - 1) * (self.config.d_embed or NPLM_EMBED) * width
@@ -57,12 +57,12 @@ class NPLM(NeuralLanguageModel):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation,
+        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation,
                       before=self.config.order - 2, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> NPLMStepper:
-        self.tokens()
-        return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokens().eos_id, direct=self.config.direct,
+        self.check_fitted()
+        return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokenizer.eos_id, direct=self.config.direct,
                            eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
@@ -70,7 +70,7 @@ class NPLM(NeuralLanguageModel):
         """Every token from the window before it; what lies before its sequence is `</s>`."""
         import torch
 
-        before, eos = self.config.order - 1, self.tokens().eos_id
+        before, eos = self.config.order - 1, self.tokenizer.eos_id
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
         known, read = (past.joined(ids), len(past.ids)) if past else (ids, 0)  # the sequence begins with what is remembered
         size = together or TOGETHER

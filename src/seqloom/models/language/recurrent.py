@@ -50,10 +50,10 @@ class Recurrent(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.recurrent_net import RecurrentNet
 
-        return RecurrentNet(self.config, self.cell, self.tokens().vocab_size, size.width, counts, size.d_embed)
+        return RecurrentNet(self.config, self.cell, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
     def shapes(self, size: Size) -> Shapes:
-        return recurrent_shapes(self.config, self.cell, self.tokens().vocab_size, size)
+        return recurrent_shapes(self.config, self.cell, self.tokenizer.vocab_size, size)
 
     def body_cost(self, width: int) -> float:
         return 8 * self.config.n_layers * width * width
@@ -62,16 +62,16 @@ class Recurrent(NeuralLanguageModel):
         from seqloom.training.windows import Carried, Separate
 
         if not self.carry:
-            return Separate(ids, self.tokens().eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
+            return Separate(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
                             vary=train.random_truncation, seed=train.seed)
-        return Carried(ids, self.tokens().eos_id, batch_size=train.batch_size, truncation=train.truncation,
+        return Carried(ids, self.tokenizer.eos_id, batch_size=train.batch_size, truncation=train.truncation,
                        vary=train.random_truncation, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> RecurrentStepper:
-        self.tokens()
+        self.check_fitted()
         c = self.config
         special = {name: getattr(c, name) for name in ("activation", "reset", "update") if hasattr(c, name)}
-        return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokens().eos_id,
+        return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokenizer.eos_id,
                                 residual=c.residual, eight_bit=eight_bit, **special)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
@@ -81,7 +81,7 @@ class Recurrent(NeuralLanguageModel):
 
         from seqloom.training.states import detached, leading
 
-        eos, starts, chunk = self.tokens().eos_id, np.cumsum(lengths) - lengths, together or CHUNK
+        eos, starts, chunk = self.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK
         by_length = np.argsort(-lengths, kind="stable")
         for group in np.array_split(by_length, max(-(-len(lengths) // ROWS), 1)):
             state, before = (past.state, past.ids) if past else (None, ids[:0])

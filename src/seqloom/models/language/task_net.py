@@ -33,19 +33,19 @@ class LanguageTask:
         self.model, self.batches, self.size, self.device, self.train = model, batches, size, device, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
-        self.counts = np.bincount(ids, minlength=model.tokens().vocab_size)
+        self.counts = np.bincount(ids, minlength=model.tokenizer.vocab_size)
         self.first, self.widths = first, self._bytes_per_token()
 
     def _sequences(self, valid: np.ndarray) -> np.ndarray:
         """How the valid text is scored: unit by unit, or where the state is carried on, in a few rows."""
         if not self.model.carry:
-            return unit_lengths(valid, self.model.tokens().eos_id)
+            return unit_lengths(valid, self.model.tokenizer.eos_id)
         rows = min(VALID_ROWS, max(len(valid) // 64, 1))
         return np.diff(np.linspace(0, len(valid), rows + 1).astype(np.int64))
 
     def _bytes_per_token(self) -> tuple[float, float] | None:
         """Of the training text and of the valid text, for texts differ in it; None where the tokenizer loses some."""
-        tokenizer, unit = self.model.tokens(), self.model.unit
+        tokenizer, unit = self.model.tokenizer, self.model.unit
         if not tokenizer.lossless:
             return None
         size = token_widths(tokenizer, unit, np.arange(tokenizer.vocab_size))

@@ -32,7 +32,7 @@ class Uniform(LanguageModel):
         return self.stepper().row[ids]
 
     def stepper(self, *, eight_bit: bool = False) -> UniformStepper:
-        return UniformStepper(self.tokens().vocab_size, self.tokens().eos_id)
+        return UniformStepper(self.tokenizer.vocab_size, self.tokenizer.eos_id)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {}

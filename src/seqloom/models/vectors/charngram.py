@@ -22,7 +22,7 @@ class CharNgram(FastText):
     config_class = CharNgramConfig
     own_rows = False
     marks_alone = True
-    alike = (*FastText.alike, "aggregate")
+    fixed_options = (*FastText.fixed_options, "aggregate")
 
     @property
     def _aggregate(self) -> str:

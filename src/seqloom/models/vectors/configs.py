@@ -28,7 +28,7 @@ class GloveConfig(TextConfig):
     x_max: float = option(100.0, "count from which on a pair has its full weight", minimum=1e-6, maximum=1e12)
     alpha: float = option(0.75, "exponent of the weight of rarer pairs, (x / x_max)^alpha", minimum=0, maximum=100)
     epochs: int = option(25, "passes over all pairs", minimum=1, maximum=1_000_000)
-    learning_rate: float = option(0.05, "first step of AdaGrad, before its sums of squares grow", minimum=1e-9, maximum=1e6)
+    lr: float = option(0.05, "learning rate: first step of AdaGrad, before its sums of squares grow", minimum=1e-9, maximum=1e6)
     bias_rate: float = option(1.0, "the same for the biases, which have further to go", minimum=1e-9, maximum=1e6)
     vectors: Literal["input", "output", "sum"] = option("sum", "what a word's vector is: as a word, as a neighbour, or the sum")
     seed: int = option(1, "of the first vectors and of the order of pairs", minimum=0, maximum=MOST_SEED)
@@ -56,7 +56,7 @@ class WindowConfig(TextConfig):
     sample: float = option(1e-3, "words that are more than this share of the text are read less often; 0: all are read",
                            minimum=0.0, maximum=1.0)
     epochs: int = option(5, "passes over the text", minimum=1, maximum=1_000_000)
-    learning_rate: float | None = option(None, "at the beginning, then it falls to zero in a line; if not given 0.025, and "
+    lr: float | None = option(None, "learning rate at the beginning, then it falls to zero in a line; if not given 0.025, and "
                                          "0.05 for cbow", minimum=1e-8, maximum=1e6)
     seed: int = option(0, "of the first vectors, the noise and what is read", minimum=0, maximum=MOST_SEED)
     deterministic: bool = option(False, "one thread only, so that every run gives the same bits")
@@ -66,7 +66,7 @@ class WindowConfig(TextConfig):
     @property
     def rate(self) -> float:
         """The learning rate; its defaults are those of the authors' program."""
-        return self.learning_rate or (0.05 if self.architecture == "cbow" else 0.025)
+        return self.lr or (0.05 if self.architecture == "cbow" else 0.025)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class SubwordConfig(WindowConfig):
     noise_exponent: float = option(0.5, "noise words are drawn by count to this power", minimum=-10.0, maximum=10.0)
     sample: float = option(1e-4, "words that are more than this share of the text are read less often; 0: all are read",
                            minimum=0.0, maximum=1.0)
-    learning_rate: float | None = option(0.05, "at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
+    lr: float | None = option(0.05, "learning rate at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
     min_ngram: int = option(3, "shortest character n-grams of a word", minimum=1, maximum=100)
     max_ngram: int = option(6, "longest character n-grams of a word", minimum=1, maximum=100)
     buckets: int = option(2_000_000, "n-grams are told apart by this many hash values", minimum=1, maximum=2**31 - 1)

@@ -26,7 +26,7 @@ from seqloom.text.vocabulary import padded
 class FastText(Word2Vec):
     name = "fasttext"
     config_class: ClassVar[type[Config]] = FastTextConfig
-    alike = (*Word2Vec.alike, "min_ngram", "max_ngram", "buckets")
+    fixed_options = (*Word2Vec.fixed_options, "min_ngram", "max_ngram", "buckets")
     marks_alone = False  # whether the marks of a word's ends are n-grams of length 1; in fastText they are not
     buckets: np.ndarray  # int64 (B,), ascending: the n-grams of each have a row of `input`, behind those of words
     weights: np.ndarray  # float32 (B,) or none: how much n-grams count
@@ -63,10 +63,10 @@ class FastText(Word2Vec):
         self.buckets, self.weights = buckets, bags.weights
         self.matrix = _composed(self.input, bags.ends, bags.rows, self._aggregate, self.weights)
 
-    def _take_over(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
+    def _copy_vectors(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
                    outputs: np.ndarray) -> None:
         if self.own_rows:
-            super()._take_over(earlier, places, bags, buckets, inputs, outputs)
+            super()._copy_vectors(earlier, places, bags, buckets, inputs, outputs)
         else:
             self._take_outputs(earlier, places, outputs)
         _, here, there = np.intersect1d(buckets, earlier.buckets, assume_unique=True, return_indices=True)

@@ -28,7 +28,7 @@ from seqloom.models.vectors.configs import GloveConfig
 from seqloom.models.vectors.cooccurrence import Cells, count_cells
 from seqloom.models.vectors.learning import Passes, learn
 from seqloom.models.vectors.matrices import aligned, combined
-from seqloom.models.vectors.trained import Lesson, TrainedVectors
+from seqloom.models.vectors.trained import TrainedVectors, TrainingText
 from seqloom.models.workspace import Workspace
 
 PART_BYTES = 5 << 19  # of the rows of a part: two parts a thread stay in the cache
@@ -49,9 +49,9 @@ class Glove(TrainedVectors):
     def label(self) -> str:
         return f"glove{self.config.dimensions}"
 
-    def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+    def _learn(self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
         """Going on, the pairs of the new text are learnt from where words, contexts and biases are; AdaGrad begins anew."""
-        c, stream = self.config, lesson.stream
+        c, stream = self.config, text.stream
         if c.alpha == 0 and c.x_max != GloveConfig().x_max:
             raise ConfigError("x_max has no effect with alpha 0, where all pairs weigh the same; leave x_max out")
         cells = count_cells(stream.ids, len(stream.words), window=c.window, symmetric=c.symmetric, weighting=c.weighting,
@@ -60,7 +60,7 @@ class Glove(TrainedVectors):
         self.fit_info["cells"] = cells.count
         del cells
         if earlier is not None:
-            learning.begin(lesson.places, earlier.input, earlier.output, earlier.biases)
+            learning.begin(text.places, earlier.input, earlier.output, earlier.biases)
         passes = Passes("learning vectors", learning.rounds(), c.epochs, "cells", "weighted squares per pair")
         losses = learn(passes, learning.round, learning.tables, deterministic=True, run=how.run, facts=facts)
         self.input, self.output, self.biases = learning.result()
@@ -130,7 +130,7 @@ class Factorisation:
 
     def _starts(self, bias: int, one: int) -> np.ndarray:
         """What the sums of squares begin with: eta g / sqrt(1 + sum (eta g)^2) is g / sqrt(1 / eta^2 + sum g^2)."""
-        starts = np.full(self.width, 1 / self.config.learning_rate ** 2, np.float32)
+        starts = np.full(self.width, 1 / self.config.lr ** 2, np.float32)
         starts[bias], starts[one] = 1 / self.config.bias_rate ** 2, np.inf
         return starts
 

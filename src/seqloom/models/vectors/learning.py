@@ -115,7 +115,7 @@ class _State:
     def add(self, at: int, loss: float, examples: int) -> None:
         if not math.isfinite(loss):
             raise TrainingError(f"the loss is not a finite number any more, {self.share():.0%} of the way; "
-                                "lower the learning_rate")
+                                "lower the lr")
         self.done = at + 1
         self.sums[at // len(self.passes.sizes)] += loss, examples
         self.window += loss, examples

@@ -22,7 +22,7 @@ from seqloom.models.vectors.words import Words
 from seqloom.text.vocabulary import spelling_specs
 
 
-class Lesson(NamedTuple):
+class TrainingText(NamedTuple):
     """What there is to learn from."""
 
     stream: WordStream
@@ -31,7 +31,7 @@ class Lesson(NamedTuple):
 
 
 class TrainedVectors(Embedder):
-    alike: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")  # what cannot change when learning goes on
+    fixed_options: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")  # which cannot change later
     own_rows: ClassVar[bool] = True  # every word has a row of `input`
     words: Words
     counts: np.ndarray  # int64 (V,)
@@ -45,15 +45,15 @@ class TrainedVectors(Embedder):
     # ---- learning
 
     @abstractmethod
-    def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
-        """Learn the words of a lesson, from an earlier model or from nothing; checkpoints are told apart by `facts`."""
+    def _learn(self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+        """Learn the words of a text, from an earlier model or from nothing; checkpoints are told apart by `facts`."""
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
         start = self.config.start
         earlier = storage.load(start) if start is not None else None
         if earlier is not None and type(earlier) is not type(self):
             raise ConfigError(f"start must be a saved {self.name} model; {start} is {earlier.name}")
-        self._study(corpus, how, earlier, earlier.recorded("data_hash", "") if earlier else None)
+        self._train_on(corpus, how, earlier, earlier.recorded("data_hash", "") if earlier else None)
 
     def partial_fit(self, data: Any, *, memory: int | str | None = None, run: str | Path | None = None) -> Self:
         """Learn further from new text: known words go on from where they are, new ones are added, none is forgotten.
@@ -65,14 +65,14 @@ class TrainedVectors(Embedder):
         corpus, before, start = as_corpus(data), dict(self.__dict__), self.recorded("data_hash", "")
         self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
         try:
-            self._study(corpus, self.told(memory, None, None, run), self, start)
+            self._train_on(corpus, self.fitting(memory, None, None, run), self, start)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)  # arrays are replaced, never changed in place
             raise
         return self
 
-    def _study(self, corpus: Corpus, how: Fitting, earlier: Self | None, start: str | None) -> None:
+    def _train_on(self, corpus: Corpus, how: Fitting, earlier: Self | None, start: str | None) -> None:
         """`start`: the hash of the data that was learnt before."""
         check_text(corpus)
         tokenizer, places = self._make_tokenizer(corpus), np.zeros(0, np.int64)
@@ -89,7 +89,7 @@ class TrainedVectors(Embedder):
             counts[places] += earlier.counts
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "words": len(stream.words), "start": start}
-        self._learn(Lesson(stream, counts, places), how, earlier, facts)
+        self._learn(TrainingText(stream, counts, places), how, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = tokenizer, stream.words, counts, None
         self.fit_info |= {"words": len(stream.words), "tokens": stream.n_words, "dimensions": self.config.dimensions}
         if earlier is not None:
@@ -98,7 +98,7 @@ class TrainedVectors(Embedder):
 
     def _check_like(self, earlier: Self) -> None:
         """Refuse to go on from what has another shape."""
-        pairs = [(name, getattr(self.config, name), getattr(earlier.config, name)) for name in self.alike]
+        pairs = [(name, getattr(self.config, name), getattr(earlier.config, name)) for name in self.fixed_options]
         if other := [f"{name} is {mine}, but the model to go on from has {had}" for name, mine, had in pairs if mine != had]:
             raise ConfigError(f"{', '.join(other)}; give the same")
 

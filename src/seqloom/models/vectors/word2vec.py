@@ -16,7 +16,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.config import Config
 from seqloom.contracts.base import Fitting
 from seqloom.models.vectors.configs import Word2VecConfig
-from seqloom.models.vectors.trained import Lesson, TrainedVectors
+from seqloom.models.vectors.trained import TrainedVectors, TrainingText
 from seqloom.models.vectors.windows import KINDS, NO_WEIGHTS, Bags, output_rows, random_rows, train_windows
 from seqloom.models.vectors.words import Words
 
@@ -31,14 +31,14 @@ class Word2Vec(TrainedVectors):
 
     # ---- learning
 
-    def _learn(self, lesson: Lesson, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
-        c, words = self.config, lesson.stream.words
+    def _learn(self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
+        c, words = self.config, text.stream.words
         bags, buckets = self._bags(words)
         inputs = random_rows(len(words) * self.own_rows + len(buckets), c.dimensions, c.seed)
         outputs = output_rows(c, len(words))
         if earlier is not None:
-            self._take_over(earlier, lesson.places, bags, buckets, inputs, outputs)
-        losses = train_windows(lesson.stream, bags, inputs, outputs, lesson.counts, c, run=how.run, facts=facts)
+            self._copy_vectors(earlier, text.places, bags, buckets, inputs, outputs)
+        losses = train_windows(text.stream, bags, inputs, outputs, text.counts, c, run=how.run, facts=facts)
         self.input, self.output = inputs[:, :c.dimensions].copy(), outputs[:, :c.dimensions].copy()
         self._finish(bags, buckets)
         self.fit_info["losses"] = losses
@@ -51,7 +51,7 @@ class Word2Vec(TrainedVectors):
     def _finish(self, bags: Bags, buckets: np.ndarray) -> None:
         """What else there is to make of the rows that were learnt."""
 
-    def _take_over(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
+    def _copy_vectors(self, earlier: Self, places: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray,
                    outputs: np.ndarray) -> None:
         """What the earlier model knows, its words now standing in `places`."""
         inputs[places, :self.config.dimensions] = earlier.input[:len(places)]
