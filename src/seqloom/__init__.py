@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from seqloom._version import __version__
+from seqloom._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seqloom import inspect as inspect
@@ -58,64 +58,44 @@ if TYPE_CHECKING:
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
 
-_PUBLIC = {
-    "Cache": "seqloom.models.language.cache",
-    "CategoricalHMM": "seqloom.models.hidden.chain",
-    "CharNgram": "seqloom.models.vectors.charngram",
-    "Classifier": "seqloom.contracts",
-    "Corpus": "seqloom.data.corpus",
-    "Embedder": "seqloom.contracts",
-    "FastText": "seqloom.models.vectors.fasttext",
-    "FastTextClassifier": "seqloom.models.classify.fasttext_classifier",
-    "GPT": "seqloom.models.language.gpt",
-    "GRU": "seqloom.models.language.recurrent",
-    "GaussianHMM": "seqloom.models.hidden.gaussian",
-    "Glove": "seqloom.models.vectors.glove",
-    "HMM": "seqloom.models.language.hmm",
-    "HMMTagger": "seqloom.models.tag.hmm_tagger",
-    "LSTM": "seqloom.models.language.recurrent",
-    "Labelled": "seqloom.data.labelled",
-    "LanguageModel": "seqloom.contracts",
-    "Mixture": "seqloom.models.language.mixture",
-    "NGram": "seqloom.models.language.ngram",
-    "NPLM": "seqloom.models.language.nplm",
-    "NaiveBayes": "seqloom.models.classify.naive_bayes",
-    "NeuralCache": "seqloom.models.language.neural_cache",
-    "Phrases": "seqloom.text.phrases",
-    "RNN": "seqloom.models.language.recurrent",
-    "Tagged": "seqloom.data.tagged",
-    "Tagger": "seqloom.contracts",
-    "Tokenizer": "seqloom.text.tokenizer",
-    "TrainConfig": "seqloom.training.config",
-    "Uniform": "seqloom.models.language.uniform",
-    "Word2Vec": "seqloom.models.vectors.word2vec",
-    "WordVectors": "seqloom.models.vectors.word_vectors",
-    "baum_welch": "seqloom.models.hidden.em",
-    "bias_direction": "seqloom.models.vectors.debias",
-    "bundled": "seqloom.data.corpus",
-    "compare": "seqloom.comparison.run",
-    "debias": "seqloom.models.vectors.debias",
-    "load": "seqloom.storage",
-    "read": "seqloom.data.corpus",
-    "read_arpa": "seqloom.interop.arpa",
-    "read_labelled": "seqloom.data.labelled",
-    "read_tagged": "seqloom.data.tagged",
-    "read_vectors": "seqloom.interop.vectors",
-    "weat": "seqloom.metrics.bias",
-    "write_arpa": "seqloom.interop.arpa",
-    "write_vectors": "seqloom.interop.vectors",
+_MODULES = {
+    "comparison.run": "compare",
+    "contracts": "Classifier Embedder LanguageModel Tagger",
+    "data.corpus": "Corpus bundled read",
+    "data.labelled": "Labelled read_labelled",
+    "data.tagged": "Tagged read_tagged",
+    "interop.arpa": "read_arpa write_arpa",
+    "interop.vectors": "read_vectors write_vectors",
+    "metrics.bias": "weat",
+    "models.hidden.chain": "CategoricalHMM",
+    "models.hidden.em": "baum_welch",
+    "models.hidden.gaussian": "GaussianHMM",
+    "models.vectors.debias": "bias_direction debias",
+    "storage": "load",
+    "text.phrases": "Phrases",
+    "text.tokenizer": "Tokenizer",
+    "training.config": "TrainConfig",
 }
 
-__all__ = ["__version__", "inspect", *_PUBLIC]
+
+def _public() -> dict[str, str]:
+    """The module of each public name: those above, and the class of every registered model."""
+    from seqloom.registry import MODELS
+
+    targets = [entry.target.partition(":") for entry in MODELS.values() if entry.target.startswith("seqloom.")]
+    return {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()} | {
+        name: module for module, _, name in targets}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     if name == "inspect":
         return import_module("seqloom.inspect")
-    if name not in _PUBLIC:
+    if name.startswith("__") or name not in (public := _public()):
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    return getattr(import_module(public[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", "inspect", *_public()])

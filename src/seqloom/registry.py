@@ -5,6 +5,9 @@ A package of somebody else's adds its own by `register`, from a module that is n
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -80,10 +83,25 @@ def register(name: str, entry: Entry) -> None:
 @cache
 def load_plugins() -> None:
     """Import what other packages name as `seqloom.models` among their entry points; it registers itself."""
-    from importlib.metadata import entry_points
+    if not any(map(_names_plugins, sys.path)):
+        return
+    from importlib.metadata import entry_points  # takes as long to import as the whole command line
 
     for point in entry_points(group=PLUGINS):
         point.load()
+
+
+def _names_plugins(place: str) -> bool:
+    """Whether a package installed in this directory has such an entry point."""
+    try:
+        packages = [entry.path for entry in os.scandir(place or ".") if entry.name.endswith(("dist-info", ".egg-info"))]
+    except OSError:
+        return False
+    for package in packages:
+        with suppress(OSError), open(os.path.join(package, "entry_points.txt"), "rb") as file:
+            if PLUGINS.encode() in file.read():
+                return True
+    return False
 
 
 def model_class(name: str) -> Any:
