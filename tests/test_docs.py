@@ -53,6 +53,19 @@ def test_console_blocks(page, tmp_path, commands):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_forked_command_is_as_one_in_a_shell(commands, tmp_path):
+    """Else a line of a page that fails might not be seen: exit code, stderr, directory, environment and pipes."""
+    lines = ("seqloom info nothing || echo $?", "mkdir -p sub && cd sub && echo the cat > text", "seqloom describe-nothing",
+             "cat text | seqloom tokenize - | tr a-z A-Z", "COLUMNS=50 seqloom --help | wc -L")
+    installed = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    forked, real = (subprocess.run(["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                                   env={**os.environ, "COLUMNS": "120", "PATH": path})
+                    for path in (f"{commands}{os.pathsep}{installed}", installed))
+    assert (forked.stdout, forked.stderr) == (real.stdout, real.stderr)
+    assert forked.stdout.startswith("1\nTHE CAT\n")
+    assert "nothing: no such directory" in forked.stderr
+
+
 def test_new_calls_beside_old_ones_are_run():
     """Every call in the right column of "Coming from ..." stands in a block that is run."""
     page = ROOT / "docs/vectors.md"
