@@ -5,13 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Where it is set (as in many images), every worker rewrites all tests and every command compiles all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: compare test bench fuzz lint clean
 
 compare: $(READY)
 	$(BIN)/seqloom compare $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 _sources = b"".join(p.read_bytes() for p in sorted((ROOT / "src/seqloom/kernels").glob("*.py")))
 _name = f"seqloom-kernels-{getpass.getuser()}-{hashlib.sha256(_sources).hexdigest()[:12]}"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / _name))
+# Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 TOY = """\
 the cat sat on the mat

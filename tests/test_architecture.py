@@ -1,6 +1,7 @@
 """The levels of docs/design.md: a file imports only from lower levels or from its own folder."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def place(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path, *, top_only=False):
     """(line, module) of every import, also inside functions; not those for the type checker alone."""
     def walk(nodes):
@@ -53,7 +60,7 @@ def imports(path, *, top_only=False):
                 if node.module == "seqloom":
                     yield from ((node.lineno, f"seqloom.{alias.name}") for alias in node.names)
             yield from walk(ast.iter_child_nodes(node))
-    return walk(ast.parse(path.read_text(encoding="utf-8")).body)
+    return list(walk(parsed(path).body))
 
 
 def test_there_is_something_to_look_at():
@@ -122,7 +129,7 @@ def test_what_is_slow_to_import_is_imported_when_needed(path):
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_small_habits(path):
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree = parsed(path)
     assert text.count("\n") <= LONGEST, "split the file"
     assert path.stem not in ("utils", "util", "helpers", "helper", "common", "misc")
     modules = {module.partition(".")[0] for _, module in imports(path)}
@@ -143,7 +150,7 @@ def test_kernels_keep_the_rules(path):
     ours = {m for _, m in imports(path) if m.startswith("seqloom.")}
     ours -= {"seqloom.kernels.intrinsics", "seqloom.kernels", "seqloom.kernels.PAD"}
     assert not ours or path.stem == "parallel"
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         for decorator in getattr(node, "decorator_list", []):
             if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") in ("njit", "jit"):
                 options = {k.arg: ast.literal_eval(k.value) for k in decorator.keywords if k.arg != "fastmath"}

@@ -5,9 +5,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+from .forked_commands import served
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").glob("*.md"))]
@@ -28,8 +31,14 @@ def test_python_blocks(page, tmp_path, monkeypatch):
     assert runner.run(test, out=output.append).failed == 0, "".join(output)
 
 
+@pytest.fixture(scope="module")
+def commands():
+    with tempfile.TemporaryDirectory(prefix="seqloom-") as place, served(Path(place)) as found:
+        yield found
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: p.name)
-def test_console_blocks(page, tmp_path):
+def test_console_blocks(page, tmp_path, commands):
     """Lines after `$ ` are run in one shell, in an empty directory with a corpus.txt; all must succeed."""
     from seqloom import bundled
 
@@ -37,10 +46,24 @@ def test_console_blocks(page, tmp_path):
     (tmp_path / "test.txt").write_text(bundled().text()[60_000:70_000], encoding="utf-8")
     lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     lines = [line for line in lines if not line.startswith("make")]
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=tmp_path, env=env, capture_output=True,
-                          text=True, timeout=300)
+    installed = Path(sys.executable).parent  # what the README shows is run as installed, the longer pages by forks
+    path = [*([] if page.name == "README.md" else [str(commands)]), str(installed), os.environ["PATH"]]
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PATH": os.pathsep.join(path)}, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_command_is_as_one_in_a_shell(commands, tmp_path):
+    """Else a line of a page that fails might not be seen: exit code, stderr, directory, environment and pipes."""
+    lines = ("seqloom info nothing || echo $?", "mkdir -p sub && cd sub && echo the cat > text", "seqloom describe-nothing",
+             "cat text | seqloom tokenize - | tr a-z A-Z", "COLUMNS=50 seqloom --help | wc -L")
+    installed = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    forked, real = (subprocess.run(["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                                   env={**os.environ, "COLUMNS": "120", "PATH": path})
+                    for path in (f"{commands}{os.pathsep}{installed}", installed))
+    assert (forked.stdout, forked.stderr) == (real.stdout, real.stderr)
+    assert forked.stdout.startswith("1\nTHE CAT\n")
+    assert "nothing: no such directory" in forked.stderr
 
 
 def test_new_calls_beside_old_ones_are_run():

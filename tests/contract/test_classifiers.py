@@ -17,7 +17,7 @@ PAIRS = [("a lovely warm film", "good"), ("what a lovely story", "good"), ("warm
 HELD_OUT = [("a warm lovely story", "good"), ("cold dull film", "bad"), ("nothing here was ever seen", "bad")]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(scope="module", params=NAMES)
 def model(request):
     return registry.model_class(request.param)().fit(PAIRS)
 

@@ -50,9 +50,10 @@ def fit(model: LanguageModel, data: object = TOY) -> LanguageModel:
     return model.fit(data, train=TrainConfig(steps=4)) if model.trained else model.fit(data)
 
 
-@pytest.fixture(params=[(name, tok, unit) for name in NAMES for tok, unit in (("whitespace", "line"), ("byte", "stream"))],
-                ids=lambda p: "-".join(p))
+@pytest.fixture(scope="module", ids="-".join, params=[
+    (name, tok, unit) for name in NAMES for tok, unit in (("whitespace", "line"), ("byte", "stream"))])
 def model(request):
+    """One for all tests of a kind: a fitted model is read-only."""
     name, tokenizer, unit = request.param
     return fit(build(name, tokenizer=tokenizer, unit=unit))
 
@@ -155,6 +156,20 @@ def refuses_damage(model, place):
 def test_a_second_run_gives_the_same_files(name, tmp_path):
     for run in ("a", "b"):
         fit(build(name, tokenizer="whitespace", unit="line")).save(tmp_path / run)
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if registry.MODELS[name].trained])
+def test_a_second_run_on_two_threads_gives_the_same_files(name, tmp_path):
+    torch = pytest.importorskip("torch")
+    size = "d_model" if name == "gpt" else "d_hidden"
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)  # the tests run on one
+    try:
+        for run in ("a", "b"):
+            fit(build(name, **{size: 64}), TOY * 10).save(tmp_path / run)
+    finally:
+        torch.set_num_threads(threads)
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 

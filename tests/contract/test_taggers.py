@@ -22,7 +22,7 @@ def sentences(pairs):
     return [(words.split(), tags.split()) for words, tags in pairs]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(scope="module", params=NAMES)
 def model(request):
     return registry.model_class(request.param)().fit(sentences(POS))
 
