@@ -14,6 +14,8 @@ def json_texts(data: bytes, steps: tuple[str, ...]) -> list[tuple[int, str]] | i
             value = json.loads(line)
         except ValueError:
             return number
+        if not isinstance(value, dict):
+            return number
         for step in steps:
             if isinstance(value, dict):
                 value = value.get(step)

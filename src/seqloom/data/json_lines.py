@@ -14,7 +14,7 @@ from typing import Any
 
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.lines import line_blocks
+from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.rows import Block
 from seqloom.errors import DataError
 
@@ -37,58 +37,49 @@ class JsonLines:
     def open(cls, document: Document, asked: Sequence[str | None]) -> JsonLines:
         """Look at the first rows."""
         block = next(line_blocks(document, 1), b"").decode("utf-8")
-        numbered = list(islice(_parse(document, block, 1), _HEAD_ROWS))
-        head = [row for _, row in numbered]
-        shape = list if head and isinstance(head[0], list) else dict
-        _check_shape(document, numbered, shape)
+        shape: type = list if block.lstrip().startswith("[") else dict
+        filled = ((number, line) for number, line in enumerate(block.split("\n"), 1) if line.strip(_BLANK))
+        head = [_parse(document, number, line, shape) for number, line in islice(filled, _HEAD_ROWS)]
         names = frozenset(key for row in head if isinstance(row, dict) for key in row)
         return cls(document, columns.kinds_in(head, names, asked), tuple(asked), names, shape)
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """The values of some columns."""
+        document, scan = self.document, json.JSONDecoder().scan_once  # half of what `json.loads` costs for a short line
         paths = [columns.steps_to(column, self.names) for column in wanted]
-        before = 0
-        for block in line_blocks(self.document):
-            text = block.decode("utf-8")
-            numbered = list(_parse(self.document, text, before + 1))
-            before += block.count(b"\n")
-            if set(map(type, (row for _, row in numbered))) - {self.shape}:
-                _check_shape(self.document, numbered, self.shape)
-            numbers = [number for number, _ in numbered]
-            values = [self._values(numbered, path) for path in paths]
-            halves = sum(map(_replace_halves, values)) if "\\u" in text else 0
+        for first, lines in numbered_lines(document):
+            values: list[list[Any]] = [[] for _ in paths]
+            numbers = []
+            for number, line in enumerate(lines, first):
+                try:
+                    row, end = scan(line, 0)
+                except (StopIteration, ValueError, RecursionError):
+                    end = -1
+                if end != len(line) or type(row) is not self.shape:
+                    if not line.strip(_BLANK):
+                        continue
+                    row = _parse(document, number, line, self.shape)
+                numbers.append(number)
+                for found, path in zip(values, paths):
+                    found.append(columns.look(row, path))
             if numbers:
-                yield Block(values, numbers, self.document.name, numbers, halves)
-
-    def _values(self, numbered: list[tuple[int, Any]], path: tuple[str, ...]) -> list[Any]:
-        if len(path) == 1 and self.shape is dict:
-            return [row.get(path[0]) for _, row in numbered]
-        return [columns.look(row, path) for _, row in numbered]
+                yield Block(values, numbers, document.name, numbers, sum(map(_replace_halves, values)))
 
 
-def _parse(document: Document, text: str, first: int) -> Iterator[tuple[int, Any]]:
-    """Numbers and values of the lines that are not blank."""
-    name = document.name
-    for number, line in enumerate(text.split("\n"), first):
-        line = line.strip(_BLANK)
-        if not line:
-            continue
-        try:
-            yield number, json.loads(line)
-        except RecursionError:
-            raise DataError(f"{name}, line {number}: brackets inside each other too deep") from None
-        except ValueError as error:
-            why = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-            raise DataError(f"{name}, line {number}: not valid JSON ({why}); there must be one object a line") from None
-
-
-def _check_shape(document: Document, numbered: list[tuple[int, Any]], shape: type) -> None:
-    """Every row must be of the same shape."""
-    for number, row in numbered:
-        if type(row) is not shape:
-            raise DataError(f"{document.name}, line {number}: {columns.with_article(columns.kind_of(row))}, not "
-                            f'{columns.with_article(columns.kind_of(shape()))}; there must be one a line, such as '
-                            '{"text": "..."}')
+def _parse(document: Document, number: int, line: str, shape: type) -> Any:
+    """The value of a line, which must be an object or list; what is wrong with it is said."""
+    place = f"{document.name}, line {number}"
+    try:
+        row = json.loads(line)
+    except RecursionError:
+        raise DataError(f"{place}: brackets inside each other too deep") from None
+    except ValueError as error:
+        why = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        raise DataError(f"{place}: not valid JSON ({why}); there must be one object a line") from None
+    if type(row) is not shape:
+        found, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
+        raise DataError(f'{place}: {found}, not {wanted}; there must be one a line, such as {{"text": "..."}}')
+    return row
 
 
 def _replace_halves(values: list[Any]) -> int:
