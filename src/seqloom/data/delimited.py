@@ -29,6 +29,7 @@ from seqloom.errors import DataError
 LONGEST = 1 << 28  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
 
 _HEAD_ROWS = 1000
+_LONGEST_NUMBER = 50  # the pattern takes the square of a cell's length
 _NUMBER = re.compile(r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE)
 
 Batch = tuple[list[list[str]], list[int]]  # rows that are not blank, and the lines in which they begin
@@ -93,7 +94,7 @@ def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | N
     usual = columns.TEXT_NAMES + columns.LABEL_NAMES
     numbers = [_kind(cells) == columns.NUMBER for cells in below]
     for name, cells, numeric in zip(names, below, numbers):
-        if (name.lower() in usual and name not in cells) or (numeric and not _NUMBER.fullmatch(name)):
+        if (name.lower() in usual and name not in cells) or (numeric and not _is_number(name)):
             return True
     if any(name in cells or numeric or not any(map(str.isalpha, name)) for name, cells, numeric in zip(names, below, numbers)):
         return False
@@ -103,7 +104,11 @@ def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | N
 def _kind(cells: Sequence[str]) -> str:
     """Text, unless all that is there are numbers, dates and the like."""
     filled = [cell for cell in cells if cell]
-    return columns.NUMBER if filled and all(map(_NUMBER.fullmatch, filled)) else columns.TEXT
+    return columns.NUMBER if filled and all(map(_is_number, filled)) else columns.TEXT
+
+
+def _is_number(cell: str) -> bool:
+    return len(cell) <= _LONGEST_NUMBER and _NUMBER.fullmatch(cell) is not None
 
 
 def _separator(document: Document) -> str:
