@@ -7,6 +7,7 @@ pair, which is no character and becomes U+FFFD.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,12 +15,13 @@ from typing import Any
 
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.lines import line_blocks, numbered_lines
+from seqloom.data.lines import line_blocks
 from seqloom.data.rows import Block
 from seqloom.errors import DataError
 
 _HEAD_ROWS = 100
 _BLANK = " \t\r"
+_SURROGATE = re.compile(rb"\\u[dD]")
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,35 @@ class JsonLines:
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """The values of some columns."""
-        document, scan = self.document, json.JSONDecoder().scan_once  # half of what `json.loads` costs for a short line
+        document, shape = self.document, self.shape
+        scan = json.JSONDecoder().scan_once  # half of what `json.loads` costs for a short line
         paths = [columns.steps_to(column, self.names) for column in wanted]
-        for first, lines in numbered_lines(document):
+        only = paths[0][0] if len(paths) == len(paths[0]) == 1 and shape is dict else None  # the usual case, and faster
+        first = 1
+        for block in line_blocks(document):
             values: list[list[Any]] = [[] for _ in paths]
-            numbers = []
+            numbers: list[int] = []
+            text = block.decode("utf-8")
+            lines = (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
             for number, line in enumerate(lines, first):
                 try:
                     row, end = scan(line, 0)
                 except (StopIteration, ValueError, RecursionError):
                     end = -1
-                if end != len(line) or type(row) is not self.shape:
+                if end != len(line) or type(row) is not shape:
                     if not line.strip(_BLANK):
                         continue
-                    row = _parse(document, number, line, self.shape)
+                    row = _parse(document, number, line, shape)
                 numbers.append(number)
+                if only is not None:
+                    values[0].append(row.get(only))
+                    continue
                 for found, path in zip(values, paths):
                     found.append(columns.look(row, path))
+            first += len(lines) - 1
             if numbers:
-                yield Block(values, numbers, document.name, numbers, sum(map(_replace_halves, values)))
+                halves = sum(map(_replace_halves, values)) if _SURROGATE.search(block) else 0
+                yield Block(values, numbers, document.name, numbers, halves)
 
 
 def _parse(document: Document, number: int, line: str, shape: type) -> Any:
