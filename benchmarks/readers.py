@@ -1,7 +1,8 @@
-"""Reading tables: one column of a gigabyte, megabytes a second and peak memory, beside polars and the standard library.
+"""Reading tables: one column of a gigabyte, megabytes a second and peak memory, beside polars and the standard library;
+and what a table costs from the file to the fitted model, beside the same texts in a plain file.
 
-Every run is a process of its own (`side_by_side.run`), which reads the column once and counts its bytes; kernels are
-compiled beforehand. The files are made on the fly in a temporary directory.
+Every run is a process of its own (`side_by_side.run`), which reads the column once and counts its bytes. The files are made
+on the fly in a temporary directory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import seqloom
 from benchmarks.side_by_side import Finished, collect, table
 from benchmarks.side_by_side import run as run_program
 
@@ -24,6 +26,11 @@ OURS = """
 import sys, seqloom
 document = seqloom.read(sys.argv[1], column="text").documents[0]
 print(sum(len(chunk) for chunk in document.chunks()))
+"""
+FIT = """
+import sys, seqloom
+column = None if sys.argv[1].endswith(".txt") else "text"
+seqloom.NGram(order=3).fit(seqloom.read(sys.argv[1], column=column)).save(sys.argv[2])
 """
 PEERS = {
     "polars": """
@@ -61,7 +68,7 @@ class Bench:
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
         return {"jsonl": self.jsonl, "short": self.short, "csv": self.csv, "parquet": self.parquet,
-                "memory": self.memory}
+                "fit": self.fit, "memory": self.memory}
 
     def jsonl(self) -> Iterator[Row]:
         yield from self.compare(self.write("rows.jsonl", 1000), ("polars", "json"))
@@ -79,13 +86,25 @@ class Bench:
         polars.scan_ndjson(source).sink_parquet(target, row_group_size=50_000)
         yield from self.compare(target, ("polars",), "compressed size")
 
+    def fit(self) -> Iterator[Row]:
+        """An n-gram model, the fastest to fit, so that reading weighs most."""
+        for name in ("rows.csv", "rows.jsonl"):
+            path, plain = self.write(f"fit-{name}", 1000, self.size // 10), self.work / "rows.txt"
+            plain.write_bytes(b"".join(seqloom.read(path, column="text").documents[0].chunks()))
+            times = [[self.once(FIT, one, str(self.work / "model")).seconds for one in (plain, path)]
+                     for _ in range(self.times + 1)][1:]
+            ratios = sorted(table / text for text, table in times)
+            texts, tables = (statistics.median(column) for column in zip(*times))
+            yield (f"file to fitted ngram, {path.stat().st_size / 1e6:,.0f} MB {path.suffix[1:]}", f"plain text {texts:.1f} s",
+                   f"{tables:.1f} s", f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+
     def memory(self) -> Iterator[Row]:
         """A tenth of the file and all of it: the peak must not grow."""
-        small, large = self.write("tenth.jsonl", 1000, self.size // 10), self.write("rows.jsonl", 1000)
-        peaks = [self.once(OURS, path).peak / 1e6 for path in (small, large)]
-        sizes = " and ".join(f"{path.stat().st_size / 1e6:,.0f} MB" for path in (small, large))
-        yield (f"peak memory, {sizes} of JSON Lines", "",
-               f"{peaks[0]:.0f} MB and {peaks[1]:.0f} MB", "")
+        for kind in ("csv", "jsonl"):
+            small, large = self.write(f"tenth.{kind}", 1000, self.size // 10), self.write(f"rows.{kind}", 1000)
+            peaks = [self.once(OURS, path).peak / 1e6 for path in (small, large)]
+            sizes = " and ".join(f"{path.stat().st_size / 1e6:,.0f} MB" for path in (small, large))
+            yield f"peak memory, {sizes} of {kind}", "", f"{peaks[0]:.0f} MB and {peaks[1]:.0f} MB", ""
 
     def compare(self, path: Path, peers: tuple[str, ...], remark: str = "rows of 1,000 characters") -> Iterator[Row]:
         size = path.stat().st_size / 1e6
@@ -101,17 +120,15 @@ class Bench:
             ratio = f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f}-{ratios[-1]:.1f})"
             yield figure, f"{name} {_speed(size, finished)}", _speed(size, ours), ratio
 
-    def once(self, code: str, path: Path) -> Finished:
-        return run_program([sys.executable, "-c", code, str(path)])
+    def once(self, code: str, path: Path, *more: str) -> Finished:
+        return run_program([sys.executable, "-c", code, str(path), *more])
 
     def write(self, name: str, length: int, size: int | None = None) -> Path:
         """Ten thousand rows, again and again: an id, a source, a text of about `length` characters, a nested object."""
         path = self.work / name
         if path.exists():
             return path
-        from seqloom import bundled
-
-        text, rng, rows = bundled().text(), random.Random(0), []
+        text, rng, rows = seqloom.bundled().text(), random.Random(0), []
         for number in range(10_000):
             start = rng.randrange(len(text) - 2 * length)
             part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.data import documents, label_tables
+from seqloom.data import documents, lines
 from seqloom.data.labelled import Labelled, as_labelled, read_labelled, stream_labelled
 from seqloom.errors import ConfigError, DataError
 
@@ -172,7 +172,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
     folder = tmp_path_factory.mktemp("forms")
     patch = pytest.MonkeyPatch()
     patch.setattr(documents, "CHUNK", 5)
-    patch.setattr(label_tables, "_ROWS", size)
+    patch.setattr(lines.line_blocks, "__defaults__", (size,))
     try:
         for name, text in {"a.csv": as_csv(rows, end=end, quoting=csv.QUOTE_ALL), "a.jsonl": as_jsonl(rows)}.items():
             data = read_labelled(write(folder / name, text))
@@ -187,7 +187,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows, end, size):
 
 def test_stream(tmp_path, monkeypatch):
     rows = [(f"text {i}", str(i % 3)) for i in range(1000)]
-    monkeypatch.setattr("seqloom.data.json_lines.line_blocks.__defaults__", (200,))
+    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (200,))
     monkeypatch.setattr(documents, "CHUNK", 100)
     write(tmp_path / "1.tsv", as_tsv(rows[:600]))
     write(tmp_path / "2.jsonl", as_jsonl(rows[600:]))
@@ -203,10 +203,10 @@ def test_stream(tmp_path, monkeypatch):
 
 def test_streams_do_not_read_ahead(tmp_path):
     """What is wrong in the middle is met after the parts before it."""
-    path = write(tmp_path / "a.csv", as_csv([("t", "l")] * 25_000 + [("t", "")]))
+    path = write(tmp_path / "a.csv", as_csv([("t" * 200, "l")] * 25_000 + [("t", "")]))
     stream = stream_labelled(path, size=5000)
     assert [len(next(stream)) for _ in range(3)] == [5000] * 3
-    with pytest.raises(DataError, match=r"a\.csv, line 25002: no label \(column 2 is empty\)"):
+    with pytest.raises(DataError, match=r"a\.csv, line 25002: no label in column 'label'"):
         list(stream)
 
 
@@ -269,10 +269,13 @@ def test_headers_with_strange_names(tmp_path, said):
     assert said == [f"{path}: column 'score' is taken as the label, as it has fewer different values"]
     said.clear()
     rows = [("phrase", "verdict"), *((f"text {i}", "good" if i % 2 else "bad") for i in range(20))]
-    path = write(tmp_path / "b.tsv", as_tsv(rows, None))  # cannot be known, but is said
-    assert read_labelled(path).classes == ["bad", "good", "verdict"]
-    assert said[1] == f"{path}: no other row has the label 'verdict' of the first row; if that is a header, name the columns"
+    path = write(tmp_path / "b.tsv", as_tsv(rows, None))  # cannot be known, so it is said
+    assert read_labelled(path).classes == ["bad", "good"]
+    assert said == [f"{path}: the first row is taken as the header: phrase, verdict; if it is none, ask for columns by number",
+                    f"{path}: column 'verdict' is taken as the label, as it has fewer different values"]
     assert read_labelled(path, text_column="phrase").classes == ["bad", "good"]
+    assert read_labelled(path, text_column="1", label_column="2").classes == ["bad", "good", "verdict"]
+    assert len(said) == 2
     data = read_labelled(write(tmp_path / "c.tsv", "x\ttarget\ny\tother\nz\ttarget\n"))  # a usual name as a class
     assert data.labels == ["target", "other", "target"]
 
@@ -283,7 +286,7 @@ def test_values_of_json(tmp_path, said):
     data = read_labelled(write(tmp_path / "a.jsonl", "\n".join(rows)))
     assert data.labels == ["1", "true", "0.5", "x", "y"]
     assert data.texts == ["a", "b", "c", "d", "\ufffde"]
-    assert said == [f"{tmp_path}/a.jsonl: replaced halves of surrogate pairs by U+FFFD in 1 cells"]
+    assert said == [f"{tmp_path}/a.jsonl: replaced 1 half of surrogate pairs by U+FFFD"]
     deep = write(tmp_path / "b.jsonl", '{"m": [{"t": "a"}], "y": {"k": 3}, "x.y": "u"}\n')
     assert read_labelled(deep, text_column="m.0.t", label_column="y.k").labels == ["3"]
     assert read_labelled(deep, text_column="m.0.t", label_column="x.y").labels == ["u"]
@@ -294,7 +297,7 @@ def test_values_of_json(tmp_path, said):
 
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.csv", 'text,label\na,x\n"b\nb",y\n\nc\n', r"a\.csv, line 6: 1 fields where the first row has 2"),
-    ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label \(column 2 is empty\)"),
+    ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label in column 'label'"),
     ("a.csv", 'text,label\na,x\n"b\nb"c,y\n', r"a\.csv, line 4: text after a closing quote"),
     ("a.csv", 'text,label\n"a\na",x\n"b,y\nc,z\n', r"a\.csv, line 4: a quote that is opened and never closed"),
     ("a.csv", "a\nb\n", "has one column, 'a'; there must be one of text and one of labels"),
@@ -304,11 +307,11 @@ def test_values_of_json(tmp_path, said):
     ("a.jsonl", '{"text": "a", "label": "x"}\n\n{"text": "b", "label": ""}\n', r"line 3: no label in column 'label'"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": null, "label": "x"}', r"line 2: no text in column 'text'"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"label": "x"}', r"line 2: no text in column 'text'"),
-    ("a.jsonl", '{"text": 3, "label": "x"}', r"line 1, column 'text': a number, not a text"),
+    ("a.jsonl", '{"text": 3, "label": "x"}', r"line 1, column 'text': a number, not text"),
     ("a.jsonl", '{"text": "a", "label": ["x", "y"]}', r"line 1, column 'label': a list, not a label; one label a row"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "a", "label": "x"\n', r"line 2: not valid JSON \("),
     ("a.jsonl", '{"text": "a", "label": "x"}{"text": "a", "label": "x"}\n', r"line 1: not valid JSON \(Extra data"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n["a", "x"]\n', r"line 2: not an object; there must be one a line"),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n["a", "x"]\n', r"line 2: a list, not an object; there must be one a line"),
     ("a.txt", "0 a\n 1 b\n", r"a\.txt, line 2: no label; the line begins with a blank"),
     ("a.txt", "__label__x a\nb c\n", r"a\.txt, line 2: no label; it must begin with __label__ and a name"),
     ("a.txt", "__label__x a\n__label__ b\n", r"line 2: no label"),

@@ -1,19 +1,22 @@
-"""The row kernels against Python's csv and json, on right and on damaged input."""
+"""The reader of rows against Python's csv and json on whole files, on right and on damaged input."""
 
 import csv
 import io
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seqloom.data import delimited, json_lines
+from seqloom.data import lines
 from seqloom.data.delimited import Delimited
 from seqloom.data.documents import Document
 from seqloom.data.json_lines import JsonLines
-from seqloom.data.pieces import Tally
+from seqloom.data.rows import open_rows
+from seqloom.data.tables import Table
 from seqloom.errors import DataError
 from tests.twins.rows import csv_texts, json_texts, tsv_texts
 
@@ -26,11 +29,11 @@ rows = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "0"]), values, m
 paths = st.lists(st.sampled_from(["a", "b", "0", "1", "é\n", 'q"\\']), min_size=1, max_size=3).map(tuple)
 
 
-def read(reader) -> list[tuple[int, str]] | int:
-    """Rows and texts, or the number of the row that is wrong."""
+def read(table: Table) -> list[tuple[int, str]] | int:
+    """Rows and texts, or the line that is wrong."""
     found = []
     try:
-        for piece in reader.pieces(Tally()):
+        for piece in table.pieces():
             assert piece.data.endswith(b"\n")
             assert piece.ends[-1] == len(piece.data)
             low = 0
@@ -38,7 +41,7 @@ def read(reader) -> list[tuple[int, str]] | int:
                 found.append((row, piece.data[low:high].decode()))
                 low = high
     except DataError as error:
-        number = re.search(r"(?:row|line) (\d+)", str(error))
+        number = re.search(r"line (\d+)", str(error))
         assert number, error
         return int(number[1])
     return found
@@ -49,14 +52,27 @@ def closed(found):
     return found if isinstance(found, int) else [(row, text if text.endswith("\n") else text + "\n") for row, text in found]
 
 
+@contextmanager
+def small_blocks(chunk: int, size: int = 1) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seqloom.data.documents.CHUNK", chunk)
+        patch.setattr(lines.line_blocks, "__defaults__", (size,))
+        yield
+
+
 def damaged(data: bytes, at: int, byte: int) -> bytes:
     """A byte left out, or another in its place."""
     at %= len(data) + 1
     return data[:at] + (bytes([byte]) if byte < 128 else b"") + data[at + 1:]
 
 
-def json_reader(data: bytes, steps: tuple[str, ...]) -> JsonLines:
-    return JsonLines(Document("x.jsonl", data=data), ".".join(steps), steps)
+def json_table(data: bytes, steps: tuple[str, ...]) -> Table:
+    column = ".".join(steps)
+    return Table(JsonLines(Document("x.jsonl", data=data), {}, (column,), frozenset(), dict), column)
+
+
+def delimited(data: bytes, names: list[str], column: str, separator: str) -> Table:
+    return Table(Delimited(Document("x", data=data), {}, (column,), names, True, separator, separator == ","), column)
 
 
 @given(rows=rows, steps=paths, ascii=st.booleans(), indent=st.sampled_from(["", " ", "\r", "\n", "\n \n"]))
@@ -64,7 +80,7 @@ def json_reader(data: bytes, steps: tuple[str, ...]) -> JsonLines:
 def test_json(rows, steps, ascii, indent):
     lines = [json.dumps(row, ensure_ascii=ascii).encode("utf-8", "replace") for row in rows]
     data = b"".join(line + indent.encode() + b"\n" for line in lines)
-    assert read(json_reader(data, steps)) == closed(json_texts(data, steps))
+    assert read(json_table(data, steps)) == closed(json_texts(data, steps))
 
 
 @given(rows=rows, steps=paths, at=st.integers(0, 300), byte=st.one_of(st.integers(0, 128), st.sampled_from(b'"\\{}[],:0\n')))
@@ -72,7 +88,8 @@ def test_json(rows, steps, ascii, indent):
 @settings(max_examples=600, deadline=None)
 def test_damaged_json(rows, steps, at, byte):
     data = damaged(b"".join(json.dumps(row).encode() + b"\n" for row in rows), at, byte)
-    assert read(json_reader(data, steps)) == closed(json_texts(data, steps))
+    with small_blocks(1):  # one line each, as a line that is no JSON is met before values of its block that are no text
+        assert read(json_table(data, steps)) == closed(json_texts(data, steps))
 
 
 @pytest.mark.parametrize("value", [
@@ -82,22 +99,17 @@ def test_damaged_json(rows, steps, at, byte):
     '{"a" 1}', '{"a"::1}'])
 def test_json_grammar(value):
     line = b'{"x": ' + value.encode() + b', "a": "found"}\n'
-    assert read(json_reader(b'{"a": "1"}\n' + line, ("a",))) == closed(json_texts(b'{"a": "1"}\n' + line, ("a",)))
+    assert read(json_table(b'{"a": "1"}\n' + line, ("a",))) == closed(json_texts(b'{"a": "1"}\n' + line, ("a",)))
     bare = value.encode() + b"\n"
-    assert read(json_reader(bare, ("a",))) == closed(json_texts(bare, ("a",)))
+    assert read(json_table(bare, ("a",))) == closed(json_texts(bare, ("a",)))
 
 
 @given(st.lists(st.text("abc", max_size=30), min_size=1, max_size=30), st.integers(1, 200))
 @settings(max_examples=50, deadline=None)
 def test_json_blocks_do_not_matter(texts, size):
     data = b"".join(json.dumps({"a": text}).encode() + b"\n" for text in texts)
-    patch = pytest.MonkeyPatch()
-    patch.setattr("seqloom.data.documents.CHUNK", 7)
-    patch.setattr(json_lines.line_blocks, "__defaults__", (size,))
-    try:
-        assert read(json_reader(data, ("a",))) == closed(json_texts(data, ("a",)))
-    finally:
-        patch.undo()
+    with small_blocks(7, size):
+        assert read(json_table(data, ("a",))) == closed(json_texts(data, ("a",)))
 
 
 tables = st.lists(st.tuples(*[st.text(st.sampled_from('ab,;"\t\n\r é\0'), max_size=6)] * 3), max_size=6)
@@ -110,16 +122,10 @@ def test_csv(rows, quoting, end, size):
     file = io.StringIO()
     csv.writer(file, quoting=quoting, lineterminator=end).writerows([("x", "text", "y"), *rows])
     data = file.getvalue().encode()
-    patch = pytest.MonkeyPatch()
-    patch.setattr("seqloom.data.documents.CHUNK", 5)
-    patch.setattr(delimited, "_BLOCK", size)
-    try:
-        reader = Delimited(Document("x.csv", data=data), "text", 1, 3, ",", True)
-        assert read(reader) == closed(csv_texts(data, "text"))
+    with small_blocks(5, size):
+        assert read(delimited(data, ["x", "text", "y"], "text", ",")) == closed(csv_texts(data, "text"))
         if quoting == csv.QUOTE_ALL:
             assert [text for _, text in csv_texts(data, "text")] == [row[1] for row in rows if row[1]]
-    finally:
-        patch.undo()
 
 
 @given(text=st.text(st.sampled_from('ab,"\n\r é'), max_size=40), last=st.booleans())
@@ -128,19 +134,31 @@ def test_csv(rows, quoting, end, size):
 @settings(max_examples=400, deadline=None)
 def test_any_csv(text, last):
     data = b"x,y\n" + text.encode() + (b"\n" if last else b"")
-    reader = Delimited(Document("x.csv", data=data), "y", 1, 2, ",", True)
-    assert read(reader) == closed(csv_texts(data, "y"))
+    with small_blocks(3, 1):
+        found, expected = read(delimited(data, ["x", "y"], "y", ",")), closed(csv_texts(data, "y"))
+    if isinstance(expected, int) and isinstance(found, int):
+        assert found >= expected  # quotes that are wrong are met before a ragged row of the same block
+    else:
+        assert found == expected
 
 
 @given(text=st.text(st.sampled_from('ab\t\t"\n\r é'), max_size=40), last=st.booleans(), size=st.sampled_from([1, 10, 1 << 20]))
 @settings(max_examples=300, deadline=None)
 def test_any_tsv(text, last, size):
     data = b"x\ty\n" + text.encode() + (b"\n" if last else b"")
-    patch = pytest.MonkeyPatch()
-    patch.setattr("seqloom.data.documents.CHUNK", 3)
-    patch.setattr(delimited, "_BLOCK", size)
-    try:
-        reader = Delimited(Document("x.tsv", data=data), "y", 1, 2, "\t", False)
-        assert read(reader) == closed(tsv_texts(data, "y"))
-    finally:
-        patch.undo()
+    with small_blocks(3, size):
+        assert read(delimited(data, ["x", "y"], "y", "\t")) == closed(tsv_texts(data, "y"))
+
+
+def test_several_columns_missing_and_empty():
+    """What parallel text and series will read: null and absent are None, an empty text is one."""
+    rows = open_rows(Document("a.jsonl", data=b'{"de": "ja", "en": "yes", "t": 1.5}\n\n{"de": "", "en": null}\n'), "jsonl")
+    assert rows.kinds == {"de": "text", "en": "text", "t": "number"}
+    (block,) = rows.blocks(["en", "de", "t"])
+    assert block.values == [["yes", None], ["ja", ""], [1.5, None]]
+    assert (list(block.rows), block.place(1)) == ([1, 3], "a.jsonl, line 3")
+    rows = open_rows(Document("a.csv", data=b'date,x\n2024-01-05,"1\n"\n\n2024-01-06,\n'), "csv", ["2"])
+    assert (rows.kinds, rows.asked) == ({"date": "number", "x": "number"}, ("x",))
+    (block,) = rows.blocks(["x", "date"])
+    assert block.values == [["1\n", ""], ["2024-01-05", "2024-01-06"]]
+    assert (list(block.rows), block.place(1)) == ([1, 2], "a.csv, line 5")

@@ -14,7 +14,8 @@ import pytest
 from seqloom.data import contents, documents
 from seqloom.data.corpus import Corpus, overlap, read
 from seqloom.data.encode import encode_corpus
-from seqloom.errors import DataError
+from seqloom.data.labelled import read_labelled
+from seqloom.errors import DataError, MissingExtra
 from seqloom.text.boundaries import cut_before_space
 from seqloom.text.tokenizer import Tokenizer
 
@@ -217,6 +218,42 @@ def test_paths(tmp_path: Path) -> None:
     assert read(write(tmp_path / "c.jsonl", b'["x", "y"]\n["z"]\n'), column="1").text() == "y\n"
 
 
+def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
+    """One rule for all data: `data/delimited.py`."""
+    numbers = write(tmp_path / "a.csv", "1,hello there\n2,good bye\n")  # a number above numbers
+    assert read(numbers).text() == read(numbers, column="2").text() == "hello there\ngood bye\n"
+    again = write(tmp_path / "b.tsv", "yes\nno\nyes\n")  # a cell that comes again
+    assert read(again).text() == "yes\nno\nyes\n"
+    assert said == ["a.csv: reading the column '2'", "b.tsv: reading the column '1'"]
+    assert read(again, column="yes").text() == "no\nyes\n"  # a name settles it
+    said.clear()
+    unknown = write(tmp_path / "c.csv", "phrase\nhello there\ngood bye\n")
+    assert read(unknown).text() == "hello there\ngood bye\n"
+    assert said == [f"{unknown}: the first row is taken as the header: phrase; if it is none, ask for columns by number",
+                    "c.csv: reading the column 'phrase'"]
+    assert read(unknown, column="1").text() == "phrase\nhello there\ngood bye\n"
+    named = write(tmp_path / "d.csv", "text,n\nhello,1\n")
+    assert read(named, column="1").text() == "hello\n"
+    with pytest.raises(DataError, match="has no column '3'; it has text, n"):
+        read(named, column="3")
+
+
+def test_parquet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.parquet", parquet())
+    monkeypatch.setitem(sys.modules, "polars", None)
+    for reader in (lambda: read(path, column="body"), lambda: read_labelled(path)):
+        with pytest.raises(MissingExtra, match=r"a\.parquet: reading Parquet needs polars; pip install 'seqloom\[parquet\]'"):
+            reader()
+
+
+def test_polars_is_for_parquet_alone(tmp_path: Path) -> None:
+    for name, make in (("a.csv", csv), ("a.jsonl", jsonl), ("a.tsv", lambda: b"id\tbody\nx\ty\nz\ty\n")):
+        write(tmp_path / name, make())
+    code = "import sys, seqloom\nfor name in sys.argv[1:]:\n    seqloom.read(name, column='body').text()\n" \
+           "    seqloom.read_labelled(name, text_column='body', label_column='id')\nassert 'polars' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, *(str(tmp_path / name) for name in ("a.csv", "a.jsonl", "a.tsv"))], check=True)
+
+
 # ---- what a row may hold
 
 
@@ -307,7 +344,7 @@ def test_one_line_of_100_megabytes_as_plain_text(tmp_path: Path) -> None:
 
 def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = b"".join(b'{"t": "row %d"}\n' % i for i in range(1, 1000))
-    monkeypatch.setattr("seqloom.data.json_lines.line_blocks.__defaults__", (300,))
+    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (300,))
     monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 100))
     for last, message in {
             b'{"t": 5}': r"a\.jsonl, line 1000, column 't': a number, not text",
@@ -318,7 +355,7 @@ def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             b'{"t": "x"': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 10\)",
             b'{"t": "x': r"line 1000: not valid JSON \(Unterminated string starting at, character 7\)",
             b'{"t": "\xc3\xa9"} 1': r"line 1000: not valid JSON \(Extra data, character 12\)",
-            b'{"t": "x", "u": ' + b"[" * 2000: "line 1000: brackets inside each other more than 1024 deep"}.items():
+            b'{"t": "x", "u": ' + b"[" * 2000: "line 1000: brackets inside each other too deep"}.items():
         corpus = read(write(tmp_path / "a.jsonl", many + last + b"\n" + many), column="t")
         with pytest.raises(DataError, match=message):
             corpus.text()
@@ -327,20 +364,22 @@ def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_not_one_object_a_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"line 1: not valid JSON \(Expecting property name .* must be one object a line"):
         read(write(tmp_path / "a.jsonl", '{\n  "t": "x"\n}\n'), column="t")
-    with pytest.raises(DataError, match="line 2: a text, not an object; there must be one object a line"):
+    with pytest.raises(DataError, match="line 2: a text, not an object; there must be one a line"):
         read(write(tmp_path / "a.jsonl", '\n"text"\n'), column="t")
 
 
 def test_ragged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.data.delimited._BLOCK", 100)
+    monkeypatch.setattr("seqloom.data.lines.line_blocks.__defaults__", (100,))
+    monkeypatch.setattr(documents.Document._raw, "__defaults__", (0, 50))
     many = b'"two\nlines",x\n' * 500
-    for last, message in {b"1": r"a\.csv, row 501 \(line 1002\): 1 fields where the header has 2",
-                          b"1,2,3": r"row 501 \(line 1002\): 3 fields where the header has 2",
-                          b'1,"open': r"row 501 \(line 1002\): the quote that opens field 2 is never closed",
-                          b'"a" b,1': r"row 501 \(line 1002\): text after the closing quote of field 1; .* twice"}.items():
+    for last, message in {b"1": r"a\.csv, line 1002: 1 fields where the first row has 2",
+                          b"1,2,3": r"line 1002: 3 fields where the first row has 2",
+                          b'1,"open': r"line 1002: a quote that is opened and never closed",
+                          b'"a" b,1': r"line 1002: text after a closing quote; .* twice"}.items():
+        corpus = read(write(tmp_path / "a.csv", b"t,u\n" + many + last + b"\n"), column="t")
         with pytest.raises(DataError, match=message):
-            read(write(tmp_path / "a.csv", b"t,u\n" + many + last + b"\n"), column="t").text()
-    with pytest.raises(DataError, match=r"a\.tsv, row 2 \(line 4\): 3 fields where the header has 2"):
+            corpus.text()
+    with pytest.raises(DataError, match=r"a\.tsv, line 4: 3 fields where the first row has 2"):
         read(write(tmp_path / "a.tsv", b"t\tu\n1\t2\n\n1\t2\t3\n"), column="t").text()
     with pytest.raises(DataError, match="has 2 columns called 't'; rename one"):
         read(write(tmp_path / "a.csv", b"t,t\n1,2\n"), column="t")
@@ -348,9 +387,9 @@ def test_ragged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote that is never closed must not fill the memory."""
-    for module in ("delimited", "json_lines"):
+    for module in ("delimited", "lines"):
         monkeypatch.setattr(f"seqloom.data.{module}.LONGEST", 1 << 20)
-    with pytest.raises(DataError, match=r"row 1 \(line 2\): a row of more than 1 MB; is a quote opened and never closed"):
+    with pytest.raises(DataError, match=r"line 2: a quote that is opened and never closed \(field larger than field limit"):
         read(write(tmp_path / "a.csv", b't,u\n"' + b"x,y\n" * (4 << 20)), column="t").text()
     with pytest.raises(DataError, match="has a line of more than 1 MB"):
         read(write(tmp_path / "a.jsonl", b'{"t": "' + b"x" * (3 << 20)), column="t").text()

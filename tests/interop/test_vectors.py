@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -45,6 +46,13 @@ def test_written_and_read_to_the_bit(vectors, tmp_path, form):
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert same(read_vectors(packed), vectors)
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".partial")] == []
+
+
+@pytest.mark.parametrize("form", ["word2vec", "glove", "fasttext"])
+def test_text_without_polars(vectors, tmp_path, form, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    write_vectors(vectors, tmp_path / "v", form)
+    assert same(read_vectors(tmp_path / "v"), vectors)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,4 @@
-"""Which column of a table is read: the one that is named, or the only one that holds text.
+"""Which columns of a table are read: those that are named, those with usual names, or the only ones that it can be.
 
 A column may lie deeper than the surface: `meta.body` is the field `body` of the object `meta`, and
 `messages.0.content` that of the first object of the list `messages`. A name that stands in the table as it
@@ -7,35 +7,77 @@ is, dots and all, goes before a path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from datetime import date
+from typing import Any
 
 from seqloom.errors import DataError, suggest
 
 TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING = "text", "number", "true or false", "object", "list", "null"
+TEXT_NAMES = ("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet", "utterance")
+LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
 
+_KINDS = {str: TEXT, bool: FLAG, int: NUMBER, float: NUMBER, dict: OBJECT, list: LIST, type(None): NOTHING, date: "date"}
+_ABSENT = object()
+_DEEPEST = 20  # steps of a path that is found; a longer one can be asked for
 _SHOWN = 12
 
 
-def choose(name: str, columns: Mapping[str, str], column: str | None, *, plain: bool = False) -> str:
-    """The column to read of a table whose columns hold these kinds of values; `plain`: numbers are text too."""
+def choose(name: str, columns: Mapping[str, str], column: str | None, *, untyped: bool = False) -> str:
+    """The column of text among columns that hold these kinds of values; `untyped`: numbers are text too."""
     texts = [key for key, kind in columns.items() if kind == TEXT]
     if column is not None:
-        kind = columns.get(column)
-        if kind is None:
-            near = suggest(column, columns)
-            raise DataError(f"{name} has no column {column!r}{f'{near} It' if near else '; it'} has {listed(columns)}")
-        if kind in (TEXT, NOTHING) or (plain and kind == NUMBER):
+        kind = columns[check_name(name, columns, column)]
+        if kind in (TEXT, NOTHING) or (untyped and kind == NUMBER):
             return column
         inside = [key for key in texts if key.startswith(f"{column}.")]
         where = f"; its text is in {listed(inside)}" if inside else f"; text is in {listed(texts)}" if texts else ""
-        raise DataError(f"column {column!r} of {name} holds {_several(kind)}, not text{where}")
+        raise DataError(f"column {column!r} of {name} holds {kind if kind == FLAG else f'{kind}s'}, not text{where}")
     if len(texts) == 1:
         return texts[0]
-    if not texts and plain and len(columns) == 1:
+    if not texts and untyped and len(columns) == 1:
         return next(iter(columns))
     if not texts:
-        raise DataError(f"{name} has no column of text; it has {listed(columns) or 'no columns'}")
+        raise DataError(f"{name} has no column of text; it has {listed(columns)}")
     raise DataError(f"{name} has {len(texts)} columns of text: {listed(texts)}; say which with --column (column=...)")
+
+
+def choose_pair(name: str, columns: Mapping[str, str], asked: Sequence[str | None]) -> list[str] | None:
+    """The columns of text and label; None where there are two of which nothing is known."""
+    called = {column.lower(): column for column in reversed(list(columns))}
+    found = [next((called[usual] for usual in usuals if usual in called), None) if column is None
+             else check_name(name, columns, column) for column, usuals in zip(asked, (TEXT_NAMES, LABEL_NAMES))]
+    plain = [column for column, kind in columns.items() if kind not in (OBJECT, LIST)]
+    if len(columns) == 1:
+        raise DataError(f"{name} has one column, {next(iter(columns))!r}; there must be one of text and one of labels")
+    if found == [None, None] and len(plain) == 2:
+        return None
+    for k, what in enumerate(("text", "label")):
+        if found[k] is None and len(plain) == 2:
+            found[k] = next((column for column in plain if column != found[1 - k]), None)
+        if found[k] is None:
+            raise DataError(f"{name} has the columns {listed(columns)}; say which holds the {what} with "
+                            f"--{what}-column ({what}_column=...)")
+    if found[0] == found[1]:
+        raise DataError(f"{name}: the column {found[0]!r} cannot be both text and label")
+    return [column for column in found if column is not None]
+
+
+def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
+    """A column that there must be."""
+    if column not in columns:
+        near = suggest(column, columns)
+        raise DataError(f"{name} has no column {column!r}{f'{near} It' if near else '; it'} has {listed(columns)}")
+    return column
+
+
+def wrong_value(place: str, column: str, value: Any, wanted: str) -> DataError:
+    """What to say of a value that is not what a column must hold."""
+    if value is None or value == "":
+        return DataError(f"{place}: no {wanted} in column {column!r}")
+    several = "; one label a row" if isinstance(value, list) and wanted == "label" else ""
+    not_so = "text" if wanted == "text" else with_article(wanted)
+    return DataError(f"{place}, column {column!r}: {with_article(kind_of(value))}, not {not_so}{several}")
 
 
 def listed(names: Sequence[str] | Mapping[str, str]) -> str:
@@ -43,5 +85,51 @@ def listed(names: Sequence[str] | Mapping[str, str]) -> str:
     return ", ".join(list(names)[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _several(kind: str) -> str:
-    return kind if kind == FLAG else f"{kind}s"
+def kind_of(value: Any) -> str:
+    """What a value is."""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def with_article(kind: str) -> str:
+    """A kind in a sentence."""
+    return kind if kind in (FLAG, NOTHING) else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
+    """The path that a column stands for; one that is called so, dots and all, goes first."""
+    return (column,) if column in names else tuple(column.split("."))
+
+
+def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
+    """The value at the end of a path."""
+    for step in steps:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return absent
+    return value
+
+
+def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | None]) -> dict[str, str]:
+    """All paths in some rows, and those that are asked for, with the kinds of values that they lead to."""
+    kinds: dict[str, str] = {}
+    for row in rows:
+        _flatten(row, "", kinds)
+    for column in asked:
+        if column is not None:
+            steps = steps_to(column, names)
+            found = {kind_of(value) for row in rows if (value := look(row, steps, _ABSENT)) is not _ABSENT}
+            if found:
+                kinds[column] = TEXT if TEXT in found else min(found - {NOTHING}, default=NOTHING)
+    return kinds
+
+
+def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
+    """All paths in a value; of lists the first entry alone."""
+    if path and kinds.get(path, NOTHING) == NOTHING:
+        kinds[path] = kind_of(value)
+    entries = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, inner in entries if path.count(".") < _DEEPEST else ():
+        _flatten(inner, f"{path}.{key}" if path else str(key), kinds)

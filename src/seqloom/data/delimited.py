@@ -1,8 +1,12 @@
-"""One column of a CSV or TSV file with a header: each row after it is a document.
+"""The rows of CSV and TSV, with or without a header.
 
-CSV is read as RFC 4180 has it, with quotes; where the header has semicolons and no commas, semicolons
-separate. In TSV there are no quotes: a field is what stands between tabs. Rows must have as many fields as
-the header. Rows without text in the column are left out and counted.
+CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons and no commas, semicolons separate. In TSV
+there are no quotes: a cell is what stands between tabs. All rows must have as many cells as the first.
+
+The first row is a header if a column is asked for by name, if it holds a usual name (`text`, `label`, ...) that does not
+come again below, or a word above numbers. It is none if one of its cells comes again in its column, is a number above
+numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds it is taken as a header,
+and that is said. Without one, a column is called by its number, from 1.
 """
 
 from __future__ import annotations
@@ -10,130 +14,161 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
-import numpy as np
-
+from seqloom import progress
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.pieces import LONGEST, Piece, Tally
+from seqloom.data.lines import line_blocks, numbered_lines
+from seqloom.data.rows import Block
 from seqloom.errors import DataError
 
-_BLOCK = 1 << 20
-_HEAD_ROWS = 100
+LONGEST = 1 << 28  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
+
+_HEAD_ROWS = 1000
+_LONGEST_NUMBER = 50  # the pattern takes the square of a cell's length
 _NUMBER = re.compile(r"\s*[-+]?[\d.,:/%eE+-]*\d[\d.,:/%eE+-]*\s*|true|false|nan|null|none|n/?a", re.IGNORECASE)
+
+Batch = tuple[list[list[str]], list[int]]  # rows that are not blank, and the lines in which they begin
 
 
 @dataclass(frozen=True)
 class Delimited:
-    """A column by its place in the header."""
+    """A file and what its columns are called."""
 
     document: Document
-    column: str
-    place: int
-    width: int
+    kinds: dict[str, str]
+    asked: tuple[str | None, ...]
+    names: list[str]
+    header: bool
     separator: str
     quotes: bool
+    untyped: bool = True
 
     @classmethod
-    def open(cls, document: Document, column: str | None, *, quotes: bool) -> Delimited:
-        """Read the header and settle on a column."""
-        head = next(document.chunks(), b"").decode("utf-8")
-        if not head.strip():
-            raise DataError(f"{document.name} is empty; give a file with some text")
-        separator = _separator(head) if quotes else "\t"
-        header, *rows = _head_rows(head, separator, quotes)
-        names = [name.strip() for name in header]
-        if column is not None and names.count(column) > 1:
-            raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
-        kinds = {name: _kind([row[k] for row in rows if k < len(row)]) for k, name in enumerate(names)}
-        chosen = columns.choose(document.name, kinds, column, plain=True)
-        return cls(document, chosen, names.index(chosen), len(names), separator, quotes)
+    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool) -> Delimited:
+        """Look at the first rows."""
+        separator = _separator(document) if quotes else "\t"
+        head = next((rows for rows, _ in _batches(document, separator, quotes) if rows), [])[:_HEAD_ROWS]
+        if not head:
+            return cls(document, {}, tuple(asked), [], False, separator, quotes)
+        names = [cell.strip() for cell in head[0]]
+        below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
+        header = _is_header(names, below, asked)
+        if header is None:
+            progress.say(f"{document.name}: the first row is taken as the header: {columns.listed(names)}; if it is none, "
+                         "ask for columns by number")
+        if header is False:
+            below = [[name, *cells] for name, cells in zip(names, below)]
+            names = [str(k + 1) for k in range(len(names))]
+        called = tuple(names[int(column) - 1] if column is not None and column not in names and column.isdecimal()
+                       and 0 < int(column) <= len(names) else column for column in asked)
+        for column in called:
+            if column is not None and names.count(column) > 1:
+                raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
+        return cls(document, dict(zip(names, map(_kind, below))), called, names, header is not False, separator, quotes)
 
-    def pieces(self, tally: Tally) -> Iterator[Piece]:
-        """The texts, block after block; a block goes on until it holds a whole row."""
-        waiting: list[bytes] = []
-        length, wanted, row, lines = 0, _BLOCK, 0, 0
-        for chunk, final in _with_last(self.document.chunks()):
-            waiting.append(chunk)
-            length += len(chunk)
-            if length < wanted and not final:
-                continue
-            data = b"".join(waiting)
-            piece, n_rows, used = self._scan(data, final, row, lines, tally)
-            if piece.data:
-                yield piece
-            lines, row = lines + data.count(b"\n", 0, used), row + n_rows
-            waiting, length = [data[used:]], length - used
-            wanted = _BLOCK if used else 2 * wanted
-            if length > LONGEST:
-                raise DataError(f"{self._place(row, lines)}: a row of more than {LONGEST >> 20} MB; "
-                                "is a quote opened and never closed?")
-
-    def _scan(self, data: bytes, final: bool, row: int, lines: int, tally: Tally) -> tuple[Piece, int, int]:
-        """The whole rows of a block: their texts, how many there are, and where they end."""
-        from seqloom.kernels.csv_rows import EMPTY, FINE, read_rows
-
-        most = data.count(b"\n") + data.count(b"\r") + 1
-        out, tallies = np.empty(len(data) + 1, np.uint8), np.zeros(2, np.int64)
-        ends, rows = np.empty(most, np.int64), np.empty(most, np.int64)
-        status, n, size, seen, used, fields = read_rows(
-            np.frombuffer(data, np.uint8), len(data), final, ord(self.separator), self.quotes, self.place, self.width,
-            1 if row == 0 else 0, out, ends, rows, tallies)
-        if status != FINE:
-            raise self._refuse(status, fields, row + seen, lines + data.count(b"\n", 0, used))
-        tally.empty += int(tallies[EMPTY])
-        return Piece(out[:size].tobytes(), ends[:n], rows[:n] + row), seen, used
-
-    def _place(self, row: int, lines: int) -> str:
-        return f"{self.document.name}, row {row} (line {lines + 1})"
-
-    def _refuse(self, status: int, fields: int, row: int, lines: int) -> DataError:
-        from seqloom.kernels.csv_rows import AFTER_QUOTE, OPEN_QUOTE
-
-        place = self._place(row, lines)
-        if status == OPEN_QUOTE:
-            return DataError(f"{place}: the quote that opens field {fields + 1} is never closed")
-        if status == AFTER_QUOTE:
-            return DataError(f"{place}: text after the closing quote of field {fields}; "
-                             'inside quotes a quote is written twice: ""')
-        return DataError(f"{place}: {fields} fields where the header has {self.width}")
+    def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+        """The values of some columns."""
+        places = [self.names.index(column) for column in wanted]
+        name, width, before = self.document.name, len(self.names), 0
+        skip = self.header
+        for rows, lines in _batches(self.document, self.separator, self.quotes):
+            if skip and rows:
+                rows, lines, skip = rows[1:], lines[1:], False
+            if set(map(len, rows)) - {width}:
+                at, row = next((at, row) for at, row in zip(lines, rows) if len(row) != width)
+                raise DataError(f"{name}, line {at}: {len(row)} fields where the first row has {width}")
+            if rows:
+                yield Block([[row[k] for row in rows] for k in places], range(before + 1, before + len(rows) + 1), name, lines)
+            before += len(rows)
 
 
-def _separator(head: str) -> str:
+def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | None]) -> bool | None:
+    """Whether the first row holds names; None where it cannot be known."""
+    if any(column is not None and not column.isdecimal() for column in asked):
+        return True
+    usual = columns.TEXT_NAMES + columns.LABEL_NAMES
+    numbers = [_kind(cells) == columns.NUMBER for cells in below]
+    for name, cells, numeric in zip(names, below, numbers):
+        if (name.lower() in usual and name not in cells) or (numeric and not _is_number(name)):
+            return True
+    if any(name in cells or numeric or not any(map(str.isalpha, name)) for name, cells, numeric in zip(names, below, numbers)):
+        return False
+    return False if any(column is not None for column in asked) else None
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """Text, unless all that is there are numbers, dates and the like."""
+    filled = [cell for cell in cells if cell]
+    return columns.NUMBER if filled and all(map(_is_number, filled)) else columns.TEXT
+
+
+def _is_number(cell: str) -> bool:
+    return len(cell) <= _LONGEST_NUMBER and _NUMBER.fullmatch(cell) is not None
+
+
+def _separator(document: Document) -> str:
     """A comma, unless the first line has none and has semicolons."""
-    first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", head.lstrip("\r\n"), maxsplit=1)[0])
+    head = next(document.chunks(), b"").lstrip(b"\r\n")[:1 << 16].decode("utf-8", "ignore")
+    first = re.sub(r'"[^"]*"', "", re.split(r"[\r\n]", head, maxsplit=1)[0])
     return ";" if "," not in first and ";" in first else ","
 
 
-def _head_rows(head: str, separator: str, quotes: bool) -> list[list[str]]:
-    """The fields of the header and of some rows; only the header must be whole and right."""
-    if not quotes:
-        lines = [line.removesuffix("\r") for line in head.split("\n") if line.strip("\r")]
-        return [line.split(separator) for line in lines[:_HEAD_ROWS]]
-    rows = []
+def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch]:
+    if quotes:
+        yield from _quoted(document, separator)
+        return
+    for first, lines in numbered_lines(document):
+        filled = [(number, line) for number, line in enumerate(lines, first) if line]
+        yield [line.split(separator) for _, line in filled], [number for number, _ in filled]
+
+
+def _quoted(document: Document, separator: str) -> Iterator[Batch]:
+    """Rows of CSV, those of a block of the file together."""
+    fed = 0
+
+    def texts() -> Iterator[io.StringIO]:
+        nonlocal fed
+        for block in line_blocks(document, returns=True):
+            fed += 1
+            yield io.StringIO(block.decode("utf-8"), newline="")  # lines end with \n, \r\n or \r, and keep it
+
+    reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
+    first, more = 1, True
+    while more:
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        block, more = max(fed, 1), False
+        try:
+            with _long_cells():
+                for row in reader:
+                    if row:
+                        rows.append(row)
+                        lines.append(first)
+                    first = reader.line_num + 1
+                    if fed > block:
+                        more = True
+                        break
+        except csv.Error as error:
+            raise _refuse(document.name, first, reader.line_num, str(error)) from None
+        yield rows, lines
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """The module's limit for a cell is one for the whole program, so it is put back."""
+    limit = csv.field_size_limit(LONGEST)
     try:
-        for row in csv.reader(io.StringIO(head, newline=""), delimiter=separator):
-            if row:
-                rows.append(row)
-            if len(rows) > _HEAD_ROWS:
-                break
-    except csv.Error:  # a field longer than the module allows; the header is enough
-        pass
-    return rows or [[]]
+        yield
+    finally:
+        csv.field_size_limit(limit)
 
 
-def _kind(values: list[str]) -> str:
-    """Text, unless all that is there are numbers, dates and the like."""
-    filled = [value for value in values if value.strip()]
-    return columns.NUMBER if filled and all(map(_NUMBER.fullmatch, filled)) else columns.TEXT
-
-
-def _with_last(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each chunk and whether it is the last one."""
-    before = next(chunks, b"")
-    for chunk in chunks:
-        yield before, False
-        before = chunk
-    yield before, True
+def _refuse(name: str, first: int, line: int, why: str) -> DataError:
+    if "expected after" in why:
+        return DataError(f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""')
+    return DataError(f"{name}, line {first}: a quote that is opened and never closed ({why})")

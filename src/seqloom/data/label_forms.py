@@ -1,4 +1,8 @@
-"""The forms of labelled text that are no tables, and how a form is recognised.
+"""The forms of labelled text, and how a form is recognised.
+
+Of a table two columns are read, text and label: those that are named, those with usual names (`text`, `review`, ...;
+`label`, `class`, ...), or, when there are two and neither is known, the one with fewer different values is the label, and
+that is said. Labels may be numbers or true and false; they become the text that JSON has for them.
 
 `lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
 `__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
@@ -7,30 +11,40 @@ directory a class and one file a text.
 
 from __future__ import annotations
 
+import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from seqloom import progress
+from seqloom.data import columns
+from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
-from seqloom.data.json_lines import line_blocks
-from seqloom.data.label_records import read_jsonl, read_parquet
-from seqloom.data.label_tables import LABEL_NAMES, TEXT_NAMES, Batch, Choice, numbered_lines, read_delimited
-from seqloom.data.tables import table_kind
+from seqloom.data.lines import line_blocks, numbered_lines
+from seqloom.data.rows import KINDS, Rows, open_rows, table_kind
 from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, suggest
 
+Batch = tuple[list[str], list[str]]  # texts and labels of some rows
 Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]
 
 MARK = "__label__"
 
 _FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders")
 _HEAD_LINES = 100
+_HEAD_ROWS = 1000  # that are looked at to find out which column has the labels
 _FEW = 8  # classes that are believed however short the file is
 _FILES = 1000  # of a folder that are read together
+
+
+class Choice(NamedTuple):
+    """The columns of text and label, as they are called or None."""
+
+    text: str | None = None
+    label: str | None = None
 
 
 def check_form(form: str) -> None:
@@ -42,12 +56,8 @@ def check_form(form: str) -> None:
 def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]:
     """Texts and labels of a document, some thousands at a time."""
     kind = recognise(document) if form == "auto" else form
-    if kind in ("tsv", "csv"):
-        return read_delimited(document, choice, quotes=kind == "csv")
-    if kind == "jsonl":
-        return read_jsonl(document, choice)
-    if kind == "parquet":
-        return read_parquet(document, choice)
+    if kind in KINDS.values():
+        return _table(document, kind, choice)
     for what, column in choice._asdict().items():
         if column is not None:
             raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column, or "
@@ -80,6 +90,42 @@ def recognise(document: Document) -> str:
                         f"{len(classes)} different words; say what it is with --form (form=...): {', '.join(_FORMS[1:])}")
     progress.say(f"{document.name}: the first word of each line is taken as its label")
     return "lines"
+
+
+def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
+    """Two columns of a table; every row must have both, but the text may be empty."""
+    rows = open_rows(document, kind, choice)
+    if not rows.kinds:
+        return
+    text, label = columns.choose_pair(document.name, rows.kinds, rows.asked) or _by_values(rows)
+    halves = 0
+    for block in rows.blocks([text, label]):
+        texts, labels = block.values
+        if set(map(type, texts)) - {str}:
+            at = next(k for k, value in enumerate(texts) if not isinstance(value, str))
+            raise columns.wrong_value(block.place(at), text, texts[at], "text")
+        if rows.untyped:
+            labels = list(map(str.strip, labels))
+        elif set(map(type, labels)) - {str}:
+            labels = [json.dumps(value) if isinstance(value, (bool, int, float)) else value for value in labels]
+        if "" in labels or set(map(type, labels)) - {str}:
+            at = next(k for k, value in enumerate(labels) if not isinstance(value, str) or not value)
+            raise columns.wrong_value(block.place(at), label, labels[at], "label")
+        halves += block.halves
+        yield texts, labels
+    if halves:
+        progress.say(f"{document.name}: replaced {halves:,} {'half' if halves == 1 else 'halves'} of surrogate pairs by U+FFFD")
+
+
+def _by_values(rows: Rows) -> list[str]:
+    """Of two columns the one with fewer different values is the label; when there are as many, the shorter ones."""
+    pair = [column for column, kind in rows.kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
+    head = next(rows.blocks(pair), None)
+    values = [list(map(str, found[:_HEAD_ROWS])) for found in head.values] if head else [[], []]
+    sizes = [(len(set(found)), sum(map(len, found))) for found in values]
+    label = 0 if sizes[0] <= sizes[1] else 1
+    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer different values")
+    return [pair[1 - label], pair[label]]
 
 
 def _lines(document: Document) -> Iterator[Batch]:

@@ -24,8 +24,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import check_encoding
-from seqloom.data.label_forms import Form, check_form, has_folders, read_folders, read_rows
-from seqloom.data.label_tables import Batch, Choice
+from seqloom.data.label_forms import Batch, Choice, Form, check_form, has_folders, read_folders, read_rows
 from seqloom.data.sources import find_documents
 from seqloom.errors import ConfigError, DataError
 from seqloom.text.coding import to_bytes

@@ -15,7 +15,7 @@ from typing import IO
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.documents import Document
-from seqloom.data.tables import table_kind
+from seqloom.data.rows import table_kind
 from seqloom.errors import DataError, suggest
 
 _REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own

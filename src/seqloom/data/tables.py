@@ -9,47 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from seqloom import progress
+from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.pieces import Piece, Tally
-from seqloom.data.unpacking import COMPRESSED
+from seqloom.data.pieces import Piece
+from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.errors import DataError
-
-KINDS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-
-
-class Reader(Protocol):
-    """What reads one kind of table."""
-
-    @property
-    def document(self) -> Document: ...
-    @property
-    def column(self) -> str: ...
-
-    def pieces(self, tally: Tally) -> Iterator[Piece]: ...
 
 
 @dataclass(frozen=True)
 class Table:
     """Bytes `start` to `stop` of the texts of a column."""
 
-    reader: Reader
+    rows: Rows
+    column: str
     start: int = 0
     stop: int | None = None
     told: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
 
     @property
     def name(self) -> str:
-        return self.reader.document.name
-
-    @property
-    def column(self) -> str:
-        return self.reader.column
+        return self.rows.document.name
 
     def part(self, start: int, stop: int) -> Table:
         """A table over a range of this one's content."""
@@ -64,8 +47,10 @@ class Table:
 
         What was left out is said when the table is read to its end for the first time.
         """
-        base, tally = 0, Tally()
-        for piece in self.reader.pieces(tally):
+        base = left_out = halves = 0
+        for block in self.rows.blocks([self.column]):
+            piece = self._piece(block)
+            left_out, halves = left_out + len(block.rows) - len(piece.rows), halves + block.halves
             low = max(self.start - base, 0)
             high = len(piece.data) if self.stop is None else min(self.stop - base, len(piece.data))
             if low < high:
@@ -74,10 +59,26 @@ class Table:
             base += len(piece.data)
             if self.stop is not None and base >= self.stop:
                 return
-        for remark in tally.remarks(self.column):
-            if remark not in self.told:
-                self.told.add(remark)
-                progress.say(f"{self.name}: {remark}")
+        if left_out:
+            self._say(f"left out {left_out:,} row{'s' * (left_out > 1)} without text in column {self.column!r}")
+        if halves:
+            self._say(f"replaced {halves:,} {'half' if halves == 1 else 'halves'} of surrogate pairs by U+FFFD")
+
+    def _piece(self, block: Block) -> Piece:
+        """The texts of a block, each closed by a newline if it does not end with one."""
+        values = block.values[0]
+        if set(map(type, values)) - {str, type(None)}:
+            at, wrong = next((k, value) for k, value in enumerate(values) if not isinstance(value, (str, type(None))))
+            raise columns.wrong_value(block.place(at), self.column, wrong, "text")
+        texts = [(text if text[-1] == "\n" else text + "\n").encode("utf-8") for text in values if text]
+        rows = np.array(block.rows, np.int64)
+        return Piece(b"".join(texts), np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))),
+                     rows if len(texts) == len(values) else rows[np.fromiter(map(bool, values), bool, len(values))])
+
+    def _say(self, remark: str) -> None:
+        if remark not in self.told:
+            self.told.add(remark)
+            progress.say(f"{self.name}: {remark}")
 
     def chunks(self) -> Iterator[bytes]:
         """The texts alone."""
@@ -88,14 +89,6 @@ class Table:
         for piece in self.pieces():
             for row, low, high in zip(piece.rows, np.append(0, piece.ends), piece.ends):
                 yield f"{self.name}:{row}", piece.data[low:high].decode("utf-8")
-
-
-def table_kind(path: Path | str) -> str | None:
-    """What kind of table a file is by the end of its name; packed Parquet is none."""
-    place = Path(path)
-    packed = place.suffix in COMPRESSED
-    kind = KINDS.get(Path(place.stem if packed else place.name).suffix.lower())
-    return None if packed and kind == "parquet" else kind
 
 
 def as_table(document: Document, column: str | None) -> Document | Table:
@@ -115,18 +108,7 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     if kind is None:
         raise DataError(f"{document.name} is plain text and has no column {column!r}; "
                         f"columns are in files that end in {', '.join(KINDS)}")
-    return Table(_open(document, kind, column))
-
-
-def _open(document: Document, kind: str, column: str | None) -> Reader:
-    if kind == "jsonl":
-        from seqloom.data.json_lines import JsonLines
-
-        return JsonLines.open(document, column)
-    if kind == "parquet":
-        from seqloom.data.parquet import Parquet
-
-        return Parquet.open(document, column)
-    from seqloom.data.delimited import Delimited
-
-    return Delimited.open(document, column, quotes=kind == "csv")
+    rows = open_rows(document, kind, [column])
+    if not rows.kinds:
+        raise DataError(f"{document.name} is empty; give a file with some text")
+    return Table(rows, columns.choose(document.name, rows.kinds, rows.asked[0], untyped=rows.untyped))

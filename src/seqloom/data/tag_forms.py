@@ -15,7 +15,7 @@ from typing import Literal
 
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.json_lines import line_blocks
+from seqloom.data.lines import numbered_lines
 from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, suggest
 
@@ -72,11 +72,8 @@ def _form(document: Document) -> str:
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:
     """Numbers and lines, without their ends; not cut at the other characters that Python takes for ends of lines."""
-    number = 0
-    for block in line_blocks(document):
-        for line in block.decode("utf-8").removesuffix("\n").split("\n"):
-            number += 1
-            yield number, line.removesuffix("\r")
+    for first, lines in numbered_lines(document):
+        yield from enumerate(lines, first)
 
 
 def _filled(document: Document) -> Iterator[tuple[int, str]]:
