@@ -24,7 +24,8 @@ from .conftest import TOY
 
 def configs():
     for module in pkgutil.walk_packages(seqloom.__path__, "seqloom."):
-        if module.name.rpartition(".")[2] in ("configs", "neural_configs", "config", "sampling", "tokenizer", "phrases"):
+        if module.name.startswith("seqloom.tasks.") or module.name.rpartition(".")[2] in (
+                "configs", "neural_configs", "config", "sampling", "tokenizer", "phrases"):
             importlib.import_module(module.name)
     waiting = [Config]
     while waiting:

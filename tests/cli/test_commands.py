@@ -16,12 +16,12 @@ import pytest
 
 from seqloom import NGram, _version, load
 from seqloom.cli import main as cli
-from seqloom.cli.fit import FITTED
+from seqloom.cli.fit import fitted
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.registry import MODELS, model_class
 from seqloom.text.tokenizer import TokenizerConfig
 
-COMMANDS = [[name] for name in cli.COMMANDS] + [["fit", name] for name in FITTED]
+COMMANDS = [[name] for name in cli.commands()] + [["fit", name] for name in fitted()]
 
 
 def command(path):
@@ -62,10 +62,10 @@ def test_help_ends_with_examples_that_can_be_run(seqloom, path):
 
 def test_every_command_has_its_file():
     here = os.path.dirname(cli.__file__)
-    assert {f"{name}.py" for name in cli.COMMANDS} <= set(os.listdir(here))
+    assert {f"{name}.py" for name in cli.commands()} <= set(os.listdir(here))
 
 
-@pytest.mark.parametrize(("path", "config"), [*((["fit", n], model_class(n).config_class) for n in FITTED),
+@pytest.mark.parametrize(("path", "config"), [*((["fit", n], model_class(n).config_class) for n in fitted()),
                                               (["generate"], SamplingConfig), (["tokenize"], TokenizerConfig)])
 def test_flags_are_the_fields_of_the_config(path, config):
     options = {p.name: p for p in command(path)[0].params if isinstance(p, click.Option)}

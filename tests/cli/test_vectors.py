@@ -154,5 +154,6 @@ def test_a_file_of_vectors_is_judged_by_section(seqloom, vectors, tmp_path):
     assert "royal      1.0000      1        0" in done.out
     assert "places          -      0        1" in done.out
     assert "1 question has a word without a vector and was left out" in done.out
-    for more in (("--chart", "a.png"), ("--against", "v.txt"), ("q.txt",), ("--sparsity",)):
-        assert "--on FILE alone" in seqloom("evaluate", "v.txt", *more, "--on", "q.txt").err
+    for more in (("--chart", "a.png"), ("--against", "v.txt"), ("--sparsity",)):
+        assert f"{more[0]} is for a language model" in seqloom("evaluate", "v.txt", *more, "--on", "q.txt").err
+    assert "--on FILE alone" in seqloom("evaluate", "v.txt", "q.txt", "--on", "q.txt").err

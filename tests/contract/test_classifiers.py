@@ -108,7 +108,7 @@ def test_bad_input(name, tmp_path):
             make().fit(bad)
     with pytest.raises(ConfigError, match="unknown option"):
         make(colour="red")
-    if registry.MODELS[name].resumable:
+    if "run" in registry.config_class(name).fit_arguments:
         make().fit(PAIRS, run=tmp_path / "run")
     else:
         with pytest.raises(ConfigError, match="does not apply"):

@@ -40,7 +40,7 @@ def build(name: str, **options: object) -> LanguageModel:
         pytest.importorskip("torch")
         member = fit(build("gru", **{"tokenizer": "whitespace", **options}))
         return NeuralCache.of(member, window=20, theta=3.0, share=0.3)
-    if registry.MODELS[name].trained:
+    if "train" in registry.config_class(name).fit_arguments:
         pytest.importorskip("torch")
         options = {"tokenizer": "whitespace", **SMALL[name], **options}
     return registry.model_class(name)(**options)
@@ -159,7 +159,7 @@ def test_a_second_run_gives_the_same_files(name, tmp_path):
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if registry.MODELS[name].trained])
+@pytest.mark.parametrize("name", [name for name in NAMES if "train" in registry.config_class(name).fit_arguments])
 def test_a_second_run_on_two_threads_gives_the_same_files(name, tmp_path):
     torch = pytest.importorskip("torch")
     size = "d_model" if name == "gpt" else "d_hidden"

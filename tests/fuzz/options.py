@@ -50,11 +50,11 @@ ENORMOUS = ("1000000000000000000", "99999999999999999999999999", "1e18", "-10000
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command that does something, with the words that call it."""
-    from seqloom.cli.main import COMMANDS, main
+    from seqloom.cli import main as cli
 
-    context = click.Context(main)
-    for name in COMMANDS:
-        command = main.get_command(context, name)
+    context = click.Context(cli.main)
+    for name in cli.commands():
+        command = cli.main.get_command(context, name)
         if isinstance(command, click.Group):
             for inner in command.list_commands(context):
                 found = command.get_command(context, inner)

@@ -13,7 +13,7 @@ from seqloom import inspect
 from seqloom.charts.sheet import Sheet
 from seqloom.charts.spec import specification
 from seqloom.cli import word_map as flags
-from seqloom.cli.main import COMMANDS, main
+from seqloom.cli.main import commands, main
 from seqloom.errors import ConfigError, NotFitted
 from seqloom.inspect.vectors import HINT
 from seqloom.models.vectors.debias import bias_direction, debias, report
@@ -216,7 +216,7 @@ def options():
             for option in command.params:
                 if isinstance(option, click.Option):
                     yield path, option.opts, option.help or ""
-    for name in COMMANDS:
+    for name in commands():
         yield from walk(f"seqloom {name}", main.get_command(click.Context(main), name))
 
 
