@@ -211,9 +211,9 @@ def parse_size(size: int | str | None) -> int | None:
     text = str(size).strip().upper().removesuffix("B").removesuffix("I")
     factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     try:
-        found = int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
+        n_bytes = int(float(text[:-1]) * factors[text[-1]]) if text[-1:] in factors else int(text)
     except (ValueError, OverflowError):
-        found = 0
-    if found <= 0:
+        n_bytes = 0
+    if n_bytes <= 0:
         raise ConfigError(f"memory must be a size such as 800M or 2G; got {quoted(size)}")
-    return found
+    return n_bytes

@@ -23,8 +23,8 @@ def stacked(charts: Charts) -> Any:
     """One chart below the other, each with colours of its own."""
     import altair as alt
 
-    made = list(charts.values())
-    return alt.vconcat(*made).resolve_scale(color="independent") if len(made) > 1 else made[0]
+    rows = list(charts.values())
+    return alt.vconcat(*rows).resolve_scale(color="independent") if len(rows) > 1 else rows[0]
 
 
 def with_headings(sheet: Sheet) -> Page:

@@ -31,8 +31,8 @@ class Curves(NamedTuple):
     @property
     def best(self) -> tuple[float, float] | None:
         """Where the held-out loss, or without one the training loss, is least, and that loss."""
-        found = [p for p in (self.held_out or self.training) if math.isfinite(p[1])]
-        return min(found, key=lambda p: p[1]) if found else None
+        points = [p for p in (self.held_out or self.training) if math.isfinite(p[1])]
+        return min(points, key=lambda p: p[1]) if points else None
 
 
 def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
@@ -113,8 +113,8 @@ def _across(alt: Any, by: str) -> Any:
 def _colour(alt: Any, runs: Sequence[Curves], by: str) -> Any:
     """One hue a run; the legend, in one column where it is narrow, says where each was best."""
     colours = theme.group_colours([run.name for run in runs])
-    told = {run.name: f"{run.name}: {_told(run, by)}" for run in runs}
-    pairs = ", ".join(f"{_quoted(name)}: {_quoted(text)}" for name, text in told.items())
+    labels = {run.name: f"{run.name}: {_best_point(run, by)}" for run in runs}
+    pairs = ", ".join(f"{_quoted(name)}: {_quoted(text)}" for name, text in labels.items())
     legend = alt.Legend(title=None, symbolType="circle", symbolOpacity=1, symbolStrokeWidth=0,
                         labelLimit=alt.ExprRef(expr="max(width, 200)"),
                         labelExpr=f"({{{pairs}}})[datum.label]",
@@ -122,7 +122,7 @@ def _colour(alt: Any, runs: Sequence[Curves], by: str) -> Any:
     return alt.Color("run:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend)
 
 
-def _told(run: Curves, by: str) -> str:
+def _best_point(run: Curves, by: str) -> str:
     if run.best is None:
         return "no loss yet"
     at, loss = run.best

@@ -51,9 +51,9 @@ def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str,
         numbers = [int(seed) for seed in seeds.replace(",", " ").split()] if seeds else []
     except ValueError:
         raise ConfigError(f"--seeds must be whole numbers such as 1,2,3; got {seeds!r}") from None
-    found = ab(read_corpus(text, encoding, column), model=model, a=_options(config, a), b=_options(config, b),
-               both=_options(config, both), folds=folds, seeds=numbers)
-    emit(found.to_dict()) if as_json else click.echo(found.table())
+    result = ab(read_corpus(text, encoding, column), model=model, a=_options(config, a), b=_options(config, b),
+                both=_options(config, both), folds=folds, seeds=numbers)
+    emit(result.to_dict()) if as_json else click.echo(result.table())
 
 
 def _options(config: type[Config], pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -62,14 +62,14 @@ def _options(config: type[Config], pairs: tuple[str, ...]) -> dict[str, Any]:
     from seqloom.errors import ConfigError
 
     kinds = field_types(config)
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ConfigError(f"{pair!r} is not OPTION=VALUE, for example order=3")
         name = name.strip().replace("-", "_")
-        found[name] = _typed(kinds.get(name), value)
-    return found
+        options[name] = _typed(kinds.get(name), value)
+    return options
 
 
 def _typed(kind: Any, value: str) -> Any:

@@ -31,8 +31,8 @@ def command(vectors: str, a: str, b: str, c: str, number: int, method: str, amon
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText.
     """
-    found = open_model("analogy", vectors).analogy(a, b, c, number, method=method, among=among, approximate=approximate)
+    answers = open_model("analogy", vectors).analogy(a, b, c, number, method=method, among=among, approximate=approximate)
     if as_json:
-        emit({"a": a, "b": b, "c": c, "answers": [{"word": w, "score": score} for w, score in found]})
+        emit({"a": a, "b": b, "c": c, "answers": [{"word": w, "score": score} for w, score in answers]})
     else:
-        click.echo("\n".join(f"{score:.4f}  {word}" for word, score in found))
+        click.echo("\n".join(f"{score:.4f}  {word}" for word, score in answers))

@@ -62,7 +62,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     own = read_word_lists(words) if words else None
     known = with_built_in(own)
     chosen = list(dict.fromkeys(tests)) or list((own and own.tests) or known.tests)
-    asked = {name: known.test(name) for name in chosen}
+    selected = {name: known.test(name) for name in chosen}
     pairs = _pairs(direction or "gender", known)
     equal = [] if equalise == "none" else _pairs(equalise, known) if equalise else \
         pairs if direction else known.pairs["gender_equal"]
@@ -72,26 +72,26 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
 
     source = open_model("bias", vectors)
     model = source.vectors  # words that are in the list: others have no row to change
-    there = known_pairs(model, pairs)
+    usable_pairs = known_pairs(model, pairs)
     needed = direction is not None or neutralise or chart is not None
-    line = bias_direction(model, pairs) if there or needed else None
+    line = bias_direction(model, pairs) if usable_pairs or needed else None
     after = debias(model, neutral, known_pairs(model, equal), line) if neutralise else None
-    found = report(model, after, tests=asked if tests else _possible(model, asked), direction=line, on=on,
-                   neutral=neutral or known.words("occupations"), permutations=permutations, seed=seed)
-    if there and len(there) < len(pairs):
-        say(f"{len(pairs) - len(there)} of {len(pairs)} pairs have a word without a vector and were left out")
+    summary = report(model, after, tests=selected if tests else _possible(model, selected), direction=line, on=on,
+                     neutral=neutral or known.words("occupations"), permutations=permutations, seed=seed)
+    if usable_pairs and len(usable_pairs) < len(pairs):
+        say(f"{len(pairs) - len(usable_pairs)} of {len(pairs)} pairs have a word without a vector and were left out")
     if chart is not None and line is not None:
         from seqloom.inspect import leaning
 
-        leaning(found).save(chart)
+        leaning(summary).save(chart)
     if output is not None and after is not None:
         after.save(output)
         if source.unseen(["x"]) is not None:
             say(f"{output}: its {len(after):,} words alone; words that {vectors} never saw have no vectors there")
     if as_json:
-        emit(found | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
+        emit(summary | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
         return
-    click.echo(_table(found, after is not None))
+    click.echo(_table(summary, after is not None))
     for written in filter(None, (output, chart)):
         click.echo(f"written to {written}")
 
@@ -100,10 +100,10 @@ def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
     """Of tests that nobody asked for by name, those that have some words of each list."""
     from seqloom.metrics.bias import known_words
 
-    found = {name: four for name, four in tests.items() if all(known_words(model, words)[0] for words in four)}
-    if lost := [name for name in tests if name not in found]:
+    possible = {name: four for name, four in tests.items() if all(known_words(model, words)[0] for words in four)}
+    if lost := [name for name in tests if name not in possible]:
         say(f"left out, since a list of theirs has no word with a vector: {', '.join(lost)}")
-    return found
+    return possible
 
 
 def _check(neutralise: tuple[str, ...], equalise: str | None, output: str | None, chart: str | None) -> None:
@@ -126,50 +126,50 @@ def _pairs(text: str, known: WordLists) -> Pairs:
     return known.pairs[text] if text in known.pairs else as_pairs(text)
 
 
-def _table(found: dict[str, Any], both: bool) -> str:
+def _table(summary: dict[str, Any], both: bool) -> str:
     """Tests, direction, and what it cost; each number before and, where something was done, after."""
     from seqloom.metrics.tables import aligned
 
     head = ["test", "d", "p", *(["d after", "p after"] if both else [])]
     tests = [[name, *(cell for d, p in zip(test["effect_size"], test["p_value"]) for cell in (f"{d:.3f}", f"{p:.2g}"))]
-             for name, test in found["tests"].items()]
+             for name, test in summary["tests"].items()]
     lines = aligned([head, *tests]) if tests else ["no test could be made: too few of the words have vectors"]
-    if "direction" not in found:
-        return "\n".join([*lines, *_costs(found), *_notes(found)])
-    neutral, ends = found["neutral"], found["direction"]["pairs"][0]
-    more = len(found["direction"]["pairs"]) - 1
+    if "direction" not in summary:
+        return "\n".join([*lines, *_costs(summary), *_notes(summary)])
+    neutral, ends = summary["neutral"], summary["direction"]["pairs"][0]
+    more = len(summary["direction"]["pairs"]) - 1
     rows = [["direct bias, mean |cos|", *(f"{v:.4f}" for v in neutral["direct_bias"])],
             ["mean |projection|", *(f"{v:.4f}" for v in neutral["mean_projection"])],
             ["side told by neighbours", *("-" if v != v else f"{v:.1%}" for v in neutral["told_by_neighbours"])]]
     lines += ["", f"direction {ends[0]} - {ends[1]}" + (f" and {more} more pairs" if more else "")
-              + f", {found['direction']['explained']:.0%} of their variance; {neutral['words']:,} words"]
+              + f", {summary['direction']['explained']:.0%} of their variance; {neutral['words']:,} words"]
     if neutral["words"]:
         lines += aligned([["", *(["before", "after"] if both else ["now"])], *rows])
         order = sorted(neutral["leans"], key=lambda word: -neutral["leans"][word][0])
         for end, sign, words in zip(ends, (1, -1), (order, order[::-1])):
             shown = [f"{word} {lean:+.2f}" for word in words if sign * (lean := neutral["leans"][word][0]) > 0][:SHOWN]
             lines.append(f"towards {end}: " + (", ".join(shown) or "none"))
-    return "\n".join([*lines, *_costs(found), *_notes(found)])
+    return "\n".join([*lines, *_costs(summary), *_notes(summary)])
 
 
-def _costs(found: dict[str, Any]) -> list[str]:
+def _costs(summary: dict[str, Any]) -> list[str]:
     lines = []
-    for file, results in found["cost"].items():
+    for file, results in summary["cost"].items():
         name = next(iter(results[0]))
         lines.append(f"{name} on {file}: " + " -> ".join("-" if r[name] is None else f"{r[name]:.4f}" for r in results))
     return lines
 
 
-def _notes(found: dict[str, Any]) -> list[str]:
+def _notes(summary: dict[str, Any]) -> list[str]:
     notes = []
-    for name, test in found["tests"].items():
+    for name, test in summary["tests"].items():
         if missing := test["missing"]:
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
             notes.append(f"note  {name}: without a vector and left out: {', '.join(missing[:LISTED])}{more}")
-    if drawn := [name for name, test in found["tests"].items() if not test["exact"]]:
-        count = found["tests"][drawn[0]]["partitions"] - 1
-        notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {found['seed']}; others from all")
-    if missing := found.get("neutral", {}).get("missing"):
+    if drawn := [name for name, test in summary["tests"].items() if not test["exact"]]:
+        count = summary["tests"][drawn[0]]["partitions"] - 1
+        notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {summary['seed']}; others from all")
+    if missing := summary.get("neutral", {}).get("missing"):
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
         notes.append(f"note  words without a vector: {', '.join(missing[:LISTED])}{more}")
     return notes

@@ -42,7 +42,7 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
                               "to read an ARPA file name a directory as the target")
         if form is None:
             check_target(target)
-        model = next(found for task in tasks.every() if (found := task.import_file(Path(source))) is not None)
+        model = next(imported for task in tasks.every() if (imported := task.import_file(Path(source))) is not None)
         if form is None:
             model.save(target)
         else:

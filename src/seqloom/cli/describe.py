@@ -39,13 +39,13 @@ def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, size
         numbers = tuple(int(size) for size in sizes.replace(",", " ").split()) if sizes else SIZES
     except ValueError:
         raise ConfigError(f"--sizes must be numbers such as 1000,8000; got {sizes!r}") from None
-    found = describe(read_corpus(text, encoding, column),
-                     held_out=None if held_out is None else
-                     read_corpus((held_out,), encoding, column if table_kind(held_out) else None),
-                     kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
-                     normalize=normalize)
+    statistics = describe(read_corpus(text, encoding, column),
+                          held_out=None if held_out is None else
+                          read_corpus((held_out,), encoding, column if table_kind(held_out) else None),
+                          kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
+                          normalize=normalize)
     if chart is not None:
         from seqloom.inspect import description
 
-        description(found).save(chart)
-    emit(found.to_dict()) if as_json else click.echo(found.table())
+        description(statistics).save(chart)
+    emit(statistics.to_dict()) if as_json else click.echo(statistics.table())

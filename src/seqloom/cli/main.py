@@ -50,9 +50,9 @@ class LazyGroup(click.Group):
         return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (found := commands().get(cmd_name)) is None:
+        if (entry := commands().get(cmd_name)) is None:
             return None
-        module, _, attribute = found.target.partition(":")
+        module, _, attribute = entry.target.partition(":")
         return getattr(import_module(module), attribute)
 
     def resolve_command(self, ctx: click.Context,
@@ -115,8 +115,8 @@ def _run(interruptions: Interruptions) -> None:
         raise SystemExit(error.exit_code if isinstance(error, SeqloomError) else 1) from None
 
 
-def _interrupted(told: str, number: int) -> NoReturn:
-    click.echo(told or "interrupted; what was finished is kept", err=True)
+def _interrupted(message: str, number: int) -> NoReturn:
+    click.echo(message or "interrupted; what was finished is kept", err=True)
     from seqloom.kernels.parallel import abandoned
 
     code = CODES[number]

@@ -28,9 +28,9 @@ def command(vectors: str, words: tuple[str, ...], number: int, among: int | None
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
     """
     model = open_model("nearest", vectors)
-    asked = [line for line in stdin_lines() if line.strip()] if words == ("-",) else list(words)
-    for word, found in zip(asked, model.nearest(asked, number, among=among, approximate=approximate)):
+    queries = [line for line in stdin_lines() if line.strip()] if words == ("-",) else list(words)
+    for word, neighbours in zip(queries, model.nearest(queries, number, among=among, approximate=approximate)):
         if as_json:
-            emit({"word": word, "nearest": [{"word": w, "cosine": c} for w, c in found]})
+            emit({"word": word, "nearest": [{"word": w, "cosine": c} for w, c in neighbours]})
         else:
-            click.echo(word + "".join(f"\n  {cosine:.4f}  {near}" for near, cosine in found))
+            click.echo(word + "".join(f"\n  {cosine:.4f}  {near}" for near, cosine in neighbours))

@@ -70,14 +70,14 @@ def _given(texts: tuple[str, ...]) -> dict[str, list[str]]:
     """Each --words is a group: NAME=a,b,c, or a,b,c, or a file."""
     from seqloom.metrics.bias_words import WordLists, read_word_lists, word_list
 
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for number, text in enumerate(texts, 1):
         if Path(text).suffix.lower() == ".json" and Path(text).is_file():
-            found |= read_word_lists(text).lists
+            groups |= read_word_lists(text).lists
             continue
         name, equals, rest = text.partition("=")
         inner = rest if equals and name and rest else text
         name = name if inner is rest else "" if len(texts) == 1 else f"group {number}"
         words = [inner] if "," not in inner and not Path(inner).is_file() else word_list(inner, WordLists())
-        found[name] = found.get(name, []) + words
-    return found
+        groups[name] = groups.get(name, []) + words
+    return groups

@@ -59,12 +59,12 @@ def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) 
     return collect(forecasts(model, ids, positions))
 
 
-def collect(found: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
+def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
     """The calibration of any forecasts: log-probabilities (n, V) with the tokens that came (n,)."""
     bins = len(EDGES) + 1
     count, hits, mass, variance = (np.zeros(bins) for _ in range(4))
     counted = 0
-    for log_probs, targets in found:
+    for log_probs, targets in batches:
         n = len(targets)
         row = bins * np.repeat(np.arange(n), log_probs.shape[1])
         where = row + np.searchsorted(LOG_EDGES, log_probs.ravel(), side="right")

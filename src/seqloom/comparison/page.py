@@ -14,7 +14,7 @@ from seqloom.comparison.run import Comparison, RungResult
 NEAR = 1.02  # a rung is nearly as good as the best within this factor
 
 
-def report_page(comparison: Comparison, found: Details) -> Page:
+def report_page(comparison: Comparison, details: Details) -> Page:
     c, n = comparison, comparison.n_bytes
     page = Page(f"Language models compared on {c.corpus}")
     page.text(f"{n['train']:,} bytes to train, {n['valid']:,} to validate, {n['test']:,} to test ({c.split}); "
@@ -27,8 +27,8 @@ def report_page(comparison: Comparison, found: Details) -> Page:
                   "like skill.", kind="warning")
     _table(page, c)
     _charts(page, c)
-    _passage(page, c, found)
-    _calibration(page, found)
+    _passage(page, c, details)
+    _calibration(page, details)
     _rest(page, c)
     return page
 
@@ -83,26 +83,26 @@ def overtaking(c: Comparison) -> str:
     return "Best: " + ", ".join(f"{name} from {n:,} bytes on" for n, name in changes) + "."
 
 
-def _passage(page: Page, c: Comparison, found: Details) -> None:
-    if found.passage is None:
+def _passage(page: Page, c: Comparison, details: Details) -> None:
+    if details.passage is None:
         return
     page.heading("Which rung predicts what")
-    page.text(f"A passage of the test part (from byte {found.passage.start:,}), each token coloured by its cost for "
+    page.text(f"A passage of the test part (from byte {details.passage.start:,}), each token coloured by its cost for "
               "each of its bytes. Choose two rungs; point at a token to see what both paid for it.")
-    page.raw(passage_html(found.passage.pieces, shown_first(c)), style=STYLE, script=SCRIPT)
+    page.raw(passage_html(details.passage.pieces, shown_first(c)), style=STYLE, script=SCRIPT)
 
 
-def _calibration(page: Page, found: Details) -> None:
-    if not found.calibrations:
+def _calibration(page: Page, details: Details) -> None:
+    if not details.calibrations:
         return
     page.heading("Calibration")
-    page.chart(calibration_chart(found.calibrations), "how often forecasts of each probability came true")
+    page.chart(calibration_chart(details.calibrations), "how often forecasts of each probability came true")
     page.text("All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
               "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
               "be; below it, things come less often than it says.", kind="faint")
     page.table(["rung", "misplaced probability", "by chance alone", "positions"],
                [[name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"]
-                for name, k in found.calibrations.items()])
+                for name, k in details.calibrations.items()])
 
 
 def _rest(page: Page, c: Comparison) -> None:

@@ -27,9 +27,9 @@ def paired_difference(first: LanguageModel, second: LanguageModel, data: Any) ->
                               f"{m.tokenizer.label()} by {m.unit}" for m in (first, second)))
     costs = []
     for model in (first, second):
-        found = SegmentCosts(model.tokenizer, model.unit, corpus)
-        tally(model, corpus, costs=found)
-        values, weights = found.result()
+        segments = SegmentCosts(model.tokenizer, model.unit, corpus)
+        tally(model, corpus, costs=segments)
+        values, weights = segments.result()
         costs.append(values / np.log(2) if by_bytes else values)
     unit = "bits per byte" if by_bytes else "nats per token"
     return unit, bootstrap.paired(costs[0], costs[1], weights)

@@ -38,14 +38,14 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
     if tokenizer.lossless:
         spelled = [tokenizer.token_bytes(i) if i != tokenizer.eos_id else end.encode() for i in ids.tolist()]
         return whole_characters(spelled, bits.tolist())
-    found, before = [], False
+    result, before = [], False
     for i, cost in zip(ids.tolist(), bits.tolist()):
         if i == tokenizer.eos_id:
-            found.append(Piece(end, cost))
+            result.append(Piece(end, cost))
         else:
-            found.append(Piece(tokenizer.piece(i, before=before).decode("utf-8", "replace"), cost))
+            result.append(Piece(tokenizer.piece(i, before=before).decode("utf-8", "replace"), cost))
         before = i != tokenizer.eos_id
-    return found
+    return result
 
 
 def passage(models: Mapping[str, LanguageModel], test: Corpus, *, guide: str, length: int = LENGTH) -> Passage:

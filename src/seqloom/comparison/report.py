@@ -176,13 +176,13 @@ def _files(comparison: Comparison) -> dict[str, bytes]:
     from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import NAMES, details, overview, pictures
 
-    found = details(comparison)
-    charts = pictures(comparison, found)
-    calibrations = plain({name: calibration.to_dict() for name, calibration in found.calibrations.items()})
+    page_details = details(comparison)
+    charts = pictures(comparison, page_details)
+    calibrations = plain({name: calibration.to_dict() for name, calibration in page_details.calibrations.items()})
     values = comparison.to_dict() | ({"calibration": calibrations} if calibrations else {})
     files = {"comparison.json": (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
              "report.md": markdown(comparison, list(charts)).encode()}
     if comparison.results:
         charts["overview"] = overview(comparison)
     files |= {f"{name}.png": png(charts[name]) for name in NAMES if name in charts}
-    return files | {"report.html": report_page(comparison, found).html().encode()}
+    return files | {"report.html": report_page(comparison, page_details).html().encode()}

@@ -61,8 +61,8 @@ class Bench:
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
             start = time.perf_counter()
-            made = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
-            self.tokenizers[kind] = made, time.perf_counter() - start
+            tokenizer = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
+            self.tokenizers[kind] = tokenizer, time.perf_counter() - start
         return self.tokenizers[kind][0]
 
     def tokenizer_config(self, kind: str) -> TokenizerConfig:

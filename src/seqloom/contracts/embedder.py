@@ -110,14 +110,14 @@ class Embedder(Model):
     def _rows(self, words: list[str]) -> np.ndarray:
         table = self.vectors
         places = table.words.find(words)
-        found = table.matrix[np.maximum(places, 0)]  # (n, D)
+        rows = table.matrix[np.maximum(places, 0)]  # (n, D)
         missing = np.flatnonzero(places < 0)
         if len(missing):
-            made = self.unseen([words[i] for i in missing.tolist()])
-            if made is None:
+            composed = self.unseen([words[i] for i in missing.tolist()])
+            if composed is None:
                 raise unknown_word(words[int(missing[0])], table)
-            found[missing] = made
-        return _checked(found)
+            rows[missing] = composed
+        return _checked(rows)
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
         """The vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a list.
@@ -139,15 +139,15 @@ class Embedder(Model):
             words = [word for phrase in phrases for word in phrase]
             known = [k >= 0 or self.unseen([word]) is not None for word, k in zip(words, table.words.find(words).tolist())]
             flat = np.full((len(words), table.matrix.shape[1]), table.mean if unknown == "mean" else 0, np.float32)
-            flat[known] = self._rows([word for word, there in zip(words, known) if there])
+            flat[known] = self._rows([word for word, is_known in zip(words, known) if is_known])
             if unknown == "skip":
                 flags = iter(known)
                 phrases = [[word for word in phrase if next(flags)] for phrase in phrases]
                 flat = flat[known]
-        made = np.zeros((len(phrases), table.matrix.shape[1]), np.float32)
+        sums = np.zeros((len(phrases), table.matrix.shape[1]), np.float32)
         owners = np.repeat(np.arange(len(phrases)), [len(phrase) for phrase in phrases])
-        np.add.at(made, owners, flat)
-        return made / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(np.float32)
+        np.add.at(sums, owners, flat)
+        return sums / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(np.float32)
 
     # ---- the verbs
 
@@ -178,15 +178,15 @@ class Embedder(Model):
                 return self.vectors.search_from(place, k, among)
         if isinstance(query, np.ndarray):
             vectors, one = np.atleast_2d(query), query.ndim == 1
-            asked: list[list[str]] = [[] for _ in vectors]
+            excluded: list[list[str]] = [[] for _ in vectors]
         else:
             one, texts = isinstance(query, str), [query] if isinstance(query, str) else list(query)
-            vectors, asked = np.atleast_2d(self.embed(query)), self.made_of(texts)
+            vectors, excluded = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
-                if (self.vectors.words.find(asked[i]) < 0).all():
+                if (self.vectors.words.find(excluded[i]) < 0).all():
                     raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
-        found = self.vectors.search(vectors, k, asked, among, approximate)
-        return found[0] if one else found
+        neighbours = self.vectors.search(vectors, k, excluded, among, approximate)
+        return neighbours[0] if one else neighbours
 
     @overload
     def analogy(self, a: str, b: str, c: str, k: int = 10, *, method: Literal["add", "mul"] = "add",
@@ -215,10 +215,10 @@ class Embedder(Model):
                               "leave approximate out")
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
-        asked = [[word for made in self.made_of(texts) for word in made] for texts in zip(a, b, c)]
+        excluded = [[word for words in self.made_of(texts) for word in words] for texts in zip(a, b, c)]
         if method == "mul":
-            return self.vectors.search_products(three, k, asked, among)
-        return self.vectors.search(three[1] - three[0] + three[2], k, asked, among, approximate)
+            return self.vectors.search_products(three, k, excluded, among)
+        return self.vectors.search(three[1] - three[0] + three[2], k, excluded, among, approximate)
 
     @overload
     def similarity(self, a: str, b: str) -> float: ...

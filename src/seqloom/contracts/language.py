@@ -245,8 +245,8 @@ class LanguageModel(Model):
             raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None
         costs = SegmentCosts(tokenizer, self.unit, corpus) if samples else None
-        found = tally(self, corpus, adapting.reading() if adapting else None, costs)
-        metrics: dict[str, Value] = dict(found.summary(corpus_bytes(corpus, self.unit)))
+        totals = tally(self, corpus, adapting.reading() if adapting else None, costs)
+        metrics: dict[str, Value] = dict(totals.summary(corpus_bytes(corpus, self.unit)))
         notes: list[str] = []
         if not tokenizer.lossless:
             metrics["bits_per_byte"] = None
@@ -315,7 +315,7 @@ class LanguageModel(Model):
         return Generator(self.stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line")
 
     def _member_decoders(self) -> list[Decoders]:
-        return [found for m in self.members for found in (m._decoders, *m._member_decoders())]
+        return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]
 
 
 def _starts(ends: np.ndarray) -> np.ndarray:

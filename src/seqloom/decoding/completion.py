@@ -41,8 +41,8 @@ class Completer:
         """The n likeliest next words; without white space at the end, words that the last one may become."""
         text = self.generator.last_line(text)
         whole = self.tokenizer.joiner and not self.tokenizer.subword
-        found = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
-        return [Suggestion(word, p) for word, p in found]
+        suggestions = self._complete_token(text, n) if whole else self._complete_spelling(text, n)
+        return [Suggestion(word, p) for word, p in suggestions]
 
     @property
     def ends(self) -> np.ndarray:
@@ -68,8 +68,8 @@ class Completer:
         if allowed is not None:  # probabilities among the words that it may become, however unlikely they are
             log_probs = normalize(restrict(log_probs, [allowed])[:, allowed].astype(np.float64))
         best = top_indices(log_probs, n)[0]
-        best, found = best if allowed is None else allowed[best], log_probs[0, best]
-        return [(self.tokenizer.token(i), float(np.exp(p))) for i, p in zip(best, found) if p > -np.inf]
+        best, top_log_probs = best if allowed is None else allowed[best], log_probs[0, best]
+        return [(self.tokenizer.token(i), float(np.exp(p))) for i, p in zip(best, top_log_probs) if p > -np.inf]
 
     def _complete_spelling(self, text: str, n: int) -> list[tuple[str, float]]:
         """For tokens smaller than words: follow the likeliest spellings until the word is over."""
@@ -132,8 +132,8 @@ def unfinished(text: str) -> str:
     >>> unfinished("to be or no"), unfinished("to be ")
     ('no', '')
     """
-    found = _UNFINISHED.search(text)
-    return found[0] if found else ""
+    match = _UNFINISHED.search(text)
+    return match[0] if match else ""
 
 
 def attach(text: str, word: str) -> str:
@@ -151,8 +151,8 @@ def attach(text: str, word: str) -> str:
 def _finished_word(fragment: str, ending: str, ended: bool) -> str | None:
     """The word once something else or the end follows it; None while it may go on, "" where there is none."""
     text = fragment + ending if fragment else ending.lstrip()
-    found = _WORD.match(text)
-    if found is None:
+    match = _WORD.match(text)
+    if match is None:
         return "" if ended else None
-    over = ended or found.end() < len(text) or not _UNFINISHED.match(found[0])
-    return found[0] if over else None
+    over = ended or match.end() < len(text) or not _UNFINISHED.match(match[0])
+    return match[0] if over else None

@@ -47,12 +47,12 @@ class PrefixIndex:
         >>> PrefixIndex([b"qu", b"q", b"quick", b"u"]).prefixes_of(b"quick")
         [1, 0]
         """
-        found = []
+        tokens = []
         for length in range(1, len(text)):
             at = bisect_left(self._sorted, text[:length])
             if at < len(self._sorted) and self._sorted[at] == text[:length]:
-                found.append(int(self._ids[at]))
-        return found
+                tokens.append(int(self._ids[at]))
+        return tokens
 
 
 class HealedPrompt(NamedTuple):
@@ -71,7 +71,7 @@ def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, wi
     token is not enough. All ways to spell the text are followed, the `width` likeliest at a time; drawing one of
     them by its probability and then a token that it allows continues the prompt as the model would have.
     """
-    found: list[HealedPrompt] = []
+    healed: list[HealedPrompt] = []
     paths = [(np.asarray(base, np.int64), text, 0.0)]
     state, log_probs = prefill(stepper, [paths[0][0]])
     while paths:
@@ -80,7 +80,7 @@ def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, wi
             allowed = index.starting_with(rest)
             if len(allowed):
                 mass = float(np.logaddexp.reduce(log_probs[row, allowed].astype(np.float64)))
-                found.append(HealedPrompt(ids, allowed, rest, cost + mass))
+                healed.append(HealedPrompt(ids, allowed, rest, cost + mass))
             for token in index.prefixes_of(rest):
                 left = rest[len(index.token_bytes[token]):]
                 further.append((np.append(ids, token), left, cost + float(log_probs[row, token])))
@@ -91,7 +91,7 @@ def heal(stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, wi
         if paths:
             state, log_probs = stepper.step(select(state, np.array(rows)[best]), np.array(tokens, np.int64)[best])
             check_scores(log_probs, exact=False)
-    return sorted((c for c in found if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
+    return sorted((c for c in healed if c.log_prob > -np.inf), key=lambda c: -c.log_prob)
 
 
 def restrict(log_probs: np.ndarray, allowed: Sequence[np.ndarray | None] | None) -> np.ndarray:

@@ -174,12 +174,12 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     n, width = values.shape
     k = min(k, width)
     border = np.partition(values, width - k, axis=1)[:, width - k, None]
-    found = np.empty((n, k), np.int64)
+    indices = np.empty((n, k), np.int64)
     for row in range(n):
         above = np.flatnonzero(values[row] > border[row])
-        found[row] = np.append(above, np.flatnonzero(values[row] == border[row])[: k - len(above)])
-    order = np.argsort(-np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1)
+        indices[row] = np.append(above, np.flatnonzero(values[row] == border[row])[: k - len(above)])
+    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1)
 
 
 def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:

@@ -26,17 +26,17 @@ class Decoders:
     """Those of one fitted model: with its weights as they are, and rounded to 8 bits."""
 
     def __init__(self) -> None:
-        self._made: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
+        self._generators: dict[bool, tuple[Sequence[Decoders], Generator]] = {}
 
     def get(self, eight_bit: bool, members: Sequence[Decoders], make: Callable[[], Generator]) -> Generator:
         """The decoder that was made while the members of the model had these decoders, else a new one."""
-        found = self._made.get(eight_bit)
-        if found is None or not _same(found[0], members):
+        entry = self._generators.get(eight_bit)
+        if entry is None or not _same(entry[0], members):
             with _making:
-                found = self._made.get(eight_bit)
-                if found is None or not _same(found[0], members):
-                    found = self._made[eight_bit] = members, make()
-        return found[1]
+                entry = self._generators.get(eight_bit)
+                if entry is None or not _same(entry[0], members):
+                    entry = self._generators[eight_bit] = members, make()
+        return entry[1]
 
 
 def _same(these: Sequence[Decoders], those: Sequence[Decoders]) -> bool:

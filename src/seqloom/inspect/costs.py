@@ -45,12 +45,12 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
                 "What the tokens cost": histogram(bits), "Calibration": calibration_chart({model.label(): calibrated})}
 
     def page(sheet: Sheet) -> Page:
-        made = with_headings(sheet)
+        document = with_headings(sheet)
         if tokenizer.lossless:
-            found = passage({model.label(): model}, corpus, guide=model.label())
-            made.heading(f"A passage (from byte {found.start:,})")
-            made.raw(passage_html(found.pieces, [model.label()]), style=STYLE, script=SCRIPT)
-        return made.text(str(model.signature(corpus)), kind="faint")
+            excerpt = passage({model.label(): model}, corpus, guide=model.label())
+            document.heading(f"A passage (from byte {excerpt.start:,})")
+            document.raw(passage_html(excerpt.pieces, [model.label()]), style=STYLE, script=SCRIPT)
+        return document.text(str(model.signature(corpus)), kind="faint")
 
     return Sheet(f"{model.label()} on {corpus.name}", draw, {"bits": bits, "weights": weights, "calibration": calibrated},
                  arrange=_one_above_two, page=page)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def errors(result: Result) -> Sheet:
     """The confusion matrix and, where the model gave probabilities, whether they were right."""
-    data = {name: found for name in ("confusion", "reliability") if (found := result.details.get(name))}
+    data = {name: detail for name in ("confusion", "reliability") if (detail := result.details.get(name))}
     if not data:
         raise ConfigError("nothing to draw: the result has no confusion matrix; of too many classes none is kept, and of other "
                           "tasks there is none")
@@ -39,29 +39,29 @@ def errors(result: Result) -> Sheet:
 def description(found: Description) -> Sheet:
     """What `seqloom.data.describe.describe` found: coverage, unknown tokens and tokens' lengths by tokenizer, lengths."""
     def page(sheet: Sheet) -> Page:
-        made = with_headings(sheet)
+        document = with_headings(sheet)
         for table in found.tables():
-            made.heading(table.title.capitalize()).table(table.rows[0], table.rows[1:])
-        return made
+            document.heading(table.title.capitalize()).table(table.rows[0], table.rows[1:])
+        return document
 
     return Sheet(f"A description of {found.name}", lambda page: _described(found), found.to_dict(), found.summary(),
                  _two_in_a_row, page)
 
 
-def _described(found: Description) -> dict[str, Any]:
+def _described(statistics: Description) -> dict[str, Any]:
     """Charts without data are left out."""
-    points = [Covered("to learn from", c.types, c.train) for c in found.coverage]
-    points += [Covered("held-out", c.types, c.held_out) for c in found.coverage if c.held_out is not None]
+    points = [Covered("to learn from", c.types, c.train) for c in statistics.coverage]
+    points += [Covered("held-out", c.types, c.held_out) for c in statistics.coverage if c.held_out is not None]
     drawn = {"What the most frequent words cover": coverage(points)}
-    names = [f"{row.kind} {row.vocab_size:,}" for row in found.rows]
-    if found.rows:
+    names = [f"{row.kind} {row.vocab_size:,}" for row in statistics.rows]
+    if statistics.rows:
         drawn["Unknown tokens of held-out text"] = bars(
-            [Bar(name, row.kind, row.oov_rate, f"{row.oov_rate:.2%}") for name, row in zip(names, found.rows)],
+            [Bar(name, row.kind, row.oov_rate, f"{row.oov_rate:.2%}") for name, row in zip(names, statistics.rows)],
             "share of the tokens that are <unk>", form=".2~%")
         drawn["How long tokens are"] = bars(
             [Bar(name, row.kind, row.bytes_per_token, f"{row.bytes_per_token:.2f}")
-             for name, row in zip(names, found.rows)], "bytes a token", form="~g")
-    for one in found.lengths:
+             for name, row in zip(names, statistics.rows)], "bytes a token", form="~g")
+    for one in statistics.lengths:
         drawn[f"Lengths of {one.name}"] = lengths(one.histogram, one.name.rpartition(" ")[2])
     return drawn
 
@@ -69,8 +69,8 @@ def _described(found: Description) -> dict[str, Any]:
 def _two_in_a_row(charts: Charts) -> Any:
     import altair as alt
 
-    made = [chart.properties(width=430, title=title) for title, chart in charts.items()]
-    rows = [alt.hconcat(*made[i:i + 2], spacing=40).resolve_scale(color="independent") for i in range(0, len(made), 2)]
+    sized = [chart.properties(width=430, title=title) for title, chart in charts.items()]
+    rows = [alt.hconcat(*sized[i:i + 2], spacing=40).resolve_scale(color="independent") for i in range(0, len(sized), 2)]
     return alt.vconcat(*rows, spacing=30)
 
 

@@ -56,8 +56,8 @@ def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
         raise ConfigError(f"{name}: its log does not say {by}; draw it by steps")
 
     def points(having: str, value: str) -> list[tuple[float, float]]:
-        found = [(float(line[key]), float(line[value])) for line in lines if having in line and value in line]
-        return [p for p in found if math.isfinite(p[1])]
+        pairs = [(float(line[key]), float(line[value])) for line in lines if having in line and value in line]
+        return [p for p in pairs if math.isfinite(p[1])]
 
     held_out = points("valid", "bits_per_byte" if in_bits else "valid")
     other = any("criterion" in line for line in lines)  # what it is judged by is not the loss

@@ -83,10 +83,10 @@ def _zoomable(sheet: Sheet) -> Page:
 
 def _first(vectors: Embedder, n: int) -> list[str]:
     """The first words that have a letter: frequent tokens are often signs and numbers."""
-    found: list[str] = []
+    words: list[str] = []
     for word in vectors.vectors.words:
-        if len(found) == n:
+        if len(words) == n:
             break
         if any(map(str.isalpha, word)):
-            found.append(word)
-    return found
+            words.append(word)
+    return words

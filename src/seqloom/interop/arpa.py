@@ -185,10 +185,10 @@ class _Reader:
             self.fail("no \\data\\ section; this is not an ARPA file")
         counts: list[int] = []
         while text := self._next_text():
-            found = re.fullmatch(rb"ngram\s+(\d{1,9})\s*=\s*(\d{1,15})", text)
-            if not found or int(found[1]) != len(counts) + 1:
+            match = re.fullmatch(rb"ngram\s+(\d{1,9})\s*=\s*(\d{1,15})", text)
+            if not match or int(match[1]) != len(counts) + 1:
                 break
-            counts.append(int(found[2]))
+            counts.append(int(match[2]))
         if not counts or text != b"\\1-grams:":
             self.fail("expected 'ngram 1=COUNT', 'ngram 2=COUNT', ... and then \\1-grams:")
         return counts
@@ -269,6 +269,6 @@ def _unescape(word: bytes) -> bytes:
     return _ESCAPED.sub(_character, word.decode()).encode("utf-8", "surrogateescape")
 
 
-def _character(found: re.Match[str]) -> str:
-    code = int(found[1], 16)
-    return chr(code) if code < 0xD800 or 0xDC80 <= code <= 0xDCFF or 0xE000 <= code < 0x110000 else found[0]
+def _character(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    return chr(code) if code < 0xD800 or 0xDC80 <= code <= 0xDCFF or 0xE000 <= code < 0x110000 else match[0]

@@ -170,11 +170,11 @@ def opened(directory: Path | None, facts: dict[str, Any]) -> Iterator[Run | None
 
 def read_log(directory: str | Path) -> list[dict[str, Any]]:
     """The log of a run or of the model that came of it, for plots; a line that was cut by a crash is left out."""
-    found = [path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()]
-    if not found:
+    logs = [path for path in (Path(directory) / LOG, Path(directory) / TRAINING_LOG) if path.is_file()]
+    if not logs:
         raise ModelError(f"{directory}: no {LOG} or {TRAINING_LOG} there; give the directory of a training run, or of a "
                          "network that was trained by seqloom fit")
-    path = found[0]
+    path = logs[0]
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < 1 << 60]
 
 

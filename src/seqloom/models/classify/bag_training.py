@@ -90,11 +90,11 @@ class Learning:
 
     def _order(self, epoch: int) -> np.ndarray:
         """The texts in an order that is another in every epoch: files are often sorted by class."""
-        found = self._orders.get(epoch)
-        if found is None:
-            found = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.bags))
-            self._orders = {k: v for k, v in self._orders.items() if k >= epoch - 1} | {epoch: found}
-        return found
+        order = self._orders.get(epoch)
+        if order is None:
+            order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.bags))
+            self._orders = {k: v for k, v in self._orders.items() if k >= epoch - 1} | {epoch: order}
+        return order
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
         """X and Y as they are saved, without the zeros at the ends of rows; what was here is used up."""

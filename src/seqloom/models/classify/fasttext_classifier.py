@@ -98,11 +98,11 @@ class FastTextClassifier(Classifier):
         return whole
 
     def _pretrained(self, path: str) -> Any:
-        found = registry.open_vectors(path).vectors
-        if found.dimensions != self.config.dimensions:
-            raise ConfigError(f"{path} has vectors of {found.dimensions} dimensions, the model {self.config.dimensions}; "
-                              f"give dimensions {found.dimensions}")
-        return found
+        vectors = registry.open_vectors(path).vectors
+        if vectors.dimensions != self.config.dimensions:
+            raise ConfigError(f"{path} has vectors of {vectors.dimensions} dimensions, the model {self.config.dimensions}; "
+                              f"give dimensions {vectors.dimensions}")
+        return vectors
 
     def _take(self, other: Self) -> None:
         """Become what another model of this kind is."""
@@ -116,14 +116,14 @@ class FastTextClassifier(Classifier):
     def quantised(self, cutoff: int | None = None) -> Self:
         """The same model in codes of 8 bits; `cutoff`: with this many features at most, those of the longest vectors."""
         self.check_fitted()
-        made = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
-        config = made.config
-        made._take(self)
-        made.config = config
+        model = type(self)(replace(self.config, quantise=True, cutoff=cutoff))
+        config = model.config
+        model._take(self)
+        model.config = config
         if self.config.quantise:
             raise ConfigError("this model is quantised already; quantise the one that it was made from")
-        made._quantise()
-        return made
+        model._quantise()
+        return model
 
     def _quantise(self) -> None:
         assert isinstance(self.input, np.ndarray)
@@ -203,6 +203,6 @@ class FastTextClassifier(Classifier):
 
 def _places(tokenizer: Tokenizer, vectors: Any) -> tuple[np.ndarray, np.ndarray]:
     """Which tokens have a vector, and where it stands."""
-    found = vectors.words.find([from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
-    tokens = np.flatnonzero(found >= 0)
-    return tokens.astype(np.uint32), found[tokens]
+    places = vectors.words.find([from_spelling(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)])
+    tokens = np.flatnonzero(places >= 0)
+    return tokens.astype(np.uint32), places[tokens]

@@ -216,10 +216,10 @@ class NaiveBayes(Classifier):
         scores, known = np.empty((len(texts), len(self.classes))), np.empty(len(texts), np.int64)
         done = 0
         with progress.task("classifying", len(texts), "texts") as bar:
-            for some, counts in self._features.score(texts, self._weights):
-                scores[done : done + len(some)], known[done : done + len(some)] = some, counts
-                done += len(some)
-                bar.advance(len(some))
+            for rows, counts in self._features.score(texts, self._weights):
+                scores[done : done + len(rows)], known[done : done + len(rows)] = rows, counts
+                done += len(rows)
+                bar.advance(len(rows))
         if self.config.variant == "complement":
             scores[known == 0] = self._log_prior
         else:
@@ -311,16 +311,16 @@ def _estimate(config: NaiveBayesConfig, done: Counted, usable: np.ndarray) -> tu
     n, k, documents = done.counts[usable].astype(np.float64), config.k, done.documents.astype(np.float64)
     absent = np.zeros(len(documents))
     if config.variant == "multinomial":
-        found = np.log(n + k) - np.log(n.sum(axis=0) + k * len(n))
+        feature_weights = np.log(n + k) - np.log(n.sum(axis=0) + k * len(n))
     elif config.variant == "bernoulli":
         missing = np.log(documents - n + k)
-        found = np.log(n + k) - missing
+        feature_weights = np.log(n + k) - missing
         absent = (missing - np.log(documents + 2 * k)).sum(axis=0)
     else:
         rest = n.sum(axis=1, keepdims=True) - n + k  # the counts of all other classes
-        found = np.log(rest.sum(axis=0)) - np.log(rest)
+        feature_weights = np.log(rest.sum(axis=0)) - np.log(rest)
     weights = np.zeros(done.counts.shape)
-    weights[usable] = found
+    weights[usable] = feature_weights
     prior = documents / documents.sum() if config.prior == "data" else np.full(len(documents), 1 / len(documents))
     return weights, np.log(prior), absent
 

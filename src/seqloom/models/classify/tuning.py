@@ -143,17 +143,17 @@ class Tuning:
         """Learn and judge; False after an interruption. Only the first may take longer than allowed."""
         start = time.monotonic()
         config = replace(self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings)
-        made = type(self.model)(config)
-        made.learnt, made.fit_info, made.fitted = self.model.learnt, dict(self.model.fit_info), True
-        whole = made.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
+        model = type(self.model)(config)
+        model.learnt, model.fit_info, model.fitted = self.model.learnt, dict(self.model.fit_info), True
+        whole = model.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
         if self.best is not None and not whole:
             return False
-        accuracy = float(np.mean(np.array(made.predict(self.valid.texts)) == self.labels))
+        accuracy = float(np.mean(np.array(model.predict(self.valid.texts)) == self.labels))
         took = time.monotonic() - start
         self.costs.append(took / _work(config))
         self.trials.append({**settings, "accuracy": accuracy})
         if self.search.fitting(settings, accuracy):
-            self.best = made
+            self.best = model
         progress.say(f"trial {len(self.trials)}, {took:.1f} s: accuracy {accuracy:.2%}, best {self.search.best_accuracy:.2%}; "
                      + ", ".join(f"{name} {value}" for name, value in settings.items()))
         return whole
@@ -166,10 +166,10 @@ class Tuning:
         while self.search.spans:
             left = self.begun + self.limit - time.monotonic()
             drawn = (self.search.propose(1 - left / self.limit) for _ in range(_TRIES))
-            found = next((settings for settings in drawn if self._seconds(settings) < left), None)
-            if found is None:
+            affordable = next((settings for settings in drawn if self._seconds(settings) < left), None)
+            if affordable is None:
                 return
-            yield found
+            yield affordable
 
     def _seconds(self, settings: Settings) -> float:
         """About how long a trial takes; the first also compiles, so it counts only while it is alone."""

@@ -7,8 +7,8 @@ falls; if it does by more than rounding, that is a TrainingError and not a warni
 
     >>> from seqloom.models.hidden.chain import CategoricalHMM
     >>> ids = CategoricalHMM([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1], [0.1, 0.9]]).sample(200, seed=1)[0]
-    >>> found = baum_welch(lambda r: CategoricalHMM.random(2, 2, seed=r), ids, restarts=2, iterations=20)
-    >>> all(a <= b + 1e-9 for a, b in zip(found.history, found.history[1:]))
+    >>> fitted = baum_welch(lambda r: CategoricalHMM.random(2, 2, seed=r), ids, restarts=2, iterations=20)
+    >>> all(a <= b + 1e-9 for a, b in zip(fitted.history, fitted.history[1:]))
     True
 """
 

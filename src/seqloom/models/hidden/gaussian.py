@@ -110,8 +110,8 @@ class GaussianHMM(Markov):
         joint = log(np.asarray(belief)) + seen
         top = joint.max(-1, keepdims=True)
         top = np.where(top > -np.inf, top, 0.0)
-        found, total = correct(np.exp(joint - top), np.ones(self.n_states))
-        return found, log(total) + top[..., 0]
+        posterior, total = correct(np.exp(joint - top), np.ones(self.n_states))
+        return posterior, log(total) + top[..., 0]
 
     def sample(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """n rows and the states that emitted them."""
@@ -164,13 +164,13 @@ class GaussianHMM(Markov):
         safe = np.where(seen, weights, 1.0)
         moved = np.where(seen[:, None], sums / safe[:, None], 0.0)  # (S, D)
         if self.covariances.ndim == 2:
-            found = np.maximum(squares / safe[:, None] - moved**2, self.floor)
-            found = np.where(seen[:, None], found, self.covariances)
+            covariances = np.maximum(squares / safe[:, None] - moved**2, self.floor)
+            covariances = np.where(seen[:, None], covariances, self.covariances)
         else:
-            found = raised(squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor)
-            found = np.where(seen[:, None, None], found, self.covariances)
+            covariances = raised(squares / safe[:, None, None] - moved[:, :, None] * moved[:, None, :], self.floor)
+            covariances = np.where(seen[:, None, None], covariances, self.covariances)
         return type(self)(normalised(counts.start, self.start), normalised(counts.transitions + k, self.transitions),
-                          self.means + moved, found, self.floor)
+                          self.means + moved, covariances, self.floor)
 
     def log_prior(self, k: float) -> float:
         return k * float(log(self.transitions).sum()) if k else 0.0

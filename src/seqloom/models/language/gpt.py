@@ -105,17 +105,17 @@ class GPT(NeuralLanguageModel):
         """
         size = self.config.context
         apart = -(-size // 2)
-        found, at = [], known - read
+        windows, at = [], known - read
         for length in lengths.tolist():
             length += read
             for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
                 high = min(low + size, length)
                 first = max(low + size - apart if low else 0, read)
-                found.append((at + low, at + high, at + first, 0 if low else 1))
+                windows.append((at + low, at + high, at + first, 0 if low else 1))
                 if high == length:
                     break
             at, read = at + length, 0
-        return found
+        return windows
 
 
 def _groups(windows: list[tuple[int, int, int, int]], most: int) -> list[list[tuple[int, int, int, int]]]:

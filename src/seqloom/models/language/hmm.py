@@ -92,8 +92,8 @@ class HMM(LanguageModel):
         """The tokens of a text and the belief about the hidden class at each, (T, S), from what came up to there, or,
         smoothed, from the whole text."""
         ids, lengths = self.encode(text)
-        found = self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
-        return [self.tokenizer.token(int(i)) for i in ids], found
+        beliefs = self.chain.posteriors(ids, lengths) if smoothed else self.chain.filter(ids, lengths)[0]
+        return [self.tokenizer.token(int(i)) for i in ids], beliefs
 
     def top_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
         """The likeliest tokens of each state with their probabilities."""
@@ -109,12 +109,12 @@ class HMMStepper:
         self.chain, self.eos_id, self.vocab_size = chain, eos_id, chain.vocab_size
 
     def start(self, n: int) -> tuple[Any, np.ndarray]:
-        return self._told(np.repeat(self.chain.start[None], n, axis=0))
+        return self._state_and_log_probs(np.repeat(self.chain.start[None], n, axis=0))
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         corrected, _ = self.chain.correct(state[0], ids)
-        return self._told(self.chain.predict(corrected))
+        return self._state_and_log_probs(self.chain.predict(corrected))
 
-    def _told(self, predicted: np.ndarray) -> tuple[Any, np.ndarray]:
+    def _state_and_log_probs(self, predicted: np.ndarray) -> tuple[Any, np.ndarray]:
         with np.errstate(divide="ignore"):
             return (predicted,), np.log(self.chain.next_probs(predicted)).astype(np.float32)

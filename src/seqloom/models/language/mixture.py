@@ -112,9 +112,9 @@ class Mixture(LanguageModel):
     def _mixed(self, log_probs: Iterable[np.ndarray]) -> np.ndarray:
         """From the log-probabilities of the members, (N,) each."""
         total: np.ndarray | None = None
-        for log_weight, found in zip(self._log_weights(), log_probs, strict=True):
-            total = np.full(len(found), -np.inf) if total is None else total
-            np.logaddexp(total, log_weight + found, out=total)
+        for log_weight, member_log_probs in zip(self._log_weights(), log_probs, strict=True):
+            total = np.full(len(member_log_probs), -np.inf) if total is None else total
+            np.logaddexp(total, log_weight + member_log_probs, out=total)
         assert total is not None
         return total.astype(np.float32)
 

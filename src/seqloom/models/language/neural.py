@@ -234,10 +234,10 @@ class NeuralLanguageModel(LanguageModel):
             for places, features in self.flat_features(network, np.asarray(ids), np.asarray(lengths),
                                                        next(network.parameters()).device, past=past):
                 log_probs[places] = token_log_probs(network, features, ids[places])
-                found = features.float().cpu().numpy()
+                rows = features.float().cpu().numpy()
                 if not len(vectors):
-                    vectors = np.empty((len(ids), found.shape[1]), np.float32)
-                vectors[places] = found
+                    vectors = np.empty((len(ids), rows.shape[1]), np.float32)
+                vectors[places] = rows
         return vectors, check_scores(log_probs)
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
@@ -251,9 +251,9 @@ class NeuralLanguageModel(LanguageModel):
         return self.weights
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        size, found = self.tokenizer.vocab_size, length("embedding.weight")
-        if found != size:
-            raise ModelError(f"{found:,} token vectors for a vocabulary of {size:,}: "
+        size, n_vectors = self.tokenizer.vocab_size, length("embedding.weight")
+        if n_vectors != size:
+            raise ModelError(f"{n_vectors:,} token vectors for a vocabulary of {size:,}: "
                              "tokenizer and weights are of different models")
         return array_specs(self.shapes(self._size()))
 

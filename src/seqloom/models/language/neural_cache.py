@@ -107,11 +107,11 @@ class NeuralCache(LanguageModel):
         plain = np.exp(log_probs[later].astype(np.float64))
 
         def best_of(thetas: Sequence[float]) -> tuple[float, float, float]:
-            found = []
+            candidates = []
             for theta, row in zip(thetas, self._cache_probs(features, ids, starts, thetas), strict=True):
                 share = best_share(plain, row[later]) if self.config.share is None else self.config.share
-                found.append((float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share))
-            return max(found)  # of equal ones the higher theta: at share zero it is of no consequence
+                candidates.append((float(np.log((1 - share) * plain + share * row[later]).mean()), theta, share))
+            return max(candidates)  # of equal ones the higher theta: at share zero it is of no consequence
 
         if not later.any():
             raise ConfigError("no text to choose theta and share on: every unit is a single token; give theta and share")

@@ -138,15 +138,15 @@ class NGram(LanguageModel):
         check(self.trie, self.tokenizer.vocab_size)
 
 
-def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, asked: int | None) -> None:
+def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, memory: int | None) -> None:
     """Say before a long job what it will take."""
     seconds, work = n_tokens * order / SPEED, f"{n_tokens:,} tokens, order {order}"
-    if asked is None or workspace.limit is None:
+    if memory is None or workspace.limit is None:
         if seconds > 5:
             progress.say(f"{work}: about {seconds:.0f} s and up to {need / 1e9:.1f} GB of memory")
         return
     floor = ""
-    if workspace.limit > asked:
+    if workspace.limit > memory:
         floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
     progress.say(f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB of memory{floor}; "
                  "pages of scratch files come on top, which the system takes back when it needs them")

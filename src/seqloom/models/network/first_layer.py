@@ -68,16 +68,16 @@ def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray,
     check_width(vectors.vectors.dimensions)
     tokens = [_spelling(tokenizer, i) for i in range(tokenizer.vocab_size)]
     try:
-        made = table(vectors, tokens, unknown=unknown, seed=seed)
+        initial = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
         raise type(error)(f"pretrained: {path}: {error}") from None
-    found, text = int(made.found.sum()), float(counts[made.found].sum() / max(counts.sum(), 1))
+    n_found, text = int(initial.found.sum()), float(counts[initial.found].sum() / max(counts.sum(), 1))
     rest = {"random": "the others are random", "mean": "the others are the mean of these",
-            "subword": f"{int(made.built.sum()):,} were built from their spelling"}[unknown]
-    progress.say(f"pretrained: {found:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
-                 + _case_advice(vectors.vectors.words, tokens, made.found))
-    return FirstLayer(made.matrix, {"found": found, "of": len(tokens), "built": int(made.built.sum()), "text": round(text, 4),
-                                    "vectors": hashlib.sha256(made.matrix.data).hexdigest()[:16]})
+            "subword": f"{int(initial.built.sum()):,} were built from their spelling"}[unknown]
+    progress.say(f"pretrained: {n_found:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
+                 + _case_advice(vectors.vectors.words, tokens, initial.found))
+    return FirstLayer(initial.matrix, {"found": n_found, "of": len(tokens), "built": int(initial.built.sum()),
+                                       "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]})
 
 
 def _spelling(tokenizer: Tokenizer, token: int) -> str:
@@ -85,8 +85,8 @@ def _spelling(tokenizer: Tokenizer, token: int) -> str:
     return tokenizer.token_bytes(token).decode("utf-8", "surrogateescape") or tokenizer.token(token)
 
 
-def _case_advice(words: Any, tokens: list[str], found: np.ndarray) -> str:
+def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:
     """Where many more would be found in lower case."""
-    lower = [tokens[i].lower() for i in np.flatnonzero(~found).tolist()]
+    lower = [tokens[i].lower() for i in np.flatnonzero(~has_vector).tolist()]
     more = int((words.find(lower) >= 0).sum())
     return f"; {more:,} more would be found in lower case: --normalize case=lower" if more > len(tokens) // 20 else ""

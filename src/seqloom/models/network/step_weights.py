@@ -87,9 +87,9 @@ class Softmax:
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Of features (n, D), float32 (n, V)."""
-        found = self.matrix(features)
-        log_softmax(found, self.bias)
-        return found
+        scores = self.matrix(features)
+        log_softmax(scores, self.bias)
+        return scores
 
 
 class Adaptive:

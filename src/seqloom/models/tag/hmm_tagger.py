@@ -61,10 +61,10 @@ class HMMTagger(Tagger):
                               "choose a coarser column")
         rows: dict[str, int] = {}
         words = np.array([rows.setdefault(word, len(rows)) for words in data.sentences for word in words], np.int64)
-        found = [np.array([tags[tag] for tag in sentence], np.int64) for sentence in data.tags]
-        codes = words * len(tags) + np.concatenate(found)
+        tag_ids = [np.array([tags[tag] for tag in sentence], np.int64) for sentence in data.tags]
+        codes = words * len(tags) + np.concatenate(tag_ids)
         counts = np.bincount(codes, minlength=len(rows) * len(tags)).reshape(len(rows), len(tags))
-        self._learnt(list(rows), counts, count_tags(found, len(tags)))
+        self._learnt(list(rows), counts, count_tags(tag_ids, len(tags)))
         self.fit_info["different_words"] = len(rows)
 
     def _learnt(self, words: list[str], counts: np.ndarray, follows: np.ndarray) -> None:
@@ -82,8 +82,8 @@ class HMMTagger(Tagger):
         likely = scores + np.log(self.lexicon.prior)
         possible = likely >= likely.max(axis=1, keepdims=True) + np.log(POSSIBLE)
         firsts = np.concatenate([[0], np.cumsum(possible.sum(axis=1)[ids])])
-        found, _ = viterbi_pairs(self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1]))
-        return np.split(found, np.cumsum(lengths)[:-1])
+        path, _ = viterbi_pairs(self._moves(), scores[ids], lengths, (firsts, np.nonzero(possible[ids])[1]))
+        return np.split(path, np.cumsum(lengths)[:-1])
 
     def _moves(self) -> np.ndarray:
         """[u, v, w] = log p(w | u, v), made once and laid out in memory as the kernel reads it, by v, w and u."""

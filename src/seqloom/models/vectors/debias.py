@@ -48,16 +48,16 @@ def bias_direction(vectors: Embedder, pairs: Pairs) -> Direction:
 
     Pairs with a word that has no vector are left out; if that leaves none, the first such word is an error.
     """
-    found = known_pairs(vectors, pairs)
-    if not found:
+    known = known_pairs(vectors, pairs)
+    if not known:
         raise _unknown(vectors, pairs) if pairs else ConfigError("a direction needs at least one pair of words, such as he,she")
-    first, second = (unit_rows(vectors.rows(words)) for words in zip(*found))  # (P, D)
+    first, second = (unit_rows(vectors.rows(words)) for words in zip(*known))  # (P, D)
     halves = (first - second) / 2  # the words of a pair less their mean are plus and minus this
     _, sizes, lines = np.linalg.svd(halves, full_matrices=False)
     if sizes[0] <= TINY:
-        raise DataError(f"{found[0][0]!r} and {found[0][1]!r} have the same direction; they cannot span a bias")
+        raise DataError(f"{known[0][0]!r} and {known[0][1]!r} have the same direction; they cannot span a bias")
     line = lines[0] if (halves @ lines[0]).sum() >= 0 else -lines[0]
-    return Direction(line, found, float(sizes[0] ** 2 / (sizes**2).sum()))
+    return Direction(line, known, float(sizes[0] ** 2 / (sizes**2).sum()))
 
 
 def neutralise(vectors: Embedder, words: Sequence[str], direction: Direction) -> WordVectors:
@@ -88,8 +88,8 @@ def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVecto
     common = mean - np.outer(mean @ direction.vector, direction.vector)  # (P, D) the same for both
     apart = (units[:, 0] - units[:, 1]) @ direction.vector  # (P,) its sign says which is on which side
     height = np.sqrt(np.maximum(1 - (common**2).sum(axis=1), 0)) * np.where(apart >= 0, 1, -1)
-    made = np.stack([common + np.outer(height, direction.vector), common - np.outer(height, direction.vector)], axis=1)
-    return _changed(table, places, (made * length[:, None, None]).reshape(len(each), -1), "equalised")
+    new_units = np.stack([common + np.outer(height, direction.vector), common - np.outer(height, direction.vector)], axis=1)
+    return _changed(table, places, (new_units * length[:, None, None]).reshape(len(each), -1), "equalised")
 
 
 def debias(vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Direction | None = None) -> WordVectors:
@@ -101,8 +101,8 @@ def debias(vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Dir
     equal = known_pairs(vectors.vectors, pairs)
     if both := {word for pair in equal for word in pair} & set(neutral):
         raise ConfigError(f"{min(both)!r} is to be neutralised and stands in a pair to be equalised; leave it out of one")
-    made = neutralise(vectors, neutral, line)
-    return equalise(made, equal, line) if equal else made
+    neutralised = neutralise(vectors, neutral, line)
+    return equalise(neutralised, equal, line) if equal else neutralised
 
 
 def report(before: Embedder, after: Embedder | None = None, *, tests: Mapping[str, Four] | None = None,
@@ -113,29 +113,29 @@ def report(before: Embedder, after: Embedder | None = None, *, tests: Mapping[st
     Each number is a list: before, and after where there is an after.
     """
     states = [before] if after is None else [before, after]
-    found: dict[str, Any] = {"tests": {}, "seed": seed}
+    summary: dict[str, Any] = {"tests": {}, "seed": seed}
     for name, four in (tests or {}).items():
         outcomes = [weat(state, *four, permutations=permutations, seed=seed) for state in states]
-        found["tests"][name] = {"effect_size": [o.effect_size for o in outcomes], "p_value": [o.p_value for o in outcomes],
-                                "partitions": outcomes[0].partitions, "exact": outcomes[0].exact,
-                                "missing": list(outcomes[0].missing)}
+        summary["tests"][name] = {"effect_size": [o.effect_size for o in outcomes], "p_value": [o.p_value for o in outcomes],
+                                  "partitions": outcomes[0].partitions, "exact": outcomes[0].exact,
+                                  "missing": list(outcomes[0].missing)}
     if direction is not None:
         words, missing = known_words(before, neutral)
         leans = [direction.cosines(state, words) for state in states] if words else []
-        found["direction"] = {"pairs": direction.pairs, "explained": direction.explained}
-        found["neutral"] = {
+        summary["direction"] = {"pairs": direction.pairs, "explained": direction.explained}
+        summary["neutral"] = {
             "words": len(words), "missing": missing, "direct_bias": [direct_bias(lean) for lean in leans],
             "mean_projection": [float(np.abs(state.rows(words) @ direction.vector).mean()) for state in states if words],
             "told_by_neighbours": [told_by_neighbours(state.rows(words), leans[0]) for state in states if words],
             "leans": {word: [float(lean[i]) for lean in leans] for i, word in enumerate(words)}}
-    found["cost"] = {str(file): [_headline(state.evaluate(file).metrics) for state in states] for file in on}
-    return found
+    summary["cost"] = {str(file): [_headline(state.evaluate(file).metrics) for state in states] for file in on}
+    return summary
 
 
 def known_pairs(vectors: Embedder, pairs: Pairs) -> Pairs:
     """Pairs, as they are or in lower case, of which both words have a vector."""
-    found = [(known_words(vectors, [a])[0], known_words(vectors, [b])[0]) for a, b in pairs]
-    return [(a[0], b[0]) for a, b in found if a and b]
+    spellings = [(known_words(vectors, [a])[0], known_words(vectors, [b])[0]) for a, b in pairs]
+    return [(a[0], b[0]) for a, b in spellings if a and b]
 
 
 def _headline(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +157,6 @@ def _unknown(vectors: Embedder, pairs: Pairs) -> DataError:
 def _changed(table: WordVectors, places: np.ndarray, rows: np.ndarray, how: str) -> WordVectors:
     matrix = np.array(table.matrix)  # in memory of its own: the other may be a mapped file
     matrix[places] = rows
-    made = WordVectors.of(table.words, matrix, table.counts, source=table.recorded("data", "memory"))
-    made.fit_info |= {how: len(places)} | {key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))}
-    return made
+    changed = WordVectors.of(table.words, matrix, table.counts, source=table.recorded("data", "memory"))
+    changed.fit_info |= {how: len(places)} | {key: n for key in ("neutralised", "equalised") if (n := table.recorded(key, 0))}
+    return changed

@@ -121,6 +121,6 @@ def _composed(table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: 
     if aggregate != "sum":
         totals = np.bincount(np.repeat(np.arange(len(sizes)), sizes), shares, len(sizes))
         shares = shares / np.repeat(totals, sizes)
-    made = np.empty((len(ends), table.shape[1]), np.float32)
-    weighted_rows(table, ends, rows.astype(np.int32), shares.astype(np.float32), made)
-    return made
+    vectors = np.empty((len(ends), table.shape[1]), np.float32)
+    weighted_rows(table, ends, rows.astype(np.int32), shares.astype(np.float32), vectors)
+    return vectors

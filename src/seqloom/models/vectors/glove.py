@@ -184,12 +184,12 @@ class Blocks:
         cuts = np.searchsorted(cells.offsets, np.linspace(0, len(cells.columns), SHARES + 1)[1:-1])
         rows = [0, *cuts.tolist(), len(cells.offsets) - 1]
         shares = list(pairwise(rows))
-        found = np.zeros((len(shares), parts, parts), np.int64)
+        counts = np.zeros((len(shares), parts, parts), np.int64)
         matrix = cells.offsets, cells.columns
-        parallel_run(lambda i: block_sizes(*matrix, *shares[i], parts, cells.symmetric, found[i]), range(len(shares)))
-        sizes = found.sum(axis=0)
+        parallel_run(lambda i: block_sizes(*matrix, *shares[i], parts, cells.symmetric, counts[i]), range(len(shares)))
+        sizes = counts.sum(axis=0)
         ends = np.cumsum(sizes).reshape(sizes.shape)
-        starts = ends - sizes + np.cumsum(found, axis=0) - found  # where each share writes
+        starts = ends - sizes + np.cumsum(counts, axis=0) - counts  # where each share writes
         room = 3 * int(sizes.sum())
         pairs = Workspace(memory, memory is not None and 8 * room > memory).empty(room, np.uint32)
         facts = pairs.view(np.float32)

@@ -66,8 +66,8 @@ class Index:
             return rows[0].tolist(), best[0].tolist()
         best, rows = np.full((1, k), -np.inf, np.float32), np.full((1, k), limit, np.int64)
         self._in_one_product(query, 0, limit, best, rows)
-        found = sorted(zip((-best[0]).tolist(), rows[0].tolist()))
-        return [place for _, place in found], [-score for score, _ in found]
+        ranked = sorted(zip((-best[0]).tolist(), rows[0].tolist()))
+        return [place for _, place in ranked], [-score for score, _ in ranked]
 
     def _search(self, queries: np.ndarray, k: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The best of each share of the rows, and of these the best."""
@@ -98,7 +98,7 @@ class Index:
         here, *others = bounds
         if others and self._process != os.getpid():  # a forked child has none of its parent's threads
             self._threads, self._process = ThreadPoolExecutor(max(thread_count() - 1, len(others))), os.getpid()
-        waiting = [self._threads.submit(share, there) for there in others] if self._threads is not None and others else []
+        waiting = [self._threads.submit(share, bound) for bound in others] if self._threads is not None and others else []
         return [share(here), *(future.result() for future in waiting)]
 
     def _one_by_one(self, queries: np.ndarray, low: int, high: int, best: np.ndarray, rows: np.ndarray) -> None:

@@ -63,11 +63,11 @@ class WordVectors(Embedder):
         table = words if isinstance(words, Words) else Words.of(words)
         with np.errstate(over="ignore"):  # what overflows is refused below
             rows = np.ascontiguousarray(rows, np.float32)
-        made = cls()._take(table, rows, None if counts is None else np.asarray(counts, np.int64))
-        made.index()  # refuses what is not finite
-        made.learnt, made.fitted = {"dimensions": rows.shape[1]}, True
-        made.fit_info = {"data": source, "data_hash": made._digest(), "words": len(table)}
-        return made
+        vectors = cls()._take(table, rows, None if counts is None else np.asarray(counts, np.int64))
+        vectors.index()  # refuses what is not finite
+        vectors.learnt, vectors.fitted = {"dimensions": rows.shape[1]}, True
+        vectors.fit_info = {"data": source, "data_hash": vectors._digest(), "words": len(table)}
+        return vectors
 
     def _take(self, words: Words, matrix: np.ndarray, counts: np.ndarray | None) -> Self:
         if len(words) != len(matrix):
@@ -94,9 +94,9 @@ class WordVectors(Embedder):
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError("finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
                               "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors")
-        made = WordVectors.of(*data)
-        self.learnt, self.fit_info, self.fitted = made.learnt, made.fit_info, True
-        return self._take(made.words, made.matrix, made.counts)
+        vectors = WordVectors.of(*data)
+        self.learnt, self.fit_info, self.fitted = vectors.learnt, vectors.fit_info, True
+        return self._take(vectors.words, vectors.matrix, vectors.counts)
 
     # ---- what it is
 
@@ -157,9 +157,9 @@ class WordVectors(Embedder):
         excluded = [{self.words.place(word) for word in set(words)} for words in asked]
         spare = max((len(rows) for rows in excluded), default=0)
         index = self.approximate_index() if approximate else self.index()
-        found, scores = index.nearest(queries, k + spare, among)
+        nearest, scores = index.nearest(queries, k + spare, among)
         return [self._named(rows.tolist(), cosines.tolist(), left_out, k)
-                for rows, cosines, left_out in zip(found, scores, excluded)]
+                for rows, cosines, left_out in zip(nearest, scores, excluded)]
 
     def search_from(self, place: int, k: int, among: int | None) -> Neighbours:
         """The k words nearest to the one in this place."""
@@ -230,10 +230,10 @@ class WordVectors(Embedder):
         units = unit_rows(part.matrix)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different vectors than groups: there are fewer groups
-            found = KMeans(n, n_init=3, random_state=seed).fit(units)
-        distances = np.linalg.norm(units - found.cluster_centers_[found.labels_], axis=1)
-        order = np.lexsort((distances, found.labels_))
-        groups = [g for g in np.split(order, np.cumsum(np.bincount(found.labels_, minlength=n))[:-1]) if len(g)]
+            kmeans = KMeans(n, n_init=3, random_state=seed).fit(units)
+        distances = np.linalg.norm(units - kmeans.cluster_centers_[kmeans.labels_], axis=1)
+        order = np.lexsort((distances, kmeans.labels_))
+        groups = [g for g in np.split(order, np.cumsum(np.bincount(kmeans.labels_, minlength=n))[:-1]) if len(g)]
         return [[part.words[i] for i in group.tolist()] for group in sorted(groups, key=lambda group: (-len(group), group[0]))]
 
     # ---- on disk

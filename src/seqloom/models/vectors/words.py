@@ -36,11 +36,11 @@ class Words(Sequence[str]):
         spelled = [to_spelling(word) for word in listed]
         offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
-        made = cls.from_bytes(padded(b"".join(spelled)), offsets)
-        if len(again := made.repeated()):
-            raise DataError(f"the word {made[int(again[0])]!r} stands twice, in places {made.find([made[int(again[0])]])[0]} "
-                            f"and {again[0]}; every word has one vector")
-        return made
+        table = cls.from_bytes(padded(b"".join(spelled)), offsets)
+        if len(again := table.repeated()):
+            raise DataError(f"the word {table[int(again[0])]!r} stands twice, in places "
+                            f"{table.find([table[int(again[0])]])[0]} and {again[0]}; every word has one vector")
+        return table
 
     @classmethod
     def from_bytes(cls, arena: np.ndarray, offsets: np.ndarray) -> Words:
@@ -86,16 +86,16 @@ class Words(Sequence[str]):
         spelled = [to_spelling(word) for word in words]
         borders = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(s) for s in spelled], out=borders[1:])
-        found = np.empty(len(spelled), np.int64)
-        self._find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, found)
-        return np.maximum(found, -1)
+        places = np.empty(len(spelled), np.int64)
+        self._find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], self.arena, self.offsets, self.slots, places)
+        return np.maximum(places, -1)
 
     def place(self, word: str) -> int:
         """The place of one word, or -1; what `find` says of many."""
         spelled = to_spelling(word)
-        found = np.empty(1, np.int64)
-        self._find_tokens(padded(spelled), _FIRST, np.array([len(spelled)]), self.arena, self.offsets, self.slots, found)
-        return max(int(found[0]), -1)
+        places = np.empty(1, np.int64)
+        self._find_tokens(padded(spelled), _FIRST, np.array([len(spelled)]), self.arena, self.offsets, self.slots, places)
+        return max(int(places[0]), -1)
 
     @cached_property
     def _find_tokens(self) -> Callable[..., None]:
@@ -109,9 +109,9 @@ class Words(Sequence[str]):
 
     def repeated(self) -> np.ndarray:
         """Places whose word has an earlier place too, before anybody relies on there being none."""
-        found = np.empty(len(self), np.int64)
-        self._find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, found)
-        return np.flatnonzero(found != np.arange(len(self)))
+        first_places = np.empty(len(self), np.int64)
+        self._find_tokens(self.arena, self.offsets[:-1], self.offsets[1:], self.arena, self.offsets, self.slots, first_places)
+        return np.flatnonzero(first_places != np.arange(len(self)))
 
     def near(self, word: str, most: int = 3) -> list[str]:
         """Words that are spelled almost like this one, the nearest first, ties as they are ordered here."""
@@ -123,9 +123,9 @@ class Words(Sequence[str]):
         limit = 1 + len(to_spelling(word)) // 5
         distances = np.full(len(self), limit + 1, np.int64)
         for spelled in {to_spelling(word), to_spelling(word.lower())[:_LONGEST_ASKED]}:
-            found = np.empty(len(self), np.int64)
-            edit_distances(padded(spelled)[:len(spelled)], self.arena, self.offsets, limit, found)
-            np.minimum(distances, found, out=distances)
+            edits = np.empty(len(self), np.int64)
+            edit_distances(padded(spelled)[:len(spelled)], self.arena, self.offsets, limit, edits)
+            np.minimum(distances, edits, out=distances)
         close = np.flatnonzero(distances <= limit)
         close = close[np.argsort(distances[close], kind="stable")][:most]
         return list(dict.fromkeys([*other_case, *(self[i] for i in close.tolist())]))[:most]
