@@ -1,6 +1,7 @@
 """The levels of docs/design.md: a file imports only from lower levels or from its own folder."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -66,6 +67,21 @@ def imports(path, *, top_only=False):
 def test_there_is_something_to_look_at():
     assert len(FILES) > 50
     assert any(module == "seqloom.kernels.ngram_count" for path in FILES for _, module in imports(path))
+
+
+def test_the_design_shows_levels_and_imports():
+    """Both tables of docs/design.md are the code's."""
+    page = (ROOT.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    for level, names in re.findall(r"^\| (\d+) \| ([a-z_, ]+) \|$", page, re.M):
+        assert all(LEVELS[name] == int(level) for name in names.split(", ")), (level, names)
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        for _, module in imports(path) if name_of(path) != "__init__.py" else ():
+            parts = module.split(".")
+            if parts[0] == "seqloom" and len(parts) > 1 and parts[1] != place(path) and LEVELS.get(parts[1], 0):
+                graph.setdefault(place(path), set()).add(parts[1])
+    table = page[page.index("| | imports |"):].split("\n\n")[0]
+    assert {own: set(names.split(", ")) for own, names in re.findall(r"^\| ([a-z]+) \| ([a-z, ]+) \|$", table, re.M)} == graph
 
 
 def test_every_folder_has_a_level():
