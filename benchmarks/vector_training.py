@@ -158,7 +158,7 @@ class Bench:
                 options = ["word2vec", "--architecture", kind] if kind != "fasttext" else ["fasttext"]
                 epochs = SUBWORD_EPOCHS if kind == "fasttext" else EPOCHS
                 side_by_side.run([sys.executable, "-m", "seqloom.cli", "fit", *options, str(text), "-o", str(path), "--epochs",
-                                  str(epochs), "--learning-rate", str(rate), "--seed", str(seed), "-q"])
+                                  str(epochs), "--lr", str(rate), "--seed", str(seed), "-q"])
         return path
 
     def _judged(self, name: str, sets: dict[str, Path | None], models: list[Path]) -> Row:

@@ -79,7 +79,7 @@ def test_standard_input_and_odd_text(seqloom, text):
     (("text.txt", "--valid", "missing.tsv"), "missing.tsv"),
     (("text.txt", "--dimensions", 0), "dimensions"),
     (("text.txt", "--colour", "red"), "colour"),
-    (("text.txt", "--learning-rate", "1e30"), "lr"),
+    (("text.txt", "--lr", "1e30"), "lr"),
 ], ids=lambda x: " ".join(map(str, x[1:])) if isinstance(x, tuple) else "")
 def test_bad_input(seqloom, text, args, says):
     failed = seqloom("fit", "word2vec", *args, "-o", "m", "-q")

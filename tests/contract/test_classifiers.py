@@ -111,7 +111,7 @@ def test_bad_input(name, tmp_path):
     if "run" in registry.config_class(name).fit_arguments:
         make().fit(PAIRS, run=tmp_path / "run")
     else:
-        with pytest.raises(ConfigError, match="does not apply"):
+        with pytest.raises(ConfigError, match="has no use for run"):
             make().fit(PAIRS, run=tmp_path / "run")
     broken = make()
     with pytest.raises(DataError):

@@ -344,7 +344,7 @@ def test_stranger_in_gpt2_format(tmp_path: Path) -> None:
 
 def test_gpt2_cuts_texts_as_its_own_tokenizer_does(tmp_path: Path) -> None:
     """Ids of the real GPT-2: first its 256 bytes by their characters, then its merges by rank."""
-    golden = gpt2_answers.tokenizer
+    golden = gpt2_answers.tokens()
     tokenizer = Tokenizer.load(gpt2_like(tmp_path / "tokenizer.json", merges=[merge for _, merge in golden["merges"]]))
     real = np.array([*range(256), *(256 + rank for rank, _ in golden["merges"]), 50256])
     assert tokenizer.lossless
