@@ -68,8 +68,8 @@ class Model(ABC):
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
             if self.tokenizers:
-                raise ConfigError(f"a {self.name} model has no tokenizer named text, but {', '.join(self.tokenizers)}; ask for one "
-                                  "of model.tokenizers")
+                raise ConfigError(f"a {self.name} model has no tokenizer named text, but {', '.join(self.tokenizers)}; "
+                                  "ask for one of model.tokenizers")
             raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
                               "for example with text.split()")
         return self.tokenizers[storage.TEXT]
