@@ -92,7 +92,9 @@ def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == 130
     assert not (files / "model").exists()
-    assert run(files, *fit).returncode == 0
+    done = run(files, *fit[:-1])
+    assert done.returncode == 0
+    assert "going on from step" in done.stderr
     assert run(files, *fit[:4], "whole", *fit[5:]).returncode == 0
     assert (files / "model" / "model.safetensors").read_bytes() == (files / "whole" / "model.safetensors").read_bytes()
     assert not (files / "model" / "tokenizers").exists()
@@ -121,8 +123,10 @@ def test_pulled_out_and_resumed_is_the_same_to_the_bit(toys, which, tmp_path, mo
     monkeypatch.setattr(task, "loss", broken)
     with pytest.raises(RuntimeError, match="plug"):
         cls().fit(data, valid=data, train=config, run=tmp_path / "r")
-    monkeypatch.setattr(task, "loss", loss)
+    calls.clear()
+    monkeypatch.setattr(task, "loss", lambda *arguments: calls.append(1) or loss(*arguments))
     again = cls().fit(data, valid=data, train=config, run=tmp_path / "r")
+    assert len(calls) == 20  # the first ten were kept
     assert all(np.array_equal(whole.weights[name], again.weights[name]) for name in whole.weights)
     again.save(tmp_path / "m")
     loaded = seqloom.load(tmp_path / "m")
@@ -149,3 +153,16 @@ def test_names_are_not_taken_twice(toys):
 
     with pytest.raises(ConfigError, match="already a task"):
         tasks.register(Other())
+
+
+def test_a_package_that_cannot_be_loaded_is_named_and_left_out(tmp_path):
+    place = tmp_path / "bad" / "broken-1.0.dist-info"
+    place.mkdir(parents=True)
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (place / "entry_points.txt").write_text("[seqloom.models]\nx = no_such_module_xyz\n")
+    path = os.pathsep.join([str(tmp_path / "bad"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, "-m", "seqloom.cli", "models"], text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0
+    assert "ngram" in done.stdout
+    assert "broken: its models cannot be loaded (ModuleNotFoundError" in done.stderr

@@ -284,3 +284,18 @@ def test_every_key_of_the_config_is_documented():
         config = config_of(path)
         assert config.keys() == keys
         assert all(settings == tokenizer.keys() for tokenizer in config["tokenizers"].values())
+
+
+def test_members_where_there_are_none_are_refused(tmp_path):
+    shutil.copytree(NEWEST / "ngram", tmp_path / "m")
+    shutil.copytree(NEWEST / "naive-bayes", tmp_path / "m" / "members" / "0")
+    with pytest.raises(ModelError, match="there are members in it"):
+        load(tmp_path / "m")
+
+
+def test_a_network_without_width_is_refused(tmp_path):
+    shutil.copytree(NEWEST / "gpt", tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "learnt": {**config["learnt"], "width": 0}}))
+    with pytest.raises(ModelError, match="'width' is 0"):
+        load(tmp_path / "m")

@@ -80,6 +80,9 @@ def register(name: str, entry: Entry) -> None:
     MODELS[name] = entry
 
 
+failures: list[str] = []  # of packages whose models cannot be loaded
+
+
 @cache
 def load_plugins() -> None:
     """Import what other packages name as `seqloom.models` among their entry points; it registers itself."""
@@ -88,7 +91,11 @@ def load_plugins() -> None:
     from importlib.metadata import entry_points  # takes as long to import as the whole command line
 
     for point in entry_points(group=PLUGINS):
-        point.load()
+        try:
+            point.load()
+        except Exception as error:  # whatever a stranger's module does; the built-in models work without it
+            package = point.dist.name if point.dist else "a package"
+            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); mend or uninstall it")
 
 
 def _names_plugins(place: str) -> bool:

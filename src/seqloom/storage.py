@@ -131,7 +131,7 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     except MissingExtra:
         raise
     except SeqloomError as error:
-        if str(error).startswith(str(loaded[0])):
+        if str(error).startswith((f"{loaded[0]}:", f"{loaded[0]}/")):
             raise
         if isinstance(error, ModelError):
             raise ModelError(f"{place}: {error}") from error
@@ -199,6 +199,8 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _foreign(path: Path) -> str:
+    if not path.is_file():  # a pipe would wait for ever
+        return ""
     with open(path, "rb") as file:
         head = file.read(64)
     if head.startswith(b"mmap lm"):

@@ -275,7 +275,7 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
     (["evaluate", "nb", "test.tsv", "--against", "nb"], "--against is for a language model; "),
     (["evaluate", "hmm", "toy.txt", "--form", "tsv"], "--form is for a classifier or a tagger; hmm is a language model"),
     (["evaluate", "nb", "test.tsv", "--chart", "a.gif"], "a chart is written as .png, .svg or .html"),
-    (["info", "nb", "--chart", "a.png"], "are for hidden Markov models; "),
+    (["info", "nb", "--chart", "a.png"], "of hidden Markov models"),
     (["info", "tagger", "--chart", "a.png", "--text", "a"], "`seqloom predict` tags a text"),
     (["info", "hmm", "--text", "a"], "give --chart FILE too"),
     (["fit", "naive-bayes", "train.tsv", "-o", "m", "--variant", "multinom"], "did you mean 'multinomial'?"),

@@ -107,3 +107,11 @@ def test_labelled_arrays_are_checked_and_named():
         Labelled.of([(np.zeros((3, 2)), "a"), (np.zeros((3, 4)), "a")])
     with pytest.raises(DataError, match="row 2 of texts"):
         Labelled.of([(np.zeros(2), "a"), ("text", "a")])
+
+
+def test_labels_that_would_be_misread_are_refused():
+    with pytest.raises(DataError, match="labels in 2 dimensions"):
+        Labelled.of((["a", "b"], np.array([[0, 1], [1, 0]])))
+    with pytest.raises(DataError, match="no example of texts has a label"):
+        Logistic().fit([(POINTS[0], []), (POINTS[1], [])])
+    assert Labelled.of([("x", ["a\tb"])]).fingerprint != Labelled.of([("x", ["a", "b"])]).fingerprint

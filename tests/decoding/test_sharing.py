@@ -81,6 +81,19 @@ def test_a_copy_has_decoders_of_its_own(duplicate):
     assert greedy(model) == expected != greedy(twin)
 
 
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_network_is_fitted_apart(duplicate):
+    pytest.importorskip("torch")
+    from seqloom import LSTM, TrainConfig
+
+    model = LSTM(d_hidden=8, tokenizer="byte").fit("the cat sat\n" * 20, train=TrainConfig(steps=2))
+    score = model.score("the cat")
+    twin = duplicate(model)
+    assert twin.score("the cat") == score
+    twin.fit("1 2 3 4\n" * 20, train=TrainConfig(steps=5))
+    assert model.score("the cat") == score != twin.score("the cat")
+
+
 def test_it_is_not_saved(tmp_path):
     model = fitted()
     model.save(tmp_path / "unused")
@@ -97,7 +110,9 @@ def test_an_error_while_making_leaves_nothing_behind(monkeypatch):
         patch.setattr(NGram, "stepper", lambda self, **how: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             greedy(model)
-    assert not sharing._making.locked()
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(sharing._making.acquire, blocking=False).result()  # which fails where this thread still has it
+        other.submit(sharing._making.release).result()
     assert greedy(model) == greedy(fitted())
 
 

@@ -156,3 +156,34 @@ def test_of_several_processes_only_the_first_writes(tmp_path):
     assert np.array_equal(first, second)
     alone = fitted(Lines(valid=[3.0, 2.0]), steps=6, evaluate_every=3, accumulate=2)
     assert np.array_equal(first, weight(alone))
+
+
+def test_a_first_evaluation_that_is_no_number_is_never_the_best():
+    for higher in (True, False):
+        task = Lines(criterion=Criterion("X", higher_is_better=higher), valid=[float("nan"), 0.3, 0.3, 0.3])
+        report = fitted(task, evaluate_every=1)
+        assert (report.best_step, report.valid) == (2, 0.3)
+
+
+def test_variables_of_a_launcher_without_a_group_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    fitted(Lines(), tmp_path / "r")
+    assert read_log(tmp_path / "r")
+
+
+def test_targets_are_counted_alike_with_a_mask_and_without():
+    """Three values at each place, of which the mask and the weights know only the place."""
+    targets, mask = np.zeros((2, 5, 3)), np.ones((2, 5), bool)
+    assert Batch({"targets": targets}).count == Batch({"targets": targets}, mask=mask).count == 30
+    assert Batch({"targets": targets}, mask=mask, weights=np.array([1.0, 0.5])).count == 22.5
+    mask[0, 2:] = False
+    assert Batch({"targets": targets}, mask=mask).count == 21
+
+
+def test_a_loss_that_is_not_in_nats_may_vary_by_more():
+    task = Lines(batch_size=1, weights=None)
+    task.batches.collate = lambda chosen: Batch(
+        {"inputs": SERIES[0][None], "targets": np.full((1, 2), 10.0 ** chosen[0], np.float32)}, mask=np.ones((1, 2), bool),
+        weights=np.ones((1, 2), np.float32))
+    fitted(task, steps=7, lr=1e-12)

@@ -42,7 +42,8 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
                               "to read an ARPA file name a directory as the target")
         if form is None:
             check_target(target)
-        model = next(imported for task in tasks.every() if (imported := task.import_file(Path(source))) is not None)
+        able = [task for task in tasks.every() if task.recognises(Path(source))] or tasks.every()
+        model = next(model for task in able if (model := task.import_file(Path(source))) is not None)
         if form is None:
             model.save(target)
         else:

@@ -31,7 +31,7 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
         if "train" in config.fit_arguments:
             function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
                                                                      "one.")(function)
-            return config_options(TrainConfig)(function)
+            function = config_options(TrainConfig)(function)
         if "memory" in config.fit_arguments:
             function = click.option("--memory", metavar="SIZE",
                                     help="Work on disk when counting needs more than this (800M, 2G).")(function)

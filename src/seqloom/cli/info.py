@@ -9,6 +9,7 @@ import click
 
 from seqloom.cli.options import common, emit
 from seqloom.errors import ConfigError
+from seqloom.registry import MODELS, model_class
 
 LISTED = 10  # values of a list that are shown
 
@@ -30,8 +31,8 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
 
     config = read_config(model)
     if chart is not None or text is not None:
-        _draw(model, config, chart, text)
-    if config["model"] == "hmm":
+        _draw(model, chart, text)
+    if config["model"] in MODELS and hasattr(model_class(config["model"]), "top_words"):
         from seqloom.inspect.hidden import state_words
         from seqloom.storage import load
 
@@ -48,13 +49,11 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
             _show(config[section], "  ")
 
 
-def _draw(model: str, config: dict[str, Any], chart: str | None, text: str | None) -> None:
+def _draw(model: str, chart: str | None, text: str | None) -> None:
     from seqloom.charts.files import check_target
     from seqloom.inspect import states
     from seqloom.storage import load
 
-    if config["model"] not in ("hmm", "hmm-tagger"):
-        raise ConfigError(f"--chart and --text are for hidden Markov models; {model} is a {config['model']} model")
     if chart is None:
         raise ConfigError("--text says what --chart draws; give --chart FILE too")
     check_target(chart)

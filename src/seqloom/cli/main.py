@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from seqloom import tasks
+from seqloom import registry, tasks
 from seqloom._version import __version__
 from seqloom.cli.interruptions import CODES, Interruptions
 from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened, suggest
@@ -89,6 +89,9 @@ def _run(interruptions: Interruptions) -> None:
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no error
     try:
+        registry.load_plugins()
+        for line in registry.failures:
+            click.echo(f"seqloom: {shortened(line)}", err=True)
         code = main.main(standalone_mode=False)
         raise SystemExit(code if isinstance(code, int) else 0)
     except SystemExit:

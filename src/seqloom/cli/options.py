@@ -178,7 +178,9 @@ def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: 
         if name not in names and value is not None:
             users = [other.phrase for other in tasks.every()
                      if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}]
-            raise ConfigError(f"--{name.replace('_', '-')} is for {' or '.join(users)}; {place} is {task.phrase}")
+            flags = ", ".join(f"--{own.replace('_', '-')}" for own in sorted(names))
+            raise ConfigError(f"--{name.replace('_', '-')} is for {' or '.join(users)}; {place} is {task.phrase}, which takes "
+                              f"{flags}")
     return [config(**given(config, dict(options))) for config in wanted]
 
 

@@ -21,7 +21,7 @@ from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, field_types, make, parse_size
 from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
-from seqloom.errors import ConfigError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
+from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -48,6 +48,7 @@ class Model(ABC):
     task: ClassVar[str]
     name: ClassVar[str]
     config_class: ClassVar[type[Config]]
+    has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -70,6 +71,8 @@ class Model(ABC):
             if self.tokenizers:
                 raise ConfigError(f"a {self.name} model has no tokenizer named text, but {', '.join(self.tokenizers)}; "
                                   "ask for one of model.tokenizers")
+            if hasattr(self.config, "tokenizer"):
+                raise ModelError(f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again")
             raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
                               "for example with text.split()")
         return self.tokenizers[storage.TEXT]
@@ -186,12 +189,14 @@ class Model(ABC):
         """`device`: where its networks run, such as cuda or mps; None: the CPU."""
         model = storage.load(directory, device)
         if not isinstance(model, cls):
-            raise ConfigError(f"{directory} holds a {model.name} model, not {cls.name}; use seqloom.load")
+            raise ConfigError(f"{directory} holds a {model.name} model, not a {cls.__name__}; use seqloom.load")
         return model
 
     @classmethod
     def restore(cls, saved: storage.Saved) -> Self:
         """The saved model of these parts, none of which is trusted."""
+        if saved.members and not cls.has_members:
+            raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
         model = cls(cls.config_class.from_saved(saved.config))
         check_learnt(saved.learnt, cls.learnt_values)
         model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True

@@ -19,7 +19,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of, optional
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import classification, multilabel
 from seqloom.metrics.result import Result, Signature
 
@@ -73,6 +73,8 @@ class Classifier(Model):
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
                               "give one label an example")
+        if not labelled.classes:
+            raise DataError(f"no example of {labelled.name} has a label; give some that have")
         if len(labelled.classes) == 1 and not labelled.multi_label:
             progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
         with self.learning():

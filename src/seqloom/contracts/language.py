@@ -300,6 +300,8 @@ class LanguageModel(Model):
         """The n likeliest next words, or endings of the word that the text breaks off in."""
         from seqloom.decoding.completion import Completer
 
+        if n < 1:
+            raise ConfigError(f"n must be at least 1; got {n}")
         return Completer(self.generator(eight_bit=eight_bit)).complete(text, n)
 
     def generator(self, *, eight_bit: bool = False) -> Generator:

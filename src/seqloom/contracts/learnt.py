@@ -15,8 +15,9 @@ Kind = Callable[[Any], bool]
 MISSING = object()  # what a value is that is not there
 
 
-def count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def positive(value: Any) -> bool:
+    """A whole number, at least one."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def names(value: Any) -> bool:

@@ -48,6 +48,9 @@ class Labelled:
         if isinstance(data, tuple) and len(data) == 2 and all(isinstance(p, (list, np.ndarray)) for p in data):
             examples, labels = (list(p) if i == 0 else p.tolist() if isinstance(p, np.ndarray) else p
                                 for i, p in enumerate(data))
+            if getattr(data[1], "ndim", 1) != 1:
+                raise DataError(f"{name} has labels in {data[1].ndim} dimensions; give a list of names, or of lists of names "
+                                "where an example has several")
             if len(examples) != len(labels):
                 raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
         else:
@@ -85,8 +88,11 @@ class Labelled:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all examples and labels."""
-        labels = ["\t".join(label) for label in self.labels] if self.multi_label else self.labels
-        return hashlib.sha256(_digest_examples(self.examples) + digest(labels)).hexdigest()
+        whole = hashlib.sha256(_digest_examples(self.examples))
+        if self.multi_label:
+            whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
+        whole.update(digest(list(chain.from_iterable(self.labels)) if self.multi_label else self.labels))
+        return whole.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
         """Some of the rows, by number, mask or slice."""

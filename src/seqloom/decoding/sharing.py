@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seqloom.decoding.generation import Generator
 
-_making = Lock()  # of all models: it is held once for each decoder, and so that not every thread rounds the weights
+_making = RLock()  # of all models: it is held once for each decoder, and so that not every thread rounds the weights
 
 
 def _renew() -> None:
     global _making
-    _making = Lock()
+    _making = RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -24,16 +24,17 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
         raise ConfigError("no run is given; there is nothing to draw")
     in_bits = all("bits_per_byte" in line for lines in logs.values() for line in lines)
     curves = [_curves(name, lines, by, in_bits) for name, lines in logs.items()]
-    units = {line.get("unit", "nats per token") for lines in logs.values() for line in lines}
+    units = {line.get("unit", "nats per token") for lines in logs.values() for line in lines if "loss" in line}
     unit = "bits per byte" if in_bits else " or ".join(sorted(units))
     summary = [f"{run.name}: {lines[-1]['step']:,} steps, least {'held-out' if run.held_out else 'training'} loss "
                f"{run.best[1]:.4f} {unit}" for run, lines in zip(curves, logs.values()) if run.best is not None]
     criteria = sorted({line["criterion"] for lines in logs.values() for line in lines if "criterion" in line})
-    held_out = {f"Held-out {name}": judged(curves, by=by, criterion=name) for name in [" or ".join(criteria)] if criteria}
+    other = " or ".join(criteria)  # what runs are judged by, where it is not the loss
     return Sheet("Training of " + ", ".join(logs), lambda page: {
-        "Loss": losses(curves, by=by, unit=unit), **held_out, "Learning rate": rates(curves, by=by),
-        "Gradient norm": norms(curves, by=by)},
-        [_numbers(run, lines, by, in_bits) for run, lines in zip(curves, logs.values())], summary, panels)
+        "Loss": losses(curves, by=by, unit=unit),
+        **({f"Held-out {other}": judged(curves, by=by, criterion=other)} if other else {}),
+        "Learning rate": rates(curves, by=by), "Gradient norm": norms(curves, by=by)},
+        [_numbers(run, lines, by, unit) for run, lines in zip(curves, logs.values())], summary, panels)
 
 
 def _read(name: str) -> Lines:
@@ -65,7 +66,7 @@ def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
                   points("norm", "norm"), held_out if other else [])
 
 
-def _numbers(run: Curves, lines: Lines, by: str, in_bits: bool) -> dict[str, Any]:
+def _numbers(run: Curves, lines: Lines, by: str, unit: str) -> dict[str, Any]:
     best = None if run.best is None else {by: run.best[0], "loss": run.best[1]}
-    return {"run": run.name, "unit": "bits_per_byte" if in_bits else "nats_per_token", "best": best,
+    return {"run": run.name, "unit": unit.replace(" ", "_"), "best": best,
             "training": [line for line in lines if "loss" in line], "held_out": [line for line in lines if "valid" in line]}

@@ -30,7 +30,7 @@ class Past(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose result is zero."""
+    """Which keys each query may see. Every query sees one at least, except those of `blind`, whose weighted sum is zero."""
 
     scores: Tensor | None = None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
     causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden

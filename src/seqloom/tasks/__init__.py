@@ -66,7 +66,7 @@ def open_model(command: str, place: str) -> Any:
 
     wanted = with_command(command)
     if Path(place).is_file():
-        for task in wanted or every():
+        for task in wanted or [task for task in every() if task.recognises(Path(place))]:
             if (model := task.open_file(Path(place))) is not None:
                 return model
     model = load(place)

@@ -69,13 +69,17 @@ class LanguageModeling(Task):
                        values | {"model": place, "difference": difference,
                                  "against": {"model": judging.against, **other.to_dict()}})
 
-    def import_file(self, path: Path) -> Any:
+    def recognises(self, path: Path) -> bool:
         from seqloom.data.vector_files import file_head
-        from seqloom.interop.arpa import read_arpa
 
         head, _ = file_head(path) if path.is_file() else (b"", False)
-        arpa = not head or path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm")
-        return read_arpa(path) if arpa else None
+        return path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm")
+
+    def import_file(self, path: Path) -> Any:
+        from seqloom.interop.arpa import read_arpa
+
+        missing = not path.is_file() or not path.stat().st_size
+        return read_arpa(path) if missing or self.recognises(path) else None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
         from seqloom.interop.arpa import write_arpa

@@ -93,6 +93,10 @@ class Task(ABC):
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
 
+    def recognises(self, path: Path) -> bool:
+        """Whether this is such a file, by its name and its first bytes."""
+        return False
+
     def open_file(self, path: Path) -> Any:
         """The model in such a file where commands take it instead of a saved model; None: they do not."""
         return None

@@ -47,6 +47,11 @@ class WordVectorsTask(Task):
             raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
         return shown(model.evaluate(judging.on))
 
+    def recognises(self, path: Path) -> bool:
+        from seqloom.data.vector_files import file_head, sniff_vectors
+
+        return path.is_file() and sniff_vectors(file_head(path)[0]) is not None
+
     def open_file(self, path: Path) -> Any:
         from seqloom.interop.vectors import read_vectors
 

@@ -5,6 +5,7 @@ A batch is a function of a cursor, so a resumed run reads on exactly where it wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -36,9 +37,16 @@ class Batch:
     @property
     def count(self) -> float:
         """How many targets there are, each by its weight: what the sum of losses is divided by."""
-        if self.weights is not None:
-            return float(self.weights.sum() if self.mask is None else self.weights[self.mask].sum())
-        return self.arrays["targets"].size if self.mask is None else int(self.mask.sum())
+        shape = self.arrays["targets"].shape
+        if self.weights is None:
+            return math.prod(shape) if self.mask is None else int(_spread(self.mask, shape).sum())
+        weights = _spread(self.weights, shape)
+        return float(weights.sum() if self.mask is None else weights[_spread(self.mask, shape)].sum())
+
+
+def _spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Values of the first axes, for every target."""
+    return np.broadcast_to(values.reshape(values.shape + (1,) * (len(shape) - values.ndim)), shape)
 
 
 class Batches(Protocol):

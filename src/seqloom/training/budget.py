@@ -8,6 +8,7 @@ import torch
 
 from seqloom import progress
 from seqloom.training.config import MINUTES, TrainConfig
+from seqloom.training.schedules import Late
 from seqloom.training.task import Task
 from seqloom.training.update import Updater
 
@@ -16,14 +17,14 @@ _TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better 
 _EVALUATIONS, _SHARE = 20, 0.1  # how many, and the most of the time that they may take
 
 
-def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[int, int]:
+def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Late | None = None) -> tuple[int, int]:
     """How many steps, and after how many of them to evaluate."""
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
     if config.steps is not None or config.epochs is not None:
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     minutes = MINUTES if config.minutes is None else config.minutes
-    step, evaluation = _time(task, config, device, minutes * 60 * _TRIAL)
+    step, evaluation = _time(Updater(task, config, device, late), minutes * 60 * _TRIAL)
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)
@@ -33,9 +34,8 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device) -> tuple[
     return steps, every
 
 
-def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -> tuple[float, float]:
+def _time(updater: Updater, trial: float) -> tuple[float, float]:
     """Seconds of a step and of an evaluation, on a network that is thrown away."""
-    updater = Updater(task, config, device)
     times: list[float] = []
     begun = time.perf_counter()
     while True:
@@ -48,5 +48,5 @@ def _time(task: Task, config: TrainConfig, device: torch.device, trial: float) -
     counted = sorted(times[_WARM:])
     updater.network.eval()
     start = time.perf_counter()
-    task.evaluate(updater.network)
+    updater.task.evaluate(updater.network)
     return counted[len(counted) // 2], time.perf_counter() - start

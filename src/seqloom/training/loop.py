@@ -56,7 +56,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
         """The number of steps, and of those between two evaluations: as an earlier start has fixed them."""
         fixed = run.open(facts or {}) if run is not None else {}
         if "steps" not in fixed:
-            steps, every = count_steps(task, config, device)
+            steps, every = count_steps(task, config, device, late)
             fixed = {"steps": steps, "evaluate_every": every}
             if run is not None:
                 run.fix(**fixed)
@@ -143,7 +143,7 @@ class _Loop:
         if valid is not None:
             cost = self.task.criterion.cost
             self.schedule.evaluated(cost(valid))
-            better = self.best is None or cost(valid) < cost(self.best)
+            better = not math.isnan(valid) and (self.best is None or cost(valid) < cost(self.best))
             self.waited = 0 if better else self.waited + 1
             if better:
                 self.best, self.best_step = valid, self.step

@@ -1,12 +1,11 @@
 """Several processes that train one network (torchrun): which one this is, and what only the first one does.
 
-A single process is the first of one. Files are written and progress is shown by the first alone; what it decides, the
+A single process is the first of one. Files are written by the first alone; what it decides, the
 others hear from it.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +19,9 @@ def _distributed() -> Any:
 
 
 def is_first() -> bool:
+    """Also where other processes run beside this one, but no group was begun: each is on its own then."""
     group = _distributed()
-    if group is not None:
-        return group.get_rank() == 0
-    return os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ  # torchrun sets both
+    return group is None or group.get_rank() == 0
 
 
 def from_first(decide: Callable[[], Any]) -> Any:

@@ -73,7 +73,7 @@ class Updater:
         return Update(total / count, norm, count)
 
     def _batches(self) -> list[Batch]:
-        """The batches of one update that hold something."""
+        """The batches of one update."""
         batches: list[Batch] = []
         cursor = self.cursor
         for _ in range(self.config.accumulate):
@@ -93,5 +93,5 @@ class Updater:
             raise Diverged(f"the loss is {loss}")
         if math.isinf(self.first_loss):
             self.first_loss = loss
-        elif loss > max(_HOPELESS * self.first_loss, self.first_loss + _HOPELESS):
+        elif self.task.unit == "nats" and loss > max(_HOPELESS * self.first_loss, self.first_loss + _HOPELESS):
             raise Diverged(f"the loss has grown from {self.first_loss:.2f} to {loss:.2f} {self.task.unit}")

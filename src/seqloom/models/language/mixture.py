@@ -28,6 +28,7 @@ DEEPEST = 8  # mixtures inside one another
 
 class Mixture(LanguageModel):
     name = "mixture"
+    has_members = True
     config_class = MixtureConfig  # type: ignore[assignment]
     weights: np.ndarray
 

@@ -18,7 +18,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
-from seqloom.contracts.learnt import Kind, count, optional
+from seqloom.contracts.learnt import Kind, optional, positive
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
@@ -60,7 +60,7 @@ class Past:
 
 class NeuralLanguageModel(LanguageModel):
     config_class: ClassVar[type[NeuralConfig]]
-    learnt_values: ClassVar[dict[str, Kind]] = {"width": count, "d_embed": optional(count)}
+    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive)}
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
@@ -68,6 +68,10 @@ class NeuralLanguageModel(LanguageModel):
     def __init__(self, config: Any = None, **options: Any) -> None:
         super().__init__(config, **options)
         self.net = TrainedNetwork(self.name, self._build_fitted)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.net = self.net.bound_to(self._build_fitted)
 
     @property
     def carry(self) -> bool:
@@ -214,7 +218,7 @@ class NeuralLanguageModel(LanguageModel):
 
         with torch.inference_mode():
             device = next(network.parameters()).device
-            return self.flat_log_probs(network, ids, np.array([len(ids)]), device, past), past
+            return check_scores(self.flat_log_probs(network, ids, np.array([len(ids)]), device, past)), past
 
     def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
                        past: Past | None = None) -> np.ndarray:

@@ -40,6 +40,7 @@ ROOM = 64  # vectors that a new state has place for; doubled whenever it is full
 
 class NeuralCache(LanguageModel):
     name = "neural-cache"
+    has_members = True
     config_class = NeuralCacheConfig  # type: ignore[assignment]
     theta: float
     share: float

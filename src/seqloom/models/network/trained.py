@@ -27,6 +27,12 @@ class TrainedNetwork:
         self._module: Any = None
         self._device: torch.device | None = None  # where the module is put; None: the CPU
 
+    def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
+        """The same weights for a copy of the model, which builds its own module and may be fitted apart."""
+        other = TrainedNetwork(self.name, build)
+        other.weights, other._device = self.weights, self._device
+        return other
+
     @property
     def parameters(self) -> int:
         return sum(array.size for array in self.weights.values())

@@ -18,7 +18,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
-from seqloom.contracts.learnt import Kind, count
+from seqloom.contracts.learnt import Kind, positive
 from seqloom.errors import ConfigError, DataError, MissingExtra
 from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig
@@ -35,7 +35,7 @@ EPSILON = 0.001  # keeps the denominator of 3CosMul from zero, as its authors ha
 class WordVectors(Embedder):
     name = "vectors"
     config_class = WordVectorsConfig
-    learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": count}
+    learnt_values: ClassVar[dict[str, Kind]] = {"dimensions": positive}
     words: Words
     matrix: np.ndarray  # float32 (V, D)
     counts: np.ndarray | None  # how often each word was seen, where that is known
