@@ -232,6 +232,7 @@ def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
     assert said == [f"{unknown}: the first row is taken as the header: phrase; if it is none, ask for columns by number",
                     "c.csv: reading the column 'phrase'"]
     assert read(unknown, column="1").text() == "phrase\nhello there\ngood bye\n"
+    assert read(write(tmp_path / "e.csv", "hello there\n")).text() == "hello there\n"  # nothing stands below
     named = write(tmp_path / "d.csv", "text,n\nhello,1\n")
     assert read(named, column="1").text() == "hello\n"
     with pytest.raises(DataError, match="has no column '3'; it has text, n"):
@@ -272,7 +273,7 @@ def test_rows_without_text_are_left_out_and_counted(tmp_path: Path, said: list[s
         with pytest.raises(DataError, match=r"no row of b.jsonl has text in column t"):
             list(read(write(tmp_path / "b.jsonl", data), column="t").blocks(cut_before_space))
     with pytest.raises(DataError, match=r"no row of b.csv has text"):
-        list(read(write(tmp_path / "b.csv", "t\n")).blocks(cut_before_space))
+        list(read(write(tmp_path / "b.csv", "t\n"), column="t").blocks(cut_before_space))
     for name in ("e.jsonl", "e.csv", "e.tsv"):
         with pytest.raises(DataError, match=f"{name} is empty"):
             read(write(tmp_path / name, b"\n"))

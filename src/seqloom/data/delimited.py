@@ -4,9 +4,10 @@ CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons
 there are no quotes: a cell is what stands between tabs. All rows must have as many cells as the first.
 
 The first row is a header if a column is asked for by name, if it holds a usual name (`text`, `label`, ...) that does not
-come again below, or a word above numbers. It is none if one of its cells comes again in its column, is a number above
-numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds it is taken as a header,
-and that is said. Without one, a column is called by its number, from 1.
+come again below, or a word above numbers. It is none if nothing stands below it, if one of its cells comes again in its
+column, is a number above numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds
+it is taken as a header for text and as a row for labelled data, and that is said. Without a header, a column is called by
+its number, from 1.
 """
 
 from __future__ import annotations
@@ -49,19 +50,24 @@ class Delimited:
     untyped: bool = True
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool) -> Delimited:
-        """Look at the first rows."""
+    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True) -> Delimited:
+        """Look at the first rows; `doubtful`: whether a first row that may be a header or not is one."""
         separator = _separator(document) if quotes else "\t"
-        head = next((rows for rows, _ in _batches(document, separator, quotes) if rows), [])[:_HEAD_ROWS]
+        batches = (rows for rows, _ in _batches(document, separator, quotes) if rows)
+        head = next(batches, [])[:_HEAD_ROWS]
+        if len(head) == 1:  # it may fill the block
+            head += next(batches, [])[:_HEAD_ROWS]
         if not head:
             return cls(document, {}, tuple(asked), [], False, separator, quotes)
         names = [cell.strip() for cell in head[0]]
         below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
         header = _is_header(names, below, asked)
         if header is None:
+            header = doubtful
             progress.say(f"{document.name}: the first row is taken as the header: {columns.listed(names)}; if it is none, "
-                         "ask for columns by number")
-        if header is False:
+                         "ask for columns by number" if doubtful else
+                         f"{document.name}: the first row is taken as data; if it is a header, ask for columns by name")
+        if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
         called = tuple(names[int(column) - 1] if column is not None and column not in names and column.isdecimal()
@@ -69,7 +75,7 @@ class Delimited:
         for column in called:
             if column is not None and names.count(column) > 1:
                 raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
-        return cls(document, dict(zip(names, map(_kind, below))), called, names, header is not False, separator, quotes)
+        return cls(document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes)
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """The values of some columns."""
@@ -96,6 +102,8 @@ def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | N
     for name, cells, numeric in zip(names, below, numbers):
         if (name.lower() in usual and name not in cells) or (numeric and not _is_number(name)):
             return True
+    if not any(below):
+        return False
     if any(name in cells or numeric or not any(map(str.isalpha, name)) for name, cells, numeric in zip(names, below, numbers)):
         return False
     return False if any(column is not None for column in asked) else None

@@ -94,7 +94,7 @@ def recognise(document: Document) -> str:
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
     """Two columns of a table; every row must have both, but the text may be empty."""
-    rows = open_rows(document, kind, choice)
+    rows = open_rows(document, kind, choice, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
         return
     text, label = columns.choose_pair(document.name, rows.kinds, rows.asked) or _by_values(rows)
