@@ -16,6 +16,7 @@ from seqloom.errors import DataError, suggest
 TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING = "text", "number", "true or false", "object", "list", "null"
 TEXT_NAMES = ("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet", "utterance")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
+MOST = 100_000  # columns of a table: names and values of each are looked at, which for millions would fill the memory
 
 _KINDS = {str: TEXT, bool: FLAG, int: NUMBER, float: NUMBER, dict: OBJECT, list: LIST, type(None): NOTHING, date: "date"}
 _ABSENT = object()

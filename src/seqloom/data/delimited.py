@@ -132,6 +132,9 @@ def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch
         return
     for first, lines in numbered_lines(document):
         filled = [(number, line) for number, line in enumerate(lines, first) if line]
+        for number, line in filled:
+            if len(line) >= columns.MOST and line.count(separator) >= columns.MOST:
+                raise _too_wide(document.name, number, line.count(separator) + 1)
         yield [line.split(separator) for _, line in filled], [number for number, _ in filled]
 
 
@@ -155,6 +158,8 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
             with _long_cells():
                 for row in reader:
                     if row:
+                        if len(row) > columns.MOST:
+                            raise _too_wide(document.name, first, len(row))
                         rows.append(row)
                         lines.append(first)
                     first = reader.line_num + 1
@@ -174,6 +179,10 @@ def _long_cells() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(limit)
+
+
+def _too_wide(name: str, line: int, cells: int) -> DataError:
+    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MOST:,}")
 
 
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:
