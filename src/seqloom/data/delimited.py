@@ -16,7 +16,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -148,6 +147,8 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
             fed += 1
             yield io.StringIO(block.decode("utf-8"), newline="")  # lines end with \n, \r\n or \r, and keep it
 
+    if csv.field_size_limit() < LONGEST:  # one for the whole program; whoever put it back would cut off other threads
+        csv.field_size_limit(LONGEST)
     reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
     first, more = 1, True
     while more:
@@ -155,30 +156,19 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
         lines: list[int] = []
         block, more = max(fed, 1), False
         try:
-            with _long_cells():
-                for row in reader:
-                    if row:
-                        if len(row) > columns.MOST:
-                            raise _too_wide(document.name, first, len(row))
-                        rows.append(row)
-                        lines.append(first)
-                    first = reader.line_num + 1
-                    if fed > block:
-                        more = True
-                        break
+            for row in reader:
+                if row:
+                    if len(row) > columns.MOST:
+                        raise _too_wide(document.name, first, len(row))
+                    rows.append(row)
+                    lines.append(first)
+                first = reader.line_num + 1
+                if fed > block:
+                    more = True
+                    break
         except csv.Error as error:
             raise _refuse(document.name, first, reader.line_num, str(error)) from None
         yield rows, lines
-
-
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """The module's limit for a cell is one for the whole program, so it is put back."""
-    limit = csv.field_size_limit(LONGEST)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _too_wide(name: str, line: int, cells: int) -> DataError:
