@@ -273,6 +273,12 @@ def test_few_rows_without_header(tmp_path):
     assert read_labelled(write(tmp_path / "a.tsv", long)).labels == ["1", "0"]
 
 
+def test_blanks_around_labels_do_not_count(tmp_path):
+    """Three texts of which one comes twice, and two labels, one of them with blanks."""
+    rows = [("dull", "pos"), ("dull", "neg"), ("fine", "pos "), ("good", " pos")]
+    assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == ["pos", "neg", "pos", "pos"]
+
+
 def test_headers_with_strange_names(tmp_path, said):
     path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
