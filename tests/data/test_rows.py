@@ -172,3 +172,9 @@ def test_rows_of_too_many_cells(kind, separator):
     data = b"\n" + wide + separator.encode() + b"\n" + wide
     with pytest.raises(DataError, match=r"^a, line 2: 100,001 fields; a row can have 100,000$"):
         open_rows(Document("a", data=data), kind)
+
+
+def test_rows_that_are_lists():
+    """All entries are columns; of a list inside, the first."""
+    rows = open_rows(Document("a.jsonl", data=b'["good", 1]\n["bad", 0, ["x", "y"]]\n'), "jsonl")
+    assert rows.kinds == {"0": "text", "1": "number", "2": "list", "2.0": "text"}

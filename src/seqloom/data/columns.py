@@ -128,9 +128,10 @@ def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | N
 
 
 def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
-    """All paths in a value; of lists the first entry alone."""
+    """All paths in a value; of lists the first entry alone, unless the list is the row."""
     if path and kinds.get(path, NOTHING) == NOTHING:
         kinds[path] = kind_of(value)
-    entries = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    entries = (value.items() if isinstance(value, dict) else
+               enumerate(value[:1 if path else MOST]) if isinstance(value, list) else ())
     for key, inner in entries if path.count(".") < _DEEPEST else ():
         _flatten(inner, f"{path}.{key}" if path else str(key), kinds)
