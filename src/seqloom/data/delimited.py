@@ -24,7 +24,7 @@ from seqloom.data import columns
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.rows import Block
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
 
 LONGEST = 1 << 28  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
 
@@ -63,14 +63,15 @@ class Delimited:
         header = _is_header(names, below, asked)
         if header is None:
             header = doubtful
-            progress.say(f"{document.name}: the first row is taken as the header: {columns.listed(names)}; if it is none, "
-                         "ask for columns by number" if doubtful else
+            shown = columns.listed(list(map(quoted, names)))
+            progress.say(f"{document.name}: the first row is taken as the header: {shown}; if it is none, ask for columns by "
+                         "number" if doubtful else
                          f"{document.name}: the first row is taken as data; if it is a header, ask for columns by name")
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
-        called = tuple(names[int(column) - 1] if column is not None and column not in names and column.isdecimal()
-                       and 0 < int(column) <= len(names) else column for column in asked)
+        called = tuple(names[columns.number(column) - 1] if column is not None and column not in names
+                       and 0 < columns.number(column) <= len(names) else column for column in asked)
         for column in called:
             if column is not None and names.count(column) > 1:
                 raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
