@@ -263,6 +263,22 @@ def test_without_header(tmp_path, said):
     assert said == []
 
 
+def test_few_rows_without_header(tmp_path):
+    """Nothing of a short file is lost to a header."""
+    for name, separator in {"a.tsv": "\t", "a.csv": ","}.items():
+        one = f"a great film{separator}pos\n"
+        assert read_labelled(write(tmp_path / name, one)).labels == ["pos"]
+        assert read_labelled(write(tmp_path / name, f"{one}so dull{separator}neg\n")).labels == ["pos", "neg"]
+    long = "opinion\tverdict" + " " * (1 << 21) + "\ngood\t1\nbad\t0\n"  # a first row that fills the first block
+    assert read_labelled(write(tmp_path / "a.tsv", long)).labels == ["1", "0"]
+
+
+def test_blanks_around_labels_do_not_count(tmp_path):
+    """Three texts of which one comes twice, and two labels, one of them with blanks."""
+    rows = [("dull", "pos"), ("dull", "neg"), ("fine", "pos "), ("good", " pos")]
+    assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == ["pos", "neg", "pos", "pos"]
+
+
 def test_headers_with_strange_names(tmp_path, said):
     path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
@@ -270,9 +286,9 @@ def test_headers_with_strange_names(tmp_path, said):
     said.clear()
     rows = [("phrase", "verdict"), *((f"text {i}", "good" if i % 2 else "bad") for i in range(20))]
     path = write(tmp_path / "b.tsv", as_tsv(rows, None))  # cannot be known, so it is said
-    assert read_labelled(path).classes == ["bad", "good"]
-    assert said == [f"{path}: the first row is taken as the header: phrase, verdict; if it is none, ask for columns by number",
-                    f"{path}: column 'verdict' is taken as the label, as it has fewer different values"]
+    assert read_labelled(path).classes == ["bad", "good", "verdict"]
+    assert said == [f"{path}: the first row is taken as data; if it is a header, ask for columns by name",
+                    f"{path}: column '2' is taken as the label, as it has fewer different values"]
     assert read_labelled(path, text_column="phrase").classes == ["bad", "good"]
     assert read_labelled(path, text_column="1", label_column="2").classes == ["bad", "good", "verdict"]
     assert len(said) == 2
@@ -300,7 +316,7 @@ def test_values_of_json(tmp_path, said):
     ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label in column 'label'"),
     ("a.csv", 'text,label\na,x\n"b\nb"c,y\n', r"a\.csv, line 4: text after a closing quote"),
     ("a.csv", 'text,label\n"a\na",x\n"b,y\nc,z\n', r"a\.csv, line 4: a quote that is opened and never closed"),
-    ("a.csv", "a\nb\n", "has one column, 'a'; there must be one of text and one of labels"),
+    ("a.csv", "a\nb\n", "has one column, '1'; there must be one of text and one of labels"),
     ("a.tsv", 'text\tlabel\n"a\tx\nb\ty\tz\n', r"a\.tsv, line 3: 3 fields where the first row has 2"),
     ("a.tsv", "text\tlabel\na\tx\r\n\r\nb\t\r\n", r"a\.tsv, line 4: no label"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a\.jsonl, line 2: no label in column 'label'"),
@@ -335,9 +351,12 @@ def test_empty_texts_are_kept_and_counted(tmp_path, name, said):
 
 def test_long_fields(tmp_path):
     long = "word " * 100_000
-    limit = csv.field_size_limit()
-    assert read_labelled(write(tmp_path / "a.csv", as_csv([(long, "x"), ("a", "y")]))).texts == [long, "a"]
-    assert csv.field_size_limit() == limit
+    path = write(tmp_path / "a.csv", as_csv([(long, "x"), ("a", "y")]))
+    for limit in (1 << 17, 1 << 29):  # is raised, never lowered: other threads may be reading
+        csv.field_size_limit(limit)
+        assert read_labelled(path).texts == [long, "a"]
+        assert csv.field_size_limit() == max(limit, 1 << 28)
+    csv.field_size_limit(1 << 28)
 
 
 def test_bad_arguments(tmp_path):

@@ -162,3 +162,19 @@ def test_several_columns_missing_and_empty():
     (block,) = rows.blocks(["x", "date"])
     assert block.values == [["1\n", ""], ["2024-01-05", "2024-01-06"]]
     assert (list(block.rows), block.place(1)) == ([1, 2], "a.csv, line 5")
+
+
+@pytest.mark.parametrize(("kind", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_rows_of_too_many_cells(kind, separator):
+    """A small packed file can hold millions of separators, of which nothing may be made."""
+    wide = "x".join(separator * 99_999).encode()
+    assert len(open_rows(Document("a", data=wide + b"\n" + wide), kind).kinds) == 100_000
+    data = b"\n" + wide + separator.encode() + b"\n" + wide
+    with pytest.raises(DataError, match=r"^a, line 2: 100,001 fields; a row can have 100,000$"):
+        open_rows(Document("a", data=data), kind)
+
+
+def test_rows_that_are_lists():
+    """All entries are columns; of a list inside, the first."""
+    rows = open_rows(Document("a.jsonl", data=b'["good", 1]\n["bad", 0, ["x", "y"]]\n'), "jsonl")
+    assert rows.kinds == {"0": "text", "1": "number", "2": "list", "2.0": "text"}

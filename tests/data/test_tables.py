@@ -1,5 +1,6 @@
 """Text columns of tables as corpora: formats, columns, rows as documents, and what is refused."""
 
+import csv as csv_module
 import gzip
 import io
 import json
@@ -178,6 +179,9 @@ def test_missing_column(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, FORMATS[name]())
     with pytest.raises(DataError, match=rf"{name} has no column 'boddy'; did you mean 'body'\? It has id, n, body$"):
         read(path, column="boddy")
+    for digits in ("9" * 5000, "body." + "9" * 5000):  # more than Python reads
+        with pytest.raises(DataError, match=rf"^[^\n]*{name} has no column '[^\n]*9 \.\.\. 9+'[^\n]*$"):
+            read(path, column=digits)
     with pytest.raises(DataError, match=r"has no column 'body\.0'"):
         read(path, column="body.0")
 
@@ -190,10 +194,10 @@ def test_column_that_is_no_text(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=message):
             read(path, column=column)
     polars = pytest.importorskip("polars")
-    polars.DataFrame({"n": [1], "d": [{"x": "y"}], "t": ["x"], "day": polars.Series(["2024-01-05"]).str.to_date()}
-                     ).write_parquet(tmp_path / "a.parquet")
+    polars.DataFrame({"n": [1], "d": [{"x": "y"}], "t": ["x"], "day": polars.Series(["2024-01-05"]).str.to_date(),
+                      "raw": [b"x"]}).write_parquet(tmp_path / "a.parquet")
     for column, message in {"n": "holds numbers, not text", "d": "holds objects, not text; its text is in d.x",
-                            "day": "holds dates"}.items():
+                            "day": "holds dates", "raw": "holds bytes, not text"}.items():
         with pytest.raises(DataError, match=message):
             read(tmp_path / "a.parquet", column=column)
     assert read(write(tmp_path / "a.csv", b"n,t\n1,x\n"), column="n").text() == "1\n"  # in CSV everything is text
@@ -216,6 +220,8 @@ def test_paths(tmp_path: Path) -> None:
     dotted = write(tmp_path / "b.jsonl", b'{"a.b": "name", "a": {"b": "path"}}\n')
     assert read(dotted, column="a.b").text() == "name\n"
     assert read(write(tmp_path / "c.jsonl", b'["x", "y"]\n["z"]\n'), column="1").text() == "y\n"
+    with pytest.raises(DataError, match=r"c\.jsonl has no column '9+ \.\.\. 9+'; it has 0, 1$"):
+        read(tmp_path / "c.jsonl", column="9" * 5000)
 
 
 def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
@@ -229,9 +235,12 @@ def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
     said.clear()
     unknown = write(tmp_path / "c.csv", "phrase\nhello there\ngood bye\n")
     assert read(unknown).text() == "hello there\ngood bye\n"
-    assert said == [f"{unknown}: the first row is taken as the header: phrase; if it is none, ask for columns by number",
+    assert said == [f"{unknown}: the first row is taken as the header: 'phrase'; if it is none, ask for columns by number",
                     "c.csv: reading the column 'phrase'"]
+    read(write(tmp_path / "f.csv", "\x1b[2Jphrase\nhello\n"))
+    assert r": '\x1b[2Jphrase';" in said[2]  # what would clear the terminal
     assert read(unknown, column="1").text() == "phrase\nhello there\ngood bye\n"
+    assert read(write(tmp_path / "e.csv", "hello there\n")).text() == "hello there\n"  # nothing stands below
     named = write(tmp_path / "d.csv", "text,n\nhello,1\n")
     assert read(named, column="1").text() == "hello\n"
     with pytest.raises(DataError, match="has no column '3'; it has text, n"):
@@ -272,7 +281,7 @@ def test_rows_without_text_are_left_out_and_counted(tmp_path: Path, said: list[s
         with pytest.raises(DataError, match=r"no row of b.jsonl has text in column t"):
             list(read(write(tmp_path / "b.jsonl", data), column="t").blocks(cut_before_space))
     with pytest.raises(DataError, match=r"no row of b.csv has text"):
-        list(read(write(tmp_path / "b.csv", "t\n")).blocks(cut_before_space))
+        list(read(write(tmp_path / "b.csv", "t\n"), column="t").blocks(cut_before_space))
     for name in ("e.jsonl", "e.csv", "e.tsv"):
         with pytest.raises(DataError, match=f"{name} is empty"):
             read(write(tmp_path / name, b"\n"))
@@ -389,6 +398,7 @@ def test_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """A quote that is never closed must not fill the memory."""
     for module in ("delimited", "lines"):
         monkeypatch.setattr(f"seqloom.data.{module}.LONGEST", 1 << 20)
+    csv_module.field_size_limit(1 << 20)
     with pytest.raises(DataError, match=r"line 2: a quote that is opened and never closed \(field larger than field limit"):
         read(write(tmp_path / "a.csv", b't,u\n"' + b"x,y\n" * (4 << 20)), column="t").text()
     with pytest.raises(DataError, match="has a line of more than 1 MB"):

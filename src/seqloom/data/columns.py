@@ -11,15 +11,17 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, quoted, suggest
 
-TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING = "text", "number", "true or false", "object", "list", "null"
+TEXT, NUMBER, FLAG, OBJECT, LIST, NOTHING, BYTES = "text", "number", "true or false", "object", "list", "null", "bytes"
 TEXT_NAMES = ("text", "sentence", "review", "content", "document", "body", "comment", "message", "tweet", "utterance")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "topic", "intent")
+MOST = 100_000  # columns of a table: names and values of each are looked at, which for millions would fill the memory
 
 _KINDS = {str: TEXT, bool: FLAG, int: NUMBER, float: NUMBER, dict: OBJECT, list: LIST, type(None): NOTHING, date: "date"}
 _ABSENT = object()
 _DEEPEST = 20  # steps of a path that is found; a longer one can be asked for
+_LONGEST_NUMBER = 19  # digits; no list has as many entries
 _SHOWN = 12
 
 
@@ -32,7 +34,7 @@ def choose(name: str, columns: Mapping[str, str], column: str | None, *, untyped
             return column
         inside = [key for key in texts if key.startswith(f"{column}.")]
         where = f"; its text is in {listed(inside)}" if inside else f"; text is in {listed(texts)}" if texts else ""
-        raise DataError(f"column {column!r} of {name} holds {kind if kind == FLAG else f'{kind}s'}, not text{where}")
+        raise DataError(f"column {column!r} of {name} holds {kind if kind in (FLAG, BYTES) else f'{kind}s'}, not text{where}")
     if len(texts) == 1:
         return texts[0]
     if not texts and untyped and len(columns) == 1:
@@ -67,7 +69,7 @@ def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
     """A column that there must be."""
     if column not in columns:
         near = suggest(column, columns)
-        raise DataError(f"{name} has no column {column!r}{f'{near} It' if near else '; it'} has {listed(columns)}")
+        raise DataError(f"{name} has no column {quoted(column)}{f'{near} It' if near else '; it'} has {listed(columns)}")
     return column
 
 
@@ -92,7 +94,7 @@ def kind_of(value: Any) -> str:
 
 def with_article(kind: str) -> str:
     """A kind in a sentence."""
-    return kind if kind in (FLAG, NOTHING) else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    return kind if kind in (FLAG, NOTHING, BYTES) else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
@@ -100,13 +102,18 @@ def steps_to(column: str, names: Container[str]) -> tuple[str, ...]:
     return (column,) if column in names else tuple(column.split("."))
 
 
+def number(step: str) -> int:
+    """The number that a column is called by, -1 if it is none; Python does not read thousands of digits."""
+    return int(step) if step.isdecimal() and len(step) < _LONGEST_NUMBER else -1
+
+
 def look(value: Any, steps: Sequence[str], absent: Any = None) -> Any:
     """The value at the end of a path."""
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
+        elif isinstance(value, list) and 0 <= (place := number(step)) < len(value):
+            value = value[place]
         else:
             return absent
     return value
@@ -127,9 +134,10 @@ def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | N
 
 
 def _flatten(value: Any, path: str, kinds: dict[str, str]) -> None:
-    """All paths in a value; of lists the first entry alone."""
+    """All paths in a value; of lists the first entry alone, unless the list is the row."""
     if path and kinds.get(path, NOTHING) == NOTHING:
         kinds[path] = kind_of(value)
-    entries = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    entries = (value.items() if isinstance(value, dict) else
+               enumerate(value[:1 if path else MOST]) if isinstance(value, list) else ())
     for key, inner in entries if path.count(".") < _DEEPEST else ():
         _flatten(inner, f"{path}.{key}" if path else str(key), kinds)

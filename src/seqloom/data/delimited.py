@@ -4,9 +4,10 @@ CSV is read as RFC 4180 has it, with quotes; where the first line has semicolons
 there are no quotes: a cell is what stands between tabs. All rows must have as many cells as the first.
 
 The first row is a header if a column is asked for by name, if it holds a usual name (`text`, `label`, ...) that does not
-come again below, or a word above numbers. It is none if one of its cells comes again in its column, is a number above
-numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds it is taken as a header,
-and that is said. Without one, a column is called by its number, from 1.
+come again below, or a word above numbers. It is none if nothing stands below it, if one of its cells comes again in its
+column, is a number above numbers, or has no letter in it, or if columns are asked for by number. If nothing of this holds
+it is taken as a header for text and as a row for labelled data, and that is said. Without a header, a column is called by
+its number, from 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,7 +24,7 @@ from seqloom.data import columns
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.rows import Block
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
 
 LONGEST = 1 << 28  # characters of a cell, of which the module keeps four bytes each; more is a quote that was never closed
 
@@ -49,27 +49,33 @@ class Delimited:
     untyped: bool = True
 
     @classmethod
-    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool) -> Delimited:
-        """Look at the first rows."""
+    def open(cls, document: Document, asked: Sequence[str | None], *, quotes: bool, doubtful: bool = True) -> Delimited:
+        """Look at the first rows; `doubtful`: whether a first row that may be a header or not is one."""
         separator = _separator(document) if quotes else "\t"
-        head = next((rows for rows, _ in _batches(document, separator, quotes) if rows), [])[:_HEAD_ROWS]
+        batches = (rows for rows, _ in _batches(document, separator, quotes) if rows)
+        head = next(batches, [])[:_HEAD_ROWS]
+        if len(head) == 1:  # it may fill the block
+            head += next(batches, [])[:_HEAD_ROWS]
         if not head:
             return cls(document, {}, tuple(asked), [], False, separator, quotes)
         names = [cell.strip() for cell in head[0]]
         below = [[row[k].strip() for row in head[1:] if k < len(row)] for k in range(len(names))]
         header = _is_header(names, below, asked)
         if header is None:
-            progress.say(f"{document.name}: the first row is taken as the header: {columns.listed(names)}; if it is none, "
-                         "ask for columns by number")
-        if header is False:
+            header = doubtful
+            shown = columns.listed(list(map(quoted, names)))
+            progress.say(f"{document.name}: the first row is taken as the header: {shown}; if it is none, ask for columns by "
+                         "number" if doubtful else
+                         f"{document.name}: the first row is taken as data; if it is a header, ask for columns by name")
+        if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
-        called = tuple(names[int(column) - 1] if column is not None and column not in names and column.isdecimal()
-                       and 0 < int(column) <= len(names) else column for column in asked)
+        called = tuple(names[columns.number(column) - 1] if column is not None and column not in names
+                       and 0 < columns.number(column) <= len(names) else column for column in asked)
         for column in called:
             if column is not None and names.count(column) > 1:
                 raise DataError(f"{document.name} has {names.count(column)} columns called {column!r}; rename one")
-        return cls(document, dict(zip(names, map(_kind, below))), called, names, header is not False, separator, quotes)
+        return cls(document, dict(zip(names, map(_kind, below))), called, names, header, separator, quotes)
 
     def blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
         """The values of some columns."""
@@ -96,6 +102,8 @@ def _is_header(names: list[str], below: list[list[str]], asked: Sequence[str | N
     for name, cells, numeric in zip(names, below, numbers):
         if (name.lower() in usual and name not in cells) or (numeric and not _is_number(name)):
             return True
+    if not any(below):
+        return False
     if any(name in cells or numeric or not any(map(str.isalpha, name)) for name, cells, numeric in zip(names, below, numbers)):
         return False
     return False if any(column is not None for column in asked) else None
@@ -124,6 +132,9 @@ def _batches(document: Document, separator: str, quotes: bool) -> Iterator[Batch
         return
     for first, lines in numbered_lines(document):
         filled = [(number, line) for number, line in enumerate(lines, first) if line]
+        for number, line in filled:
+            if len(line) >= columns.MOST and line.count(separator) >= columns.MOST:
+                raise _too_wide(document.name, number, line.count(separator) + 1)
         yield [line.split(separator) for _, line in filled], [number for number, _ in filled]
 
 
@@ -137,6 +148,8 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
             fed += 1
             yield io.StringIO(block.decode("utf-8"), newline="")  # lines end with \n, \r\n or \r, and keep it
 
+    if csv.field_size_limit() < LONGEST:  # one for the whole program; whoever put it back would cut off other threads
+        csv.field_size_limit(LONGEST)
     reader = csv.reader(chain.from_iterable(texts()), delimiter=separator, strict=True)
     first, more = 1, True
     while more:
@@ -144,28 +157,23 @@ def _quoted(document: Document, separator: str) -> Iterator[Batch]:
         lines: list[int] = []
         block, more = max(fed, 1), False
         try:
-            with _long_cells():
-                for row in reader:
-                    if row:
-                        rows.append(row)
-                        lines.append(first)
-                    first = reader.line_num + 1
-                    if fed > block:
-                        more = True
-                        break
+            for row in reader:
+                if row:
+                    if len(row) > columns.MOST:
+                        raise _too_wide(document.name, first, len(row))
+                    rows.append(row)
+                    lines.append(first)
+                first = reader.line_num + 1
+                if fed > block:
+                    more = True
+                    break
         except csv.Error as error:
             raise _refuse(document.name, first, reader.line_num, str(error)) from None
         yield rows, lines
 
 
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """The module's limit for a cell is one for the whole program, so it is put back."""
-    limit = csv.field_size_limit(LONGEST)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
+def _too_wide(name: str, line: int, cells: int) -> DataError:
+    return DataError(f"{name}, line {line}: {cells:,} fields; a row can have {columns.MOST:,}")
 
 
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:

@@ -94,7 +94,7 @@ def recognise(document: Document) -> str:
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
     """Two columns of a table; every row must have both, but the text may be empty."""
-    rows = open_rows(document, kind, choice)
+    rows = open_rows(document, kind, choice, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
         return
     text, label = columns.choose_pair(document.name, rows.kinds, rows.asked) or _by_values(rows)
@@ -122,7 +122,7 @@ def _by_values(rows: Rows) -> list[str]:
     pair = [column for column, kind in rows.kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
     values = [list(map(str, found[:_HEAD_ROWS])) for found in head.values] if head else [[], []]
-    sizes = [(len(set(found)), sum(map(len, found))) for found in values]
+    sizes = [(len(set(map(str.strip, found) if rows.untyped else found)), sum(map(len, found))) for found in values]
     label = 0 if sizes[0] <= sizes[1] else 1
     progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer different values")
     return [pair[1 - label], pair[label]]

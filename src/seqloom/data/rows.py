@@ -67,8 +67,11 @@ def table_kind(path: Path | str) -> str | None:
     return None if packed and kind == "parquet" else kind
 
 
-def open_rows(document: Document, kind: str, asked: Sequence[str | None] = ()) -> Rows:
-    """A table of a kind, and the columns that are wanted of it, by name, number or path; None leaves one to be found."""
+def open_rows(document: Document, kind: str, asked: Sequence[str | None] = (), *, doubtful: bool = True) -> Rows:
+    """A table of a kind, and the columns that are wanted of it, by name, number or path; None leaves one to be found.
+
+    `doubtful`: whether the first row of CSV and TSV is a header where that cannot be known.
+    """
     if kind == "jsonl":
         from seqloom.data.json_lines import JsonLines
 
@@ -79,4 +82,4 @@ def open_rows(document: Document, kind: str, asked: Sequence[str | None] = ()) -
         return Parquet.open(document, asked)
     from seqloom.data.delimited import Delimited
 
-    return Delimited.open(document, asked, quotes=kind == "csv")
+    return Delimited.open(document, asked, quotes=kind == "csv", doubtful=doubtful)
