@@ -48,6 +48,7 @@ def main() -> None:
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("other", help="the src folder of the other checkout")
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--only", default="", help="run only the jobs whose name contains this")
     arguments = parser.parse_args()
     files = [data("wikitext-2", "train.txt"), data("sst2", "stsa.binary.train")]
     if None in files:
@@ -61,7 +62,7 @@ def main() -> None:
             return float(done.stdout.split()[-1])
 
         rows = []
-        for job in JOBS:
+        for job in [job for job in JOBS if arguments.only in job]:
             seconds(here, job), seconds(arguments.other, job)
             ratio = alternate(lambda job=job: seconds(here, job), lambda job=job: seconds(arguments.other, job),
                               arguments.times)
