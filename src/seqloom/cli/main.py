@@ -34,6 +34,7 @@ LAST = {
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",
 }
+RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
 
 def commands() -> dict[str, Command]:
@@ -134,7 +135,9 @@ def _show_usage_error(error: click.ClickException) -> None:
     """Click's message with its suggestion, without the usage block around it."""
     where = getattr(error, "ctx", None)
     path = where.command_path if where is not None else "seqloom"
-    click.echo(f"seqloom: {shortened(' '.join(error.format_message().splitlines()))} (see {path} --help)", err=True)
+    new = RENAMED.get(getattr(error, "option_name", ""))
+    message = " ".join(error.format_message().splitlines()) + (f" It is {new} now." if new else "")
+    click.echo(f"seqloom: {shortened(message)} (see {path} --help)", err=True)
 
 
 def _one_line(error: BaseException) -> str:
