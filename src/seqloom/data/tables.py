@@ -28,7 +28,7 @@ class Table:
     column: str
     start: int = 0
     stop: int | None = None
-    told: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
+    remarks: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
 
     @property
     def name(self) -> str:
@@ -76,8 +76,8 @@ class Table:
                      rows if len(texts) == len(values) else rows[np.fromiter(map(bool, values), bool, len(values))])
 
     def _say(self, remark: str) -> None:
-        if remark not in self.told:
-            self.told.add(remark)
+        if remark not in self.remarks:
+            self.remarks.add(remark)
             progress.say(f"{self.name}: {remark}")
 
     def chunks(self) -> Iterator[bytes]:
