@@ -6,7 +6,7 @@ The command line prints the message alone and exits with `exit_code`; `--debug` 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 LONGEST = 500  # characters of a message
 _VALUE = 80  # characters of a value that a message quotes
@@ -47,7 +47,15 @@ class MissingExtra(SeqloomError, ImportError):
     """An optional package is needed and not installed."""
 
 
-class Terminated(KeyboardInterrupt):
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C on the command line, which is repeated where a library has swallowed it. Who catches it to go on calls `obey`."""
+
+    def __init__(self, message: str = "", obey: Callable[[], None] = lambda: None) -> None:
+        super().__init__(message)
+        self.obey = obey
+
+
+class Terminated(Interrupted):
     """SIGTERM on the command line: it asks for what Ctrl-C asks for."""
 
 

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shlex
+import subprocess
 import sys
 import time
 
@@ -456,3 +457,8 @@ def test_bad_bytes_on_stdin_are_named(seqloom, saved):
         failed = seqloom(*args, stdin=b"ok\ncaf\xe9\n")
         assert "stdin is not UTF-8 text: line 2" in failed.err
         assert failed.code == 1
+
+
+def test_python_runs_the_package():
+    shown = subprocess.run([sys.executable, "-m", "seqloom", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"seqloom, version {_version.__version__}\n"

@@ -83,6 +83,92 @@ run()
     assert end(dropping, ("info", "text"), how, tmp_path, timeout=20) == (code, "\ninterrupted; what was finished is kept\n")
 
 
+@BOTH
+def test_a_signal_that_a_library_swallows_is_not_lost(tmp_path, how, code):
+    """Before Python 3.13 hasattr in C swallows whatever is raised."""
+    swallowing = """
+import ctypes, time
+import seqloom.storage
+
+class Attributes:
+    def __getattr__(self, name):
+        print("now", flush=True)
+        time.sleep(30)
+
+def read(directory):
+    try:
+        ctypes.pythonapi.PyObject_HasAttrString(ctypes.py_object(Attributes()), b"name")
+    except SystemError:
+        pass
+    for _ in range(300):
+        time.sleep(0.1)
+
+seqloom.storage.read_config = read
+from seqloom.cli.main import run
+run()
+"""
+    assert end(swallowing, ("info", "text"), how, tmp_path, timeout=20) == (code, "\ninterrupted; what was finished is kept\n")
+
+
+def test_a_signal_that_was_obeyed_is_not_repeated(tmp_path):
+    """As tuning obeys it, which ends with the best that there is."""
+    obeying = """
+import time
+import seqloom.storage
+
+def read(directory):
+    try:
+        print("now", flush=True)
+        time.sleep(30)
+    except KeyboardInterrupt as error:
+        error.obey()
+    time.sleep(0.3)
+    raise SystemExit(0)
+
+seqloom.storage.read_config = read
+from seqloom.cli.main import run
+run()
+"""
+    assert end(obeying, ("info", "text"), signal.SIGINT, tmp_path, timeout=20) == (0, "")
+
+
+@pytest.mark.parametrize("hook", ["_object_getbuffer_hook", "_object_compiled_hook"])
+def test_a_signal_inside_llvm_waits_until_it_has_returned(tmp_path, hook):
+    """LLVM may crash after a callback that ended early."""
+    compiling = f"""
+import os, signal
+import numba
+from numba.core.codegen import JITCPUCodegen
+
+library = JITCPUCodegen._library_class
+whole, ended = library.{hook}, []
+
+def interrupted(*args):
+    os.kill(os.getpid(), signal.SIGINT)
+    result = whole(*args)
+    ended.append(1)
+    return result
+
+library.{hook} = interrupted
+
+def read(directory):
+    try:
+        numba.njit(lambda x: x + 1)(1)
+    finally:
+        print(len(ended), flush=True)
+
+import seqloom.storage
+seqloom.storage.read_config = read
+from seqloom.cli.main import run
+print("now", flush=True)
+run()
+"""
+    with started(compiling, ("info", "text"), tmp_path) as child:
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err.decode()) == (130, "\ninterrupted; what was finished is kept\n")
+    assert int(out) > 0
+
+
 def test_a_signal_inside_compiled_text_ends_with_130(tmp_path):
     """CPython ends by SIGINT itself after a KeyboardInterrupt in an exec of text, as dataclasses and numba have them."""
     compiling = """

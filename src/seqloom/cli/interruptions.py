@@ -1,23 +1,25 @@
 """Ctrl-C and SIGTERM: both end the command where it stands, by an exception, and it ends with 130 or 143.
 
-Python runs the handler between any two instructions, also inside callbacks of libraries in C (numba's, llvmlite's), which
-can do nothing with an exception but drop it. Then the signal is sent once more.
+Python runs the handler between any two instructions, also inside callbacks of libraries in C, which can do nothing with an
+exception but drop it. So an exception that has vanished is raised once more, unless it was obeyed; and inside LLVM, which
+may crash when a callback ends early, nothing is raised until it has returned.
 """
 
 from __future__ import annotations
 
 import atexit
-import os
 import signal
 import sys
 import threading
+import weakref
 from types import FrameType
 from typing import Any, Self
 
-from seqloom.errors import Terminated
+from seqloom.errors import Interrupted, Terminated
 
 CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
-_SOON = 0.02  # seconds until a dropped signal is sent again
+_ALARM = getattr(signal, "SIGALRM", None)  # not on Windows
+_TICK = 0.03  # seconds between two looks at an exception that is under way
 
 
 class Interruptions:
@@ -25,6 +27,7 @@ class Interruptions:
 
     def __init__(self) -> None:
         self.heard: int | None = None
+        self._under_way: weakref.ref[Interrupted] | None = None
         self._before: dict[int, Any] = {}
         self._hook = sys.unraisablehook
 
@@ -33,26 +36,51 @@ class Interruptions:
             for number in CODES:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):  # nohup, a job in the background
                     self._before[number] = signal.signal(number, self._raise)
-            self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
+            if _ALARM is not None:
+                self._before[_ALARM] = signal.signal(_ALARM, self._look)
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
             atexit.register(_finished)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._settle()
         for number, handler in self._before.items():
             signal.signal(number, handler)
         sys.unraisablehook = self._hook
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
-        self.heard = number
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        exception = (Terminated if number == signal.SIGTERM else Interrupted)("", self._settle)
+        self.heard, self._under_way = number, weakref.ref(exception)
+        if _ALARM is not None:
+            signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+        try:
+            if not _inside_llvm(frame):
+                raise exception
+        finally:
+            del exception  # which its own trace would keep
 
-    def _dropped(self, what: Any) -> None:
-        if self.heard is None or not issubclass(what.exc_type, KeyboardInterrupt):
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        if self._under_way is not None and self._under_way() is None:  # nobody handles it, and the command goes on
+            assert self.heard is not None
+            self._settle()
+            signal.raise_signal(self.heard)  # to whoever listens now
+
+    def _settle(self) -> None:
+        self._under_way = None
+        if _ALARM is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _unraisable(self, what: Any) -> None:
+        if not issubclass(what.exc_type, Interrupted):  # of which a trace would say nothing
             self._hook(what)
-            return
-        again = threading.Timer(_SOON, os.kill, (os.getpid(), self.heard))
-        again.daemon = True
-        again.start()
+
+
+def _inside_llvm(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("llvmlite."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _finished() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.labelled import Labelled
-from seqloom.errors import DataError, TrainingError
+from seqloom.errors import DataError, Interrupted, TrainingError
 from seqloom.models.classify.bag_training import OutOfTime, default_epochs
 from seqloom.models.classify.configs import MINUTES, FastTextClassifierConfig
 
@@ -119,9 +119,11 @@ class Tuning:
                 start = time.monotonic()
                 try:
                     go_on = self._try(settings)
-                except (OutOfTime, KeyboardInterrupt):
+                except (OutOfTime, KeyboardInterrupt) as error:
                     if self.best is None:
                         raise
+                    if isinstance(error, Interrupted):
+                        error.obey()
                     break
                 except (TrainingError, DataError):  # diverged, or no word comes min_count times
                     if self.best is None:
