@@ -113,9 +113,9 @@ def resolve(name: str) -> Path:
 
 
 def _fetched(entry: Entry, file: File) -> Path:
-    found = locate(entry, file)
-    if found is not None:
-        return found
+    path = locate(entry, file)
+    if path is not None:
+        return path
     if entry.url is None:
         raise missing(entry)
     from seqloom.data.download import download

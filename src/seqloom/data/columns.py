@@ -47,22 +47,22 @@ def choose(name: str, columns: Mapping[str, str], column: str | None, *, untyped
 def choose_pair(name: str, columns: Mapping[str, str], asked: Sequence[str | None]) -> list[str] | None:
     """The columns of text and label; None where there are two of which nothing is known."""
     called = {column.lower(): column for column in reversed(list(columns))}
-    found = [next((called[usual] for usual in usuals if usual in called), None) if column is None
+    chosen = [next((called[usual] for usual in usuals if usual in called), None) if column is None
              else check_name(name, columns, column) for column, usuals in zip(asked, (TEXT_NAMES, LABEL_NAMES))]
     plain = [column for column, kind in columns.items() if kind not in (OBJECT, LIST)]
     if len(columns) == 1:
         raise DataError(f"{name} has one column, {next(iter(columns))!r}; there must be one of text and one of labels")
-    if found == [None, None] and len(plain) == 2:
+    if chosen == [None, None] and len(plain) == 2:
         return None
     for k, what in enumerate(("text", "label")):
-        if found[k] is None and len(plain) == 2:
-            found[k] = next((column for column in plain if column != found[1 - k]), None)
-        if found[k] is None:
+        if chosen[k] is None and len(plain) == 2:
+            chosen[k] = next((column for column in plain if column != chosen[1 - k]), None)
+        if chosen[k] is None:
             raise DataError(f"{name} has the columns {listed(columns)}; say which holds the {what} with "
                             f"--{what}-column ({what}_column=...)")
-    if found[0] == found[1]:
-        raise DataError(f"{name}: the column {found[0]!r} cannot be both text and label")
-    return [column for column in found if column is not None]
+    if chosen[0] == chosen[1]:
+        raise DataError(f"{name}: the column {chosen[0]!r} cannot be both text and label")
+    return [column for column in chosen if column is not None]
 
 
 def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
@@ -127,9 +127,9 @@ def kinds_in(rows: Sequence[Any], names: Container[str], asked: Sequence[str | N
     for column in asked:
         if column is not None:
             steps = steps_to(column, names)
-            found = {kind_of(value) for row in rows if (value := look(row, steps, _ABSENT)) is not _ABSENT}
-            if found:
-                kinds[column] = TEXT if TEXT in found else min(found - {NOTHING}, default=NOTHING)
+            present = {kind_of(value) for row in rows if (value := look(row, steps, _ABSENT)) is not _ABSENT}
+            if present:
+                kinds[column] = TEXT if TEXT in present else min(present - {NOTHING}, default=NOTHING)
     return kinds
 
 

@@ -4,8 +4,8 @@ Everything is counted on the first part of the text and asked of the last (conti
 held-out text that is given. A vocabulary of the most frequent words is a prefix of the longest one, so one pass
 gives the coverage and the unknown words of every size.
 
-    >>> found = describe(["to be or not to be"] * 40, held_out=["to be or to do"], kinds=["word"])
-    >>> found.types, found.rows[0].oov_rate
+    >>> report = describe(["to be or not to be"] * 40, held_out=["to be or to do"], kinds=["word"])
+    >>> report.types, report.rows[0].oov_rate
     (4, 0.2)
 """
 
@@ -104,14 +104,14 @@ class Description:
     def tables(self) -> list[Table]:
         """What the report says in columns."""
         shown = [c for c in self.coverage if str(c.types).strip("0") == "1" or c is self.coverage[-1]]
-        found = [Table("most frequent words cover", [("words", "of the text", "of held-out")] + [
+        tables = [Table("most frequent words cover", [("words", "of the text", "of held-out")] + [
             (f"{c.types:,}", f"{c.train:.1%}", _share(c.held_out)) for c in shown])]
         if self.rows:
-            found.append(Table(f"tokenizers on held-out text ({self.held_out})", [
+            tables.append(Table(f"tokenizers on held-out text ({self.held_out})", [
                 ("kind", "vocabulary", "tokens", "bytes/token", "tokens/line", "unknown", "known types")] + [
                 (r.kind, f"{r.vocab_size:,}", f"{r.tokens:,}", f"{r.bytes_per_token:.2f}", f"{r.tokens_per_line:.1f}",
                  _share(r.oov_rate, 2), _share(r.known_types)) for r in self.rows]))
-        return [*found, Table("lengths", [("of", "mean", "median", "90 %", "99 %", "longest")] + [
+        return [*tables, Table("lengths", [("of", "mean", "median", "90 %", "99 %", "longest")] + [
             (n.name, f"{n.mean:,.1f}", f"{n.median:,}", f"{n.p90:,}", f"{n.p99:,}", f"{n.longest:,}")
             for n in self.lengths])]
 

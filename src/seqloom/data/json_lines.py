@@ -70,8 +70,8 @@ class JsonLines:
                 if only is not None:
                     values[0].append(row.get(only))
                     continue
-                for found, path in zip(values, paths):
-                    found.append(columns.look(row, path))
+                for column, path in zip(values, paths):
+                    column.append(columns.look(row, path))
             first += len(lines) - 1
             if numbers:
                 halves = sum(map(_replace_halves, values)) if _SURROGATE.search(block) else 0
@@ -89,8 +89,8 @@ def _parse(document: Document, number: int, line: str, shape: type) -> Any:
         why = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
         raise DataError(f"{place}: not valid JSON ({why}); there must be one object a line") from None
     if type(row) is not shape:
-        found, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
-        raise DataError(f'{place}: {found}, not {wanted}; there must be one a line, such as {{"text": "..."}}')
+        actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
+        raise DataError(f'{place}: {actual}, not {wanted}; there must be one a line, such as {{"text": "..."}}')
     return row
 
 

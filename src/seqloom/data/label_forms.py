@@ -121,8 +121,8 @@ def _by_values(rows: Rows) -> list[str]:
     """Of two columns the one with fewer different values is the label; when there are as many, the shorter ones."""
     pair = [column for column, kind in rows.kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
-    values = [list(map(str, found[:_HEAD_ROWS])) for found in head.values] if head else [[], []]
-    sizes = [(len(set(map(str.strip, found) if rows.untyped else found)), sum(map(len, found))) for found in values]
+    values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
+    sizes = [(len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column))) for column in values]
     label = 0 if sizes[0] <= sizes[1] else 1
     progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer different values")
     return [pair[1 - label], pair[label]]

@@ -65,8 +65,8 @@ class Parquet:
                 return
             for part in batch.iter_slices(max(1, len(batch) * _BLOCK // max(int(batch.estimated_size()), 1))):
                 values = [part[path[0]].to_list() for path in paths]
-                values = [found if len(path) == 1 else [columns.look(value, path[1:]) for value in found]
-                          for found, path in zip(values, paths)]
+                values = [column if len(path) == 1 else [columns.look(value, path[1:]) for value in column]
+                          for column, path in zip(values, paths)]
                 if len(part):
                     yield Block(values, range(before + 1, before + len(part) + 1), self.document.name, None)
                 before += len(part)

@@ -36,8 +36,8 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
     if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
         with open(path, "rb") as file:
             return [_spool(file, str(source), encoding)]
-    paths = [path] if path.exists() else [Path(found) for found in sorted(glob.glob(str(path), recursive=True))
-                                          if os.path.isfile(found)]
+    paths = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path), recursive=True))
+                                          if os.path.isfile(match)]
     if not paths:
         siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
@@ -59,11 +59,11 @@ def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
     config = path / "config.json"
     if config.is_file() and (path / "model.safetensors").is_file() and b'"seqloom"' in config.read_bytes()[:100]:
         raise DataError(f"{path} is a saved model, not text")
-    found = []
+    paths = []
     for folder, folders, files in os.walk(path, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(folder, name) for name in files if not name.startswith(".")]
-    documents = [Document(str(p), p, encoding=encoding) for p in sorted(found) if p.is_file()]
+        paths += [Path(folder, name) for name in files if not name.startswith(".")]
+    documents = [Document(str(p), p, encoding=encoding) for p in sorted(paths) if p.is_file()]
     if tables_only:
         texts = [document for document in documents if table_kind(document.name)]
     else:

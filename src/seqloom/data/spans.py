@@ -39,28 +39,28 @@ _MEMORY = 1 << 16  # pairs of neighbours whose answer is kept
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     """The spans of one sentence as (label, start, stop), read as conlleval reads them; never overlapping, in order."""
     check_scheme(scheme)
-    found: list[Span] = []
+    result: list[Span] = []
     before, start, label = OUTSIDE, -1, ""
     for i, tag in enumerate(tags):
         if tag == before == OUTSIDE:
             continue
         ends, begins, kind = _border(before, tag)
         if ends and start >= 0:
-            found.append((label, start, i))
+            result.append((label, start, i))
             start = -1
         if begins:
             start, label = i, kind
         before = tag
     if start >= 0:
-        found.append((label, start, len(tags)))
-    return found
+        result.append((label, start, len(tags)))
+    return result
 
 
-def write(found: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
+def write(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     """The tags of a sentence with these spans."""
     check_scheme(scheme)
     tags, last, stopped = [OUTSIDE] * length, "", 0
-    for label, start, stop in found:
+    for label, start, stop in spans:
         for i in range(start, stop):
             tags[i] = _join("I", label)
         if scheme != "iob1" or (start == stopped > 0 and label == last):
@@ -80,10 +80,10 @@ def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
     """Where one sentence breaks the rules of its scheme, and how; an empty list when it does not."""
     check_scheme(scheme)
     neighbours = zip(chain((OUTSIDE,), tags), tags)
-    found = [(i, why) for i, (before, tag) in enumerate(neighbours) if (why := fault(before, tag, scheme))]
+    faults = [(i, why) for i, (before, tag) in enumerate(neighbours) if (why := fault(before, tag, scheme))]
     if tags and (why := fault(tags[-1], _END, scheme)):
-        found.append((len(tags) - 1, why))
-    return found
+        faults.append((len(tags) - 1, why))
+    return faults
 
 
 def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:

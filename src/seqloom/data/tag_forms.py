@@ -48,10 +48,10 @@ def read_sentences(document: Document, form: TagForm, column: str | int | None) 
         "conll": _conll, "conllu": _conllu, "slash": _slash}
     if form != "auto" and form not in readers:
         raise ConfigError(f"form must be one of auto, {', '.join(readers)}; got {form!r}{suggest(str(form), readers)}")
-    found = readers[_form(document) if form == "auto" else form](document, column)
-    if not found.words:
+    sentences = readers[_form(document) if form == "auto" else form](document, column)
+    if not sentences.words:
         raise DataError(f"{document.name} has no sentence; give a file with some tagged text")
-    return found
+    return sentences
 
 
 def _form(document: Document) -> str:
@@ -82,7 +82,7 @@ def _filled(document: Document) -> Iterator[tuple[int, str]]:
 
 def _conll(document: Document, column: str | int | None) -> Sentences:
     """Columns between tabs or blanks: the word first, the tag last or in `column`; a blank line ends a sentence."""
-    found = Sentences(document.name)
+    sentences = Sentences(document.name)
     shape = _Shape.of(document)
     place = shape.place(column)
     separator, width = shape.separator, shape.width
@@ -91,7 +91,7 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
     for number, line in _lines(document):
         if not line or line.isspace() or line.startswith(_DOCUMENT):
             if words:
-                found.add(words, tags)
+                sentences.add(words, tags)
                 words, tags = [], []
             continue
         cells = line.split(separator)
@@ -107,10 +107,10 @@ def _conll(document: Document, column: str | int | None) -> Sentences:
                             f"{place + 1 if cells[0] else 1}")
         words.append(cells[0])
         tags.append(cells[place])
-        found.lines.append(number)
+        sentences.lines.append(number)
     if words:
-        found.add(words, tags)
-    return found
+        sentences.add(words, tags)
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ class _Shape:
 
     @classmethod
     def of(cls, document: Document) -> _Shape:
-        lines = [found for found in islice(_filled(document), _HEAD_LINES) if not found[1].startswith(_DOCUMENT)]
+        lines = [line for line in islice(_filled(document), _HEAD_LINES) if not line[1].startswith(_DOCUMENT)]
         if not lines:
             return cls(document)
-        number, first = next((found for found in lines if not found[1].startswith("#")), lines[0])
+        number, first = next((line for line in lines if not line[1].startswith("#")), lines[0])
         separator = "\t" if "\t" in first else " "
         width = len(first.split(separator)) if separator == "\t" else len([cell for cell in first.split(" ") if cell])
         if width == 1:
@@ -150,7 +150,7 @@ class _Shape:
 
 def _conllu(document: Document, column: str | int | None) -> Sentences:
     """The words of CoNLL-U; lines of several words (`3-4`) and of words that are not in the text (`5.1`) are left out."""
-    found = Sentences(document.name)
+    sentences = Sentences(document.name)
     asked = "upos" if column is None else str(column)
     place = _CONLLU.get(asked.lower(), -1)
     words: list[str] = []
@@ -158,7 +158,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
     for number, line in _lines(document):
         if not line or line.isspace():
             if words:
-                found.add(words, cells)
+                sentences.add(words, cells)
                 words, cells = [], []
             continue
         if line[0] == "#":
@@ -173,14 +173,14 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
             raise DataError(f"{document.name}, line {number}: {row[0]!r} in the first column, which numbers the words")
         words.append(row[1])
         cells.append(row[place] if place >= 0 else row[5])
-        found.lines.append(number)
+        sentences.lines.append(number)
     if words:
-        found.add(words, cells)
+        sentences.add(words, cells)
     if place < 0:
-        found.tags = _feature(document, found.tags, asked)
-    elif all(cell == _NOTHING for cells in found.tags for cell in cells) and found.tags:
+        sentences.tags = _feature(document, sentences.tags, asked)
+    elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
         raise DataError(f"{document.name} has nothing in the column {asked}; say which with --tag-column (tag_column=...)")
-    return found
+    return sentences
 
 
 def _feature(document: Document, cells: list[list[str]], name: str) -> list[list[str]]:
@@ -201,7 +201,7 @@ def _slash(document: Document, column: str | int | None) -> Sentences:
     """A sentence a line, `word/TAG` between blanks; the last slash of each separates."""
     if column is not None:
         raise DataError(f"{document.name} has words with tags behind a slash, and so no column {column!r}")
-    found = Sentences(document.name)
+    sentences = Sentences(document.name)
     for number, line in _filled(document):
         tokens = [token for token in line.replace("\t", " ").split(" ") if token]
         parts = [token.rpartition("/") for token in tokens]
@@ -209,9 +209,9 @@ def _slash(document: Document, column: str | int | None) -> Sentences:
             if not word or not tag:
                 what = "slash" if not slash else "word before the slash" if tag else "tag after the slash"
                 raise DataError(f"{document.name}, line {number}: {token!r} has no {what}; each must be word/TAG")
-        found.add([part[0] for part in parts], [part[2] for part in parts])
-        found.lines.extend([number] * len(parts))
-    return found
+        sentences.add([part[0] for part in parts], [part[2] for part in parts])
+        sentences.lines.extend([number] * len(parts))
+    return sentences
 
 
 def _count(width: int) -> str:

@@ -54,8 +54,8 @@ class Tagged:
                 raise DataError(f"sentence {number} of {name} must be a pair of lists: its words and their tags")
             if len(pair[0]) != len(pair[1]):
                 raise DataError(f"sentence {number} of {name} has {len(pair[0])} words and {len(pair[1])} tags")
-            for part, found in zip(pair, (words, tags)):
-                found.append(list(part))
+            for part, column in zip(pair, (words, tags)):
+                column.append(list(part))
                 to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in part))
         if not words:
             raise DataError(f"{name} has no sentence; give some")
@@ -111,12 +111,12 @@ def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     parts = [read_sentences(document, form, tag_column) for document in documents]
-    found = _settle(parts, scheme)
+    chosen = _settle(parts, scheme)
     words, tags = parts[0].words, parts[0].tags
     for part in parts[1:]:
         words += part.words
         tags += part.tags
-    return Tagged(words, tags, dataset_name(source, [document.name for document in documents]), found)
+    return Tagged(words, tags, dataset_name(source, [document.name for document in documents]), chosen)
 
 
 def as_tagged(data: Any) -> Tagged:
@@ -142,7 +142,7 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
         chosen = spans.check_scheme(scheme)
         foreign = {tag for part in parts for tags in part.tags for tag in tags if spans.is_foreign(tag, scheme)}
         if foreign:
-            place, tag = next(found for part in parts for found in _places(part, foreign))
+            place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
             raise DataError(f"{place}: {tag} is no tag of {scheme}, which was declared{_instead(detected, scheme)}")
     if chosen is not None:
         _report(parts, chosen, detected, declared=scheme != "auto")

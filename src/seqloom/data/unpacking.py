@@ -44,11 +44,11 @@ def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
 
 
 def _expansion() -> int:
-    told = os.environ.get(VARIABLE) or str(EXPANSION)
-    if not told.isascii() or not told.isdigit() or not 1 <= len(told) <= 9:
+    value = os.environ.get(VARIABLE) or str(EXPANSION)
+    if not value.isascii() or not value.isdigit() or not 1 <= len(value) <= 9:
         raise ConfigError(f"{VARIABLE} must be a whole number, how many times its size a packed file may expand to; "
-                          f"got {quoted(told)}")
-    return int(told)
+                          f"got {quoted(value)}")
+    return int(value)
 
 
 def _zstd_pieces(file: IO[bytes], name: str) -> Iterator[bytes]:

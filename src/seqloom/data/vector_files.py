@@ -58,8 +58,8 @@ def sniff_vectors(head: bytes, *, strict: bool = False) -> Sniffed | None:
 
     Single lines may be wrong, which who reads them can then say; `strict`: none of the first is.
     """
-    found = _sniff(head.removeprefix(BOM), strict)
-    return found and found._replace(begins=found.begins + len(BOM) * head.startswith(BOM))
+    sniffed = _sniff(head.removeprefix(BOM), strict)
+    return sniffed and sniffed._replace(begins=sniffed.begins + len(BOM) * head.startswith(BOM))
 
 
 def _sniff(head: bytes, strict: bool) -> Sniffed | None:
@@ -77,10 +77,11 @@ def _sniff(head: bytes, strict: bool) -> Sniffed | None:
 
 def vectors_instead_of_text(head: bytes) -> str | None:
     """What to call a file of vectors that somebody gives as a text; None: it may well be text."""
-    found = sniff_vectors(head, strict=True)
-    if found is None or (found.form in ("glove", "word2vec") and ((found.dimensions or 0) < CLEAR or not _fractions(head))):
+    sniffed = sniff_vectors(head, strict=True)
+    if sniffed is None:
         return None
-    return NAMES[found.form]
+    doubtful = sniffed.form in ("glove", "word2vec") and ((sniffed.dimensions or 0) < CLEAR or not _fractions(head))
+    return None if doubtful else NAMES[sniffed.form]
 
 
 def _fractions(head: bytes) -> bool:
