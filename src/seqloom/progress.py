@@ -52,6 +52,11 @@ def reporting(reporter: Reporter) -> Iterator[None]:
         _reporter.reset(token)
 
 
+def reporter() -> Reporter | None:
+    """The one that is at work."""
+    return _reporter.get()
+
+
 @contextmanager
 def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
     reporter = _reporter.get()

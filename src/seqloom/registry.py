@@ -56,6 +56,7 @@ MODELS: dict[str, Entry] = {
     "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
     "neural-cache": _language("neural_cache:NeuralCache", "a trained network that also remembers what followed like states"),
     "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
+    "majority": _other("classify.majority:Majority", "classifier", "the most frequent class, whatever the text: what to beat"),
     "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
                           "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
     "fasttext-classifier": _other("classify.fasttext_classifier:FastTextClassifier", "classifier",
@@ -68,6 +69,8 @@ MODELS: dict[str, Entry] = {
                        "word2vec with character n-grams: also for words never seen"),
     "charngram": _other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character n-grams"),
     "glove": _other("vectors.glove:Glove", "word vectors", "vectors that tell how often words stand near each other"),
+    "most-frequent-tag": _other("tag.most_frequent_tag:MostFrequentTag", "tagger",
+                                "the most frequent tag of each word, whatever stands around it: what to beat"),
     "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger",
                          "tags follow tags and words follow tags; guesses unknown words by ending and shape"),
 }

@@ -31,7 +31,7 @@ def data(chart):
 
 def test_ladder_has_every_rung_with_its_interval():
     rows = data(ladder(ROWS))
-    assert [(r["name"], r["bits"], r["low"], r["high"]) for r in rows] == [
+    assert [(r["name"], r["value"], r["low"], r["high"]) for r in rows] == [
         ("byte-1", 4.8, 4.7, 4.9), ("byte-5", 2.5, 2.4, 2.6), ("mixture", 2.4, 2.4, 2.4)]  # no interval, no width
     spec = ladder(ROWS).to_dict()
     assert spec["layer"][0]["encoding"]["y"]["sort"] == ["byte-1", "byte-5", "mixture"]
@@ -67,7 +67,7 @@ def test_curves_are_named_at_their_last_point_without_overlap():
     domain = chart.to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
     heights = sorted(log_share(r["at"], domain) * chart.height for r in ends)
     assert min(b - a for a, b in itertools.pairwise(heights)) >= LINE - 1e-6
-    assert {r["bytes"] for r in ends} == {1000}
+    assert {r["size"] for r in ends} == {1000}
 
 
 def test_reliability_draws_bins_with_enough_forecasts():

@@ -13,8 +13,10 @@ from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
 from seqloom.comparison import rungs
 from seqloom.comparison.kept import held, trim
-from seqloom.comparison.report import COLUMNS, markdown, size, visible, write_report
+from seqloom.comparison.ladder import FRACTIONS
+from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.rungs import RUNGS, bpe_size
+from seqloom.comparison.table import columns, size, visible
 from seqloom.errors import ConfigError, DataError, SeqloomError
 from seqloom.metrics import bootstrap
 
@@ -76,7 +78,7 @@ def test_rows_come_in_the_order_of_the_ladder(found, text, place):
 def test_the_ruler_is_straight(found):
     """The 20 bits of the end symbol on 3,000 bytes are all that the uniform rung may be off."""
     uniform = found.results[0]
-    assert uniform.bits_per_byte == pytest.approx(8 + 20 / found.n_bytes["test"], abs=1e-4)
+    assert uniform.bits_per_byte == pytest.approx(8 + 20 / found.sizes["test"], abs=1e-4)
     assert uniform.bits_per_byte == pytest.approx(8, abs=0.01)
 
 
@@ -84,7 +86,7 @@ def test_the_ruler_is_straight(found):
 def test_each_row_is_what_the_kept_model_says(found, text, place, name):
     row = next(r for r in found.results if r.name == name)
     model = seqloom.load(kept(place, name))
-    test = text.split(comparing.FRACTIONS).test
+    test = text.split(FRACTIONS).test
     result = model.evaluate(test, split=found.split)
     assert row.bits_per_byte == pytest.approx(result["bits_per_byte"], rel=1e-9)
     assert list(row.interval) == pytest.approx(result["bits_per_byte_interval"], rel=1e-9)
@@ -95,13 +97,13 @@ def test_each_row_is_what_the_kept_model_says(found, text, place, name):
     assert row.disk == sum(f.stat().st_size for f in kept(place, name).rglob("*") if f.is_file()) - sum(
         (kept(place, name) / extra).stat().st_size for extra in ("result.json", "segments.safetensors"))
     assert row.sample == (model.generate("", max_tokens=200, seed=3) if name != "uniform" else "")
-    costs = found.costs[name].sum() / math.log(2) / found.segment_bytes.sum()
+    costs = found.segments[name][0].sum() / math.log(2) / found.segments[name][1].sum()
     assert costs == pytest.approx(row.bits_per_byte, rel=1e-6)
 
 
 def test_test_text_is_not_trained_on(found, text):
-    train, valid, test = text.split(comparing.FRACTIONS)
-    assert found.n_bytes == {"train": train.n_bytes, "valid": valid.n_bytes, "test": test.n_bytes}
+    train, valid, test = text.split(FRACTIONS)
+    assert found.sizes == {"train": train.n_bytes, "valid": valid.n_bytes, "test": test.n_bytes}
     assert train.text() + valid.text() + test.text() == text.text()
 
 
@@ -137,7 +139,7 @@ def test_report_and_json(found, tmp_path):
     assert page.startswith("# Language models compared on piece")
     table = [line for line in page.splitlines() if line.startswith("| ")]
     assert len(table) == 1 + len(NAMES)
-    assert all(line.count("|") == len(COLUMNS) + 2 for line in table)
+    assert all(line.count("|") == len(columns(found.ladder, found)) + 1 for line in table)
     for row in found.results:
         assert f"`{row.signature}`" in page
         assert f"{row.bits_per_byte:.3f}" in page
@@ -198,19 +200,35 @@ def test_a_mixture_of_other_rungs_is_another_mixture(text, tmp_path):
 
 def test_what_takes_too_long_is_skipped_and_said(text, tmp_path):
     shown = []
-    found = compare(text, rungs=["uniform", "byte-8"], minutes=1e-9, work=tmp_path, on_rung=shown.append)
+    found = compare(text, rungs=["uniform", "byte-8"], limit=1e-9, work=tmp_path, on_rung=shown.append)
     assert found.results == []
     assert [s.name for s in found.skipped] == ["uniform", "byte-8"] == [s.name for s in shown]
     assert all("would need about" in s.reason for s in found.skipped)
     assert found.to_dict()["best"] is None
+    assert found.to_dict()["answer"] is None
     assert "No rung was trained" in markdown(found)
-    seconds = 24_000 / 2e6 * 4  # by the estimate byte-1 fits, byte-8 does not
-    some = compare(text, rungs=["byte-1", "byte-8"], minutes=seconds / 60, work=tmp_path)
-    assert [r.name for r in some.results] == ["byte-1"]
-    assert [s.name for s in some.skipped] == ["byte-8"]
-    kept_on, ear = listened(text, rungs=["byte-1", "byte-8"], minutes=1e-9, work=tmp_path)
+    compare(text, rungs=["byte-1"], work=tmp_path)
+    kept_on, ear = listened(text, rungs=["byte-1", "byte-8"], limit=1e-9, work=tmp_path)
     assert [r.name for r in kept_on.results] == ["byte-1"]  # what is there costs nothing
     assert ear.trained() == []
+
+
+def test_time_is_measured_on_a_part_and_only_where_it_may_be_long(text, tmp_path, monkeypatch):
+    from seqloom.comparison import timing
+
+    def timed(**options):
+        found, ear = listened(text, rungs=["byte-1", "byte-2"], work=tmp_path / str(len(options)), **options)
+        return [r.name for r in found.results], [m for m in ear.said if m.startswith("timing")]
+
+    assert timed() == (["byte-1", "byte-2"], [])
+    monkeypatch.setattr(timing, "SLOWEST", 1.0)  # now anything may take hours
+    clock = iter(range(1000))
+    monkeypatch.setattr(timing, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: next(clock))}))
+    done, said = timed(limit=1.0)  # a second for a sixteenth is 16 seconds for all
+    assert done == ["byte-1", "byte-2"]
+    assert said == ["timing byte-1 on 1/16 of the text", "timing byte-2 on 1/16 of the text"]  # 1/64 would be too little
+    found = compare(text, rungs=["byte-3"], work=tmp_path, limit=0.25)
+    assert "would need about 16" in found.skipped[0].reason
 
 
 def test_a_mixture_needs_something_to_mix(text, tmp_path):
@@ -260,7 +278,7 @@ def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tm
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
     for _ in range(2):  # trained, then read from what was kept
         found = compare(tmp_path / "rows.jsonl", rungs=["byte-1", "byte-2"], work=tmp_path / "work", curve=True)
-        assert len(found.segment_bytes) == 1
+        assert all(len(weights) == 1 for _, weights in found.segments.values())
         assert all(math.isnan(end) for r in found.results for end in r.interval)
     write_report(found, tmp_path / "report")
 

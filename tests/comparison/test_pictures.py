@@ -13,11 +13,13 @@ from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.comparison.curve import CurvePoint
 from seqloom.comparison.page import overtaking, report_page
-from seqloom.comparison.pictures import NAMES, details, drawn, group, pictures, shown_first
+from seqloom.comparison.pictures import details, drawn, pictures, shown_first
 from seqloom.comparison.report import markdown, write_report
-from seqloom.comparison.run import Comparison, Skipped
+from seqloom.comparison.result import Comparison, Skipped
+from seqloom.comparison.text import TextLadder
 
 RUNGS = ["uniform", "byte-1", "byte-4", "bpe-2", "byte-mixture"]
+NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "overview")
 EVIL = "</script><script>alert('&')</script>\n"
 
 
@@ -78,7 +80,7 @@ def test_the_page_has_the_numbers(report, found):
 def test_markdown_shows_the_pictures_and_the_curve(report, found):
     text = (report / "report.md").read_text()
     assert set(re.findall(r"!\[[a-z-]+\]\(([a-z-]+)\.png\)", text)) == set(NAMES) - {"overview"}
-    assert f"| byte-4 | {found.curve['byte-4'][0].bits_per_byte:.3f} |" in text
+    assert f"| byte-4 | {found.curve['byte-4'][0].value:.3f} |" in text
 
 
 def test_json_has_what_was_drawn(report, found):
@@ -95,7 +97,8 @@ def test_the_page_says_which_rung_overtakes(found):
 
 
 def test_groups_and_choices(found):
-    assert [group(r) for r in found.results] == ["calibration", "byte n-gram", "byte n-gram", "bpe n-gram", "mixture"]
+    groups = [found.ladder.group(r) for r in found.results]
+    assert groups == ["calibration", "byte n-gram", "byte n-gram", "bpe n-gram", "mixture"]
     assert [r.name for r in drawn(found.results)] == RUNGS[1:]
     assert shown_first(found)[-1] == found.best.name
     assert len(shown_first(found)) == 2
@@ -145,7 +148,7 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
 
 
 def test_nothing_trained_is_a_page_too(tmp_path):
-    empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5,
+    empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5, TextLadder(),
                        skipped=[Skipped("byte-1", "no time")])
     assert pictures(empty, details(empty)) == {}
     assert "No rung was trained" in report_page(empty, details(empty)).html()
@@ -170,8 +173,9 @@ def test_the_command(tmp_path, shakespeare):
     assert "learning curve" not in plain.output
     curved = CliRunner().invoke(main, [*args, "--curve"])
     assert "learning curve" in curved.output
-    assert len(curved.output.partition("learning curve")[2].strip().splitlines()) == 4  # title, header, two rungs
+    shown = curved.output.partition("learning curve")[2].partition("\n\n")[0]
+    assert len(shown.strip().splitlines()) == 4  # title, header, two rungs
     report = CliRunner().invoke(main, [*args, "--no-curve", "-o", str(tmp_path / "report")])
-    assert report.output.endswith("report.html\n")
+    assert "report.html\n\nThe best is " in report.output
     assert not (tmp_path / "report" / "curve.png").exists()
     assert (tmp_path / "report" / "report.html").stat().st_size < 3_000_000

@@ -1,4 +1,4 @@
-"""The rungs of a comparison, one below the other: bits per byte with intervals."""
+"""The rungs of a comparison, one below the other: their measure with intervals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from seqloom.charts import theme
+from seqloom.charts.measure import BITS, Measure
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
@@ -16,7 +17,7 @@ class Row(NamedTuple):
 
     name: str
     group: str  # rungs of a group share a colour and a shape
-    bits: float  # per byte
+    value: float  # of the measure
     low: float
     high: float
     seconds: float
@@ -25,18 +26,20 @@ class Row(NamedTuple):
     def values(self) -> dict[str, Any]:
         """Plain values; where there is no interval, it has no width."""
         known = math.isfinite(self.low) and math.isfinite(self.high)
-        return self._asdict() | {"low": self.low if known else self.bits, "high": self.high if known else self.bits}
+        plain = {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in self._asdict().items()}
+        return plain | {"low": self.low if known else self.value, "high": self.high if known else self.value}
 
 
-def ladder(rows: Sequence[Row]) -> Any:
-    """Bits per byte with 95 % intervals, in the order of the ladder."""
+def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
+    """The measure with 95 % intervals, in the order of the ladder."""
     import altair as alt
 
     names = [row.name for row in rows]
-    base = alt.Chart(alt.InlineData(values=[row.values() | {"shown": f"{row.bits:.3f}"} for row in rows])).encode(
+    base = alt.Chart(alt.InlineData(values=[row.values() | {"shown": measure.show(row.value)} for row in rows])).encode(
         y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(grid=True, ticks=False, domain=False, labelPadding=6)),
-        color=colour(alt, rows), tooltip=tooltip(alt))
-    x = alt.X("bits:Q", title="bits per byte of the held-out text (less is better)", axis=alt.Axis(tickCount=8),
+        color=colour(alt, rows), tooltip=tooltip(alt, measure))
+    x = alt.X("value:Q", title=f"{measure.title} of the held-out data ({'less' if measure.lower else 'more'} is better)",
+              axis=alt.Axis(tickCount=8, format=measure.ticks),
               scale=alt.Scale(zero=False, nice=True, padding=30))
     bars = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x="low:Q", x2="high:Q")
     ticks = [base.mark_tick(thickness=2, size=10).encode(x=end) for end in ("low:Q", "high:Q")]
@@ -61,8 +64,9 @@ def shape(alt: Any, rows: Sequence[Row]) -> Any:
     return alt.Shape("group:N", title=None, scale=alt.Scale(domain=names, range=shapes))
 
 
-def tooltip(alt: Any) -> list[Any]:
-    return [alt.Tooltip("name:N", title="rung"), alt.Tooltip("bits:Q", title="bits per byte", format=".3f"),
-            alt.Tooltip("low:Q", title="from", format=".3f"), alt.Tooltip("high:Q", title="to", format=".3f"),
+def tooltip(alt: Any, measure: Measure) -> list[Any]:
+    form = measure.form
+    return [alt.Tooltip("name:N", title="rung"), alt.Tooltip("value:Q", title=measure.title, format=form),
+            alt.Tooltip("low:Q", title="from", format=form), alt.Tooltip("high:Q", title="to", format=form),
             alt.Tooltip("seconds:Q", title="training, s", format=".3~g"),
             alt.Tooltip("disk:Q", title="bytes on disk", format=".3~s")]

@@ -1,4 +1,4 @@
-"""Quality against its price: bits per byte against training time or size on disk."""
+"""Quality against its price: the measure of a comparison against training time or size on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Literal
 from seqloom.charts import theme
 from seqloom.charts.labels import LEADER, PLACES, place_labels
 from seqloom.charts.ladder import Row, colour, shape, tooltip
-from seqloom.charts.scales import decades, log_domain, log_moved, log_share, round_ticks
+from seqloom.charts.measure import BITS, Measure
+from seqloom.charts.scales import Axis, decades, log_domain, log_share
 
 Price = Literal["seconds", "disk"]
 TITLES = {"seconds": "training time (seconds, log scale)", "disk": "size on disk (bytes, log scale)"}
@@ -19,34 +20,34 @@ WINDOWS = {"narrow": (f"width < {theme.MIDDLE}", (theme.NARROW, theme.MIDDLE)),
 FIRST_FAR = next(i for i, place in enumerate(PLACES) if abs(place.dy) >= LEADER)
 
 
-def quality_against(rows: Sequence[Row], price: Price) -> Any:
-    """Both axes logarithmic; rungs of a group joined in their order, every point named where there is room."""
+def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) -> Any:
+    """The price on a logarithmic axis; rungs of a group joined in their order, every point named where there is room."""
     import altair as alt
 
-    across, down = log_domain([getattr(r, price) for r in rows], 0.12), log_domain([r.bits for r in rows], 0.1)
+    across = log_domain([max(getattr(r, price), 1e-9) for r in rows], 0.12)
+    down = Axis.of([r.value for r in rows], 0.1, measure.log)
     values = _labelled(rows, price, across, down)
     x = alt.X(f"{price}:Q", title=TITLES[price], scale=alt.Scale(type="log", domain=across, nice=False),
               axis=alt.Axis(format=FORMATS[price], values=decades(across), grid=True))
-    y = alt.Y("bits:Q", title="bits per byte (less is better)", scale=alt.Scale(type="log", domain=down, nice=False),
-              axis=alt.Axis(values=round_ticks(down), format="~g"))
+    y = alt.Y("value:Q", title=measure.axis, scale=down.scale(alt), axis=alt.Axis(values=down.ticks(), format=measure.ticks))
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour(alt, rows))
     line = base.mark_line(strokeWidth=1.5, opacity=0.35).encode(order="index:Q", detail="group:N")
-    points = base.mark_point(size=75, opacity=1).encode(shape=shape(alt, rows), tooltip=tooltip(alt))
+    points = base.mark_point(size=75, opacity=1).encode(shape=shape(alt, rows), tooltip=tooltip(alt, measure))
     return alt.layer(line, *_leaders(base), points, *_names(base, values))
 
 
 def _labelled(rows: Sequence[Row], price: Price, across: Sequence[float],
-              down: Sequence[float]) -> list[dict[str, Any]]:
+              down: Axis) -> list[dict[str, Any]]:
     """The rows with the number of the place of their name, -1 for none, and where its leading line would end."""
     joined = [(max(earlier), b) for b, row in enumerate(rows)
               if (earlier := [a for a in range(b) if rows[a].group == row.group])]
     xs = [log_share(getattr(row, price), across) for row in rows]
-    ys = [1 - log_share(row.bits, down) for row in rows]
+    ys = [1 - down.share(row.value) for row in rows]
     values = [row.values() | {"index": i} for i, row in enumerate(rows)]
     for key, (_, widths) in WINDOWS.items():
         for value, place in zip(values, place_labels([r.name for r in rows], xs, ys, lines=joined, widths=widths)):
             value[key] = PLACES.index(place) if place else -1
-            value[f"{key}_end"] = log_moved(value["bits"], place.dy if place else 0, down)
+            value[f"{key}_end"] = down.moved(value["value"], place.dy if place else 0)
     return values
 
 

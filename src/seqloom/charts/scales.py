@@ -1,9 +1,10 @@
-"""Logarithmic axes: how far they reach and where their numbers stand."""
+"""Axes, mostly logarithmic: how far they reach and where their numbers stand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from seqloom.charts import theme
 
@@ -42,6 +43,47 @@ def round_ticks(domain: Sequence[float]) -> list[float]:
         if len(found) <= 8:
             return found
     return []
+
+
+class Axis(NamedTuple):
+    """A vertical axis, logarithmic or not."""
+
+    domain: list[float]
+    log: bool
+
+    @classmethod
+    def of(cls, values: Sequence[float], margin: float, log: bool) -> Axis:
+        if log:
+            return cls(log_domain(values, margin), log)
+        low, high = min(values), max(values)
+        room = margin * max(high - low, 0.02 * max(abs(high), abs(low)), 1e-6)
+        return cls([low - room, high + room], log)
+
+    def share(self, value: float) -> float:
+        """How far up it stands, from 0 to 1."""
+        low, high = self.domain
+        return log_share(value, self.domain) if self.log else (value - low) / (high - low)
+
+    def at(self, share: float) -> float:
+        """The inverse."""
+        low, high = self.domain
+        return low * (high / low) ** share if self.log else low + (high - low) * share
+
+    def moved(self, value: float, pixels: float, height: float = theme.HEIGHT) -> float:
+        """The value that stands so many pixels below."""
+        low, high = self.domain
+        return log_moved(value, pixels, self.domain, height) if self.log else value - (high - low) * pixels / height
+
+    def ticks(self) -> list[float]:
+        """Round numbers, at most eight."""
+        if self.log:
+            return round_ticks(self.domain)
+        low, high = self.domain
+        width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if (high - low) / w <= 8)
+        return [round(i * width, 10) for i in range(math.ceil(low / width), math.floor(high / width) + 1)]
+
+    def scale(self, alt: Any) -> Any:
+        return alt.Scale(type="log" if self.log else "linear", domain=self.domain, nice=False)
 
 
 def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> list[float]:

@@ -1,120 +1,140 @@
-"""`seqloom compare [TEXT]`."""
+"""`seqloom compare [DATA]`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom import progress
-from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom import progress, tasks
+from seqloom.cli.options import common, emit, options_of, task_options
 from seqloom.config import MOST_MINUTES
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seqloom.comparison.run import RungResult, Skipped
+    from seqloom.comparison.ladder import Ladder
+    from seqloom.config import Config
+    from seqloom.tasks.task import Task
+
+_MINUTES = click.FloatRange(min=0, max=MOST_MINUTES, min_open=True)
+
+
+def _configs(task: Task) -> tuple[type[Config], ...]:
+    return (task.reading,)
 
 
 @click.command(name="compare", epilog="""\b
 Examples:
-  seqloom compare                              # the bundled text
+  seqloom compare                              # language models on the bundled text
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
+  seqloom compare reviews.tsv --save best      # classifiers
+  seqloom compare train.conllu --valid dev.conllu
+  seqloom compare text8 --task vectors --on questions-words.txt
 """)
-@click.argument("text", nargs=-1)
+@click.argument("data", nargs=-1)
+@click.option("--task", metavar="NAME", help="What is compared: text (language models), classification, tagging, vectors  "
+              "[default: what kind of data it is decides].")
+@click.option("--valid", metavar="FILE", help="Held-out data; without --test, what rungs are judged on.")
+@click.option("--test", metavar="FILE", help="Held-out data that rungs are judged on.")
+@click.option("--on", multiple=True, metavar="FILE", help="Of word vectors: analogies, or pairs of words with a similarity; "
+              "may be given several times.")
 @click.option("-o", "--output", metavar="DIR",
               help="Write report.html with its pictures, report.md and comparison.json there.")
-@click.option("--rungs", metavar="NAME,..", help="Only these rungs.")
-@click.option("--minutes", type=click.FloatRange(min=0, max=MOST_MINUTES, min_open=True),
-              help="How long each network trains, and the most that any other rung may take  [default: 0.6 and 10].")
+@click.option("--rungs", metavar="NAME,..", help="Only these rungs: the models by their names in the table.")
+@click.option("--minutes", type=_MINUTES, help="How long each network trains  [default: 0.6].")
+@click.option("--limit", type=_MINUTES, help="The most minutes that any other rung may take  [default: 10].")
 @click.option("--curve/--no-curve", default=None,
-              help="Train every rung on parts of the text too: the learning curve  [default: with -o].")
+              help="Train every rung on parts of the data too: the learning curve  [default: with -o].")
+@click.option("--save", metavar="DIR", help="Save the best model there.")
 @click.option("--work", metavar="DIR", help="Where finished rungs are kept  [default: the user's cache].")
-@click.option("--seed", default=0, show_default=True, help="For the samples.")
-@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung.")
-@reading
+@click.option("--seed", default=0, show_default=True, help="Of networks and of samples.")
+@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that writes text.")
+@task_options(_configs)
 @common
-def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float | None, curve: bool | None,
-            work: str | None, seed: int, samples: bool, encoding: str, column: str | None, as_json: bool) -> None:
-    """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
-    from seqloom.comparison.report import check_place, curve_table, visible, write_report
+def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
+            output: str | None, rungs: str | None, minutes: float | None, limit: float | None, curve: bool | None,
+            save: str | None, work: str | None, seed: int, samples: bool, as_json: bool, **options: Any) -> None:
+    """Train a ladder of models on DATA and compare them on the same held-out part.
+
+    Each model is a rung, from the most trivial to the most able. What kind of data it is decides which models: a table with
+    a label column or fastText's labels means classifiers, CoNLL and CoNLL-U taggers, anything else language models (in bits
+    per byte of the same bytes). At the end stands which is best and how to use it.
+    """
+    from seqloom.cli.live import Table, shown
+    from seqloom.comparison.report import check_place, write_report
     from seqloom.comparison.run import compare
+    from seqloom.storage import check_target
 
     if output:
         check_place(output)
-    if column and not text:
+    if save:
+        check_target(save)
+    if options.get("column") and not data:
         raise ConfigError("--column is for a table; name the file")
-    corpus = read_corpus(text, encoding, column) if text else None
+    ladder = _ladder(data, task, on, options)
+    kind = tasks.get(ladder.task)
+    reading, = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
+    whole = kind.read(data, reading) if data else None
+    held_out = {name: kind.read_valid(path, reading) for name, path in (("valid", valid), ("test", test)) if path}
+    if on:
+        held_out["test"] = [Path(path) for path in on]
     names = rungs.replace(",", " ").split() if rungs else None
+    table = Table(ladder)
     try:
-        with _live(as_json) as show:
-            found = compare(corpus, rungs=names, minutes=minutes, work=work, seed=seed, on_rung=show,
-                            curve=bool(output) if curve is None else curve)
+        with nullcontext() if as_json else shown(table):
+            found = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
+                            on_rung=table.add, curve=bool(output) if curve is None else curve, **held_out)
+            table.comparison = found if found.results else None
         if output:
             write_report(found, output)
     except KeyboardInterrupt as error:
         raise type(error)("interrupted; finished rungs are kept, the same command goes on from there") from None
     if not found.results:
         raise ConfigError(f"none of the {len(found.skipped)} rungs was trained: {found.skipped[0].reason}")
+    if save:
+        found.save(save)
     if as_json:
         emit(found.to_dict())
         return
-    n = found.n_bytes
-    click.echo(f"\n{found.corpus}: trained on {n['train']:,} bytes, tested on {n['test']:,} ({found.split}); "
-               f"best: {found.best.name}, {found.best.bits_per_byte:.3f} bits per byte")
+    _print(found, samples, output)
+
+
+def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...], options: dict[str, Any]) -> Ladder:
+    """Which comparison: as asked, by options that only one has, or by the data; what was decided is said."""
+    from seqloom.comparison import ladder as ladders
+
+    if task is not None:
+        return ladders.get(task)
+    if on:
+        return ladders.get("vectors")
+    ladder, why = ladders.of_data(Path(data[0]) if data and data[0] != "-" else None)
+    given = {name for name, value in options.items() if value is not None}
+    if not given <= _names(ladder):
+        ladder = next((other for other in ladders.every() if given <= _names(other)), ladder)
+        why = "by the options that were given"
+    progress.say(f"comparing {ladder.models}{f': {why}' if why else ''} (--task names another comparison)")
+    return ladder
+
+
+def _names(ladder: Ladder) -> set[str]:
+    return {f.name for f in fields(tasks.get(ladder.task).reading)}
+
+
+def _print(found: Any, samples: bool, output: str | None) -> None:
+    from seqloom.comparison.table import aligned, curve_table, visible
+
+    n, unit, m = found.sizes, found.ladder.size_unit, found.ladder.measure
+    click.echo(f"\n{found.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,} ({found.split}); "
+               f"best: {found.best.name}, {m.show(found.best.value)} {m.title}")
     if found.curve:
-        click.echo(f"\nlearning curve, bits per byte by bytes of training text\n{_aligned(*curve_table(found))}")
+        click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(found))}")
     if samples:
         for r in found.results:
             if r.sample:
                 click.echo(f"\n--- {r.name}\n{visible(r.sample)}")
     if output:
         click.echo(f"\nreport: {output}/report.html")
-
-
-def _aligned(header: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return "\n".join("  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
-                     for row in (header, *rows))
-
-
-@contextmanager
-def _live(as_json: bool) -> Iterator[Callable[[RungResult | Skipped], None] | None]:
-    """A table that grows as rungs finish: redrawn on a terminal, line by line elsewhere."""
-    if as_json:
-        yield None
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.live import Live
-    from rich.table import Table
-
-    from seqloom.comparison.report import COLUMNS
-    from seqloom.comparison.run import RungResult
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, _ in COLUMNS:
-        table.add_column(name, justify="left" if name in ("rung", "token", "95 %") else "right", no_wrap=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    live = Live(table, console=console, auto_refresh=False) if sys.stdout.isatty() else None
-
-    def show(item: Any) -> None:
-        if isinstance(item, RungResult):
-            table.add_row(*(cell(item) for _, cell in COLUMNS))
-        else:
-            table.add_row(item.name, "skipped")
-            progress.say(f"{item.name} skipped: {item.reason}")
-        if live:
-            live.refresh()
-
-    if live:
-        with live:
-            yield show
-        return
-    try:
-        yield show
-    finally:  # also what an interrupt left finished
-        if table.row_count:
-            console.print(table)
+    click.echo(f"\n{found.answer}")

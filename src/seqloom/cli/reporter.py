@@ -86,14 +86,17 @@ class BarReporter:
     def bars(self) -> Any:
         if self._bars is None:
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-            self._bars = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True),
-                                  TextColumn("{task.fields[unit]}"), TimeRemainingColumn(),
-                                  TextColumn("{task.fields[beside]}"),
-                                  console=Console(stderr=True), transient=True)
+            self._bars = self.make_bars(Console(stderr=True))
             self._bars.start()
         return self._bars
+
+    def make_bars(self, console: Any) -> Any:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        return Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True),
+                        TextColumn("{task.fields[unit]}"), TimeRemainingColumn(), TextColumn("{task.fields[beside]}"),
+                        console=console, transient=True)
 
     def begin(self, label: str, total: int | None, unit: str) -> BarTask:
         return BarTask(self, label, total, unit)

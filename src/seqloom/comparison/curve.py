@@ -1,4 +1,4 @@
-"""The learning curve: how good each rung would be with less text, so one sees what more would bring.
+"""The learning curve: how good each rung would be with less data, so one sees what more would bring.
 
 Every rung is trained again on the first 1/16, 1/8, 1/4 and 1/2 of the training part, its tokenizer included, and
 measured on the same test part; networks train for that share of their time. The last point is the rung itself. A
@@ -12,47 +12,49 @@ import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seqloom import progress
-from seqloom.comparison.rungs import Bench, Rung
-from seqloom.data.corpus import Corpus
+from seqloom.comparison.bench import OWN, Bench, Rung
 from seqloom.errors import SeqloomError
 
+if TYPE_CHECKING:
+    from seqloom.comparison.ladder import Ladder
+
 PARTS = (16, 8, 4, 2)
-SMALLEST = 500  # bytes of training text; less says nothing
-FAMILIES = ("n-gram", "hidden", "network", "mixture")
 LEAST_MINUTES = 0.1
 
 
 class CurvePoint(NamedTuple):
-    bytes: int  # of training text
-    bits_per_byte: float
+    size: int  # of the training data, in the unit of the ladder
+    value: float  # of the measure
     seconds: float  # of training
 
 
 Curve = dict[str, list[CurvePoint]]
 
 
-def learning_curve(rungs: Iterable[Rung], bench: Bench, finished: dict[str, CurvePoint], place: Path,
+def learning_curve(ladder: Ladder, rungs: Iterable[Rung], bench: Bench, finished: dict[str, CurvePoint], place: Path,
                    minutes: float) -> Curve:
-    """Points from little text to all of it, for each rung that has one in `finished` (its result on all of it).
+    """Points from little data to all of it, for each rung that has one in `finished` (its result on all of it).
 
     `minutes` is the most that the points of one rung may take together; what would need longer is left out and said.
     """
-    drawn = [r for r in rungs if r.name in finished and r.family in FAMILIES]
+    families = ladder.curve_families
+    drawn = [r for r in rungs if r.name in finished and not r.finished
+             and (families is None or r.family in (*families, OWN))]
     curve: Curve = {rung.name: [] for rung in drawn}
     left = {rung.name: minutes * 60 for rung in drawn}
-    sizes: set[int | None] = set()
+    sizes: set[int] = set()
     with progress.task("learning curve", len(PARTS) * len(drawn), "points") as bar:
         for part in PARTS:
-            text = prefix(bench.splits.train, part)
-            if text is not None and text.n_bytes not in sizes:  # long rows: two parts may end with the same one
-                sizes.add(text.n_bytes)
-                smaller = Bench(dataclasses.replace(bench.splits, train=text), seed=bench.seed,
-                                minutes=max(bench.minutes / part, LEAST_MINUTES))
+            data = ladder.smaller(bench.splits.train, part)
+            if data is not None and ladder.size(data) not in sizes:  # long rows: two parts may end with the same one
+                sizes.add(ladder.size(data))
+                smaller = dataclasses.replace(bench, splits=dataclasses.replace(bench.splits, train=data), place=None,
+                                              tokenizers={}, fitted={}, minutes=max(bench.minutes / part, LEAST_MINUTES))
                 for rung in drawn:
-                    point = _point(rung, drawn, smaller, place / "curve", part, finished, left)
+                    point = _point(ladder, rung, drawn, smaller, place / "curve", part, finished, left)
                     if point is not None:
                         curve[rung.name].append(point)
                         left[rung.name] -= point.seconds
@@ -62,49 +64,42 @@ def learning_curve(rungs: Iterable[Rung], bench: Bench, finished: dict[str, Curv
     return curve
 
 
-def prefix(corpus: Corpus, part: int) -> Corpus | None:
-    """The first 1/part of a corpus, to the end of a line or row; None where that is too little."""
-    if (corpus.n_bytes or 0) // part < SMALLEST:
-        return None
-    found = corpus.beginning(1 / part)
-    return found if found is not None and (found.n_bytes or 0) >= SMALLEST else None
-
-
-def _point(rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int, finished: dict[str, CurvePoint],
-           left: dict[str, float]) -> CurvePoint | None:
-    others = [r for r in drawn if not r.on_others] if rung.on_others else []
-    path = place / f"{rung.name}-{rung.key(bench, others)}-{part}.json"
-    kept = _read(path)
+def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int,
+           finished: dict[str, CurvePoint], left: dict[str, float]) -> CurvePoint | None:
+    others = [r for r in drawn if not r.on_others and r.family != OWN] if rung.on_others else []
+    path = place / f"{rung.name}-{rung.key(bench, others)}-{part}.json" if rung.kept else None
+    kept = _read(path) if path else None
     if kept is not None:
         return kept
     if finished[rung.name].seconds / part > left[rung.name]:
-        progress.say(f"learning curve: {rung.name} on 1/{part} of the text is left out, the time is used up")
+        progress.say(f"learning curve: {rung.name} on 1/{part} of the {ladder.data_word} is left out, the time is used up")
         return None
     try:
         for other in others:
             if other.name not in bench.fitted:  # its point was read from its file
                 bench.fitted[other.name] = other.fit(bench)
-        point = measure(rung, bench)
+        point = measure(ladder, rung, bench)
     except SeqloomError as error:
-        progress.say(f"learning curve: {rung.name} on 1/{part} of the text is left out ({error})")
+        progress.say(f"learning curve: {rung.name} on 1/{part} of the {ladder.data_word} is left out ({error})")
         return None
-    _write(path, point)
+    if path:
+        _write(path, point)
     return point
 
 
-def measure(rung: Rung, bench: Bench) -> CurvePoint:
+def measure(ladder: Ladder, rung: Rung, bench: Bench) -> CurvePoint:
     """Train a rung on the bench's training part and measure it on its test part."""
     start = time.perf_counter()
     model = rung.fit(bench)
     seconds = time.perf_counter() - start
     bench.fitted[rung.name] = model
-    return CurvePoint(bench.splits.train.n_bytes or 0, model.bits_per_byte(bench.splits.test), seconds)
+    return CurvePoint(ladder.size(bench.splits.train), ladder.quality(model, bench.splits), seconds)
 
 
 def _read(path: Path) -> CurvePoint | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return CurvePoint(int(values["bytes"]), float(values["bits_per_byte"]), float(values["seconds"]))
+        return CurvePoint(int(values["size"]), float(values["value"]), float(values["seconds"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -116,11 +111,12 @@ def _write(path: Path, point: CurvePoint) -> None:
     partial.replace(path)
 
 
-def best_by_size(curve: Curve) -> list[tuple[int, str, float]]:
-    """For each amount of text the rung that is best with it: bytes, name, bits per byte."""
-    sizes = sorted({point.bytes for points in curve.values() for point in points})
-    found = []
+def best_by_size(curve: Curve, lower: bool) -> list[tuple[int, str, float]]:
+    """For each amount of data the rung that is best with it: amount, name, value."""
+    sizes = sorted({point.size for points in curve.values() for point in points})
+    leaders = []
     for size in sizes:
-        bits, name = min((p.bits_per_byte, name) for name, points in curve.items() for p in points if p.bytes == size)
-        found.append((size, name, bits))
-    return found
+        sign = 1 if lower else -1
+        value, name = min((sign * p.value, name) for name, points in curve.items() for p in points if p.size == size)
+        leaders.append((size, name, sign * value))
+    return leaders

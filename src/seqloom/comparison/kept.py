@@ -1,19 +1,60 @@
-"""Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this bounds how many do.
+"""Finished rungs stay in the user's cache, so that a comparison goes on where it stopped; this reads and bounds them.
 
 A comparison that was in use longest ago goes first. One that a process is at work on stays, and is that process's alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from seqloom import progress
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.arrays import read_arrays, write_arrays
+from seqloom.comparison.result import RungResult
+from seqloom.errors import SeqloomError
 from seqloom.locks import InUse, locked
+from seqloom.metrics.result import plain
 
 MOST = 4 << 30  # bytes of all comparisons but the one that begins
+
+
+class Kept(NamedTuple):
+    """A finished rung."""
+
+    result: RungResult
+    segments: tuple[np.ndarray, np.ndarray]  # values and weights
+    model: Any
+
+
+def reuse(target: Path) -> Kept | None:
+    """A rung that was finished before; anything unreadable is trained again."""
+    try:
+        values = json.loads((target / "result.json").read_text(encoding="utf-8"))
+        arrays = read_arrays(target / "segments.safetensors")
+        result = RungResult(**values | {"interval": tuple(map(float, values["interval"])),
+                                        "measures": {k: _number(v) for k, v in values["measures"].items()}})
+        return Kept(result, (arrays["costs"], arrays["weights"]), storage.load(target))
+    except (OSError, ValueError, TypeError, KeyError, SeqloomError):
+        return None
+
+
+def write_result(partial: Path, result: RungResult, segments: tuple[np.ndarray, np.ndarray]) -> None:
+    """Beside the model in its directory."""
+    write_arrays(partial / "segments.safetensors", {"costs": segments[0], "weights": segments[1]})
+    text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
+    (partial / "result.json").write_text(text, encoding="utf-8")
+
+
+def _number(value: Any) -> Any:
+    """"inf" and "nan" are text in JSON."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def held(place: Path) -> AbstractContextManager[None]:

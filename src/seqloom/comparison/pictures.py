@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from seqloom.charts import theme
-from seqloom.charts.calibration import Forecasts, reliability
 from seqloom.charts.curve import Point, learning_curves
 from seqloom.charts.ladder import Row, ladder
-from seqloom.charts.passage import passage_chart
-from seqloom.charts.quality import quality_against
-from seqloom.comparison.calibration import Calibration, calibration
-from seqloom.comparison.passage import Passage, passage
-from seqloom.comparison.run import Comparison, RungResult
+from seqloom.charts.quality import Price, quality_against
+from seqloom.comparison.result import Comparison, RungResult
 
-NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "overview")
-MOST_CALIBRATED = 4  # lines in the reliability diagram
+NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "confusion", "overview")
 
 
-@dataclass
-class Details:
-    """What is computed for the report alone, from the fitted models."""
-
-    passage: Passage | None = None
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-
-
-def details(comparison: Comparison) -> Details:
-    """The coloured passage under every rung, and the calibration of the best rung of each group."""
-    bench = comparison.bench
-    if bench is None or not comparison.results:
-        return Details()
-    chosen = _best_of_groups(comparison.results)[:MOST_CALIBRATED]
-    return Details(passage(bench.fitted, bench.splits.test, guide=comparison.best.name),
-                   {r.name: calibration(bench.fitted[r.name], bench.splits.test) for r in chosen})
-
-
-def group(result: RungResult) -> str:
-    """What shares a colour."""
-    kind = result.tokenizer.split("-")[0]
-    return f"{kind} {result.family}" if result.family == "n-gram" else result.family
+def details(comparison: Comparison) -> Any:
+    """What is computed for the report alone, from the fitted models; None: nothing."""
+    return comparison.ladder.details(comparison) if comparison.bench is not None and comparison.results else None
 
 
 def drawn(results: Sequence[RungResult]) -> list[RungResult]:
@@ -51,57 +27,62 @@ def drawn(results: Sequence[RungResult]) -> list[RungResult]:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    return [Row(r.name, group(r), r.bits_per_byte, *r.interval, max(r.train_seconds, 1e-6), r.disk)
+    return [Row(r.name, comparison.ladder.group(r), r.value, *r.interval,
+                math.nan if r.train_seconds is None else max(r.train_seconds, 1e-6), math.nan if r.disk is None else r.disk)
             for r in drawn(comparison.results)]
 
 
-def pictures(comparison: Comparison, found: Details) -> dict[str, Any]:
+def priced(its: Sequence[Row], price: Price) -> list[Row]:
+    """Those whose price is known."""
+    return [row for row in its if math.isfinite(getattr(row, price)) and math.isfinite(row.value)]
+
+
+def pictures(comparison: Comparison, found: Any) -> dict[str, Any]:
     """The charts by the name of their file; those without data are left out."""
     if not comparison.results:
         return {}
-    its = rows(comparison)
-    charts = {"ladder": ladder(its), "quality-time": quality_against(its, "seconds"),
-              "quality-size": quality_against(its, "disk")}
+    its, m = rows(comparison), comparison.ladder.measure
+    charts = {"ladder": ladder(its, m)}
+    for name, price in (("quality-time", "seconds"), ("quality-size", "disk")):
+        if some := priced(its, price):  # type: ignore[arg-type]
+            charts[name] = quality_against(some, price, m)  # type: ignore[arg-type]
     if comparison.curve:
         charts["curve"] = curve_chart(comparison)
-    if found.passage is not None:
-        charts["passage"] = passage_chart({name: found.passage.pieces[name] for name in shown_first(comparison)})
-    if found.calibrations:
-        charts["calibration"] = calibration_chart(found.calibrations)
-    return charts
+    return charts | (comparison.ladder.pictures(comparison, found) if found is not None else {})
 
 
 def overview(comparison: Comparison) -> Any:
-    """The picture for a README: the ladder, and beside it what more text or time brings."""
+    """The picture for a README: the ladder, and beside it what more data or time brings."""
     import altair as alt
 
-    its = rows(comparison)
-    second = curve_chart(comparison) if comparison.curve else quality_against(its, "seconds")
-    title = "Learning curves" if comparison.curve else "Quality against training time"
-    both = [ladder(its).properties(width=400, height=theme.HEIGHT, title="Bits per byte with 95 % interval"),
-            second.properties(width=400, height=theme.HEIGHT, title=title)]
+    its, m = rows(comparison), comparison.ladder.measure
+    both = [ladder(its, m).properties(width=400, height=theme.HEIGHT, title=f"{m.title.capitalize()} with 95 % interval")]
+    if comparison.curve:
+        both.append(curve_chart(comparison).properties(width=400, height=theme.HEIGHT, title="Learning curves"))
+    elif timed := priced(its, "seconds"):
+        both.append(quality_against(timed, "seconds", m).properties(width=400, height=theme.HEIGHT,
+                                                                    title="Quality against training time"))
     return alt.hconcat(*both, spacing=40).resolve_scale(color="independent", shape="independent")
 
 
 def curve_chart(comparison: Comparison) -> Any:
-    groups = {r.name: group(r) for r in comparison.results}
-    return learning_curves([Point(name, groups[name], p.bytes, p.bits_per_byte)
-                            for name, points in comparison.curve.items() for p in points])
-
-
-def calibration_chart(calibrations: dict[str, Calibration]) -> Any:
-    return reliability({name: [Forecasts(b.predicted, b.observed, b.low, b.high, b.n) for b in c.bins]
-                        for name, c in calibrations.items()})
+    groups = {r.name: comparison.ladder.group(r) for r in comparison.results}
+    return learning_curves([Point(name, groups[name], p.size, p.value)
+                            for name, points in comparison.curve.items() for p in points],
+                           comparison.ladder.measure, comparison.ladder.size_unit)
 
 
 def shown_first(comparison: Comparison) -> list[str]:
     """Two rungs to look at side by side: one in the middle of the field, and the best."""
-    ordered = sorted(drawn(comparison.results), key=lambda r: -r.bits_per_byte)
+    sign = -1 if comparison.ladder.measure.lower else 1
+    ordered = sorted(drawn(comparison.results), key=lambda r: sign * r.value)
     return list(dict.fromkeys([ordered[len(ordered) // 4].name, ordered[-1].name]))
 
 
-def _best_of_groups(results: Sequence[RungResult]) -> list[RungResult]:
+def best_of_groups(comparison: Comparison) -> list[RungResult]:
+    """The best rung of each group, in the order of the ladder."""
     best: dict[str, RungResult] = {}
-    for r in sorted(drawn(results), key=lambda r: r.bits_per_byte):
-        best.setdefault(group(r), r)
-    return sorted(best.values(), key=lambda r: results.index(r))
+    sign = 1 if comparison.ladder.measure.lower else -1
+    for r in sorted(drawn(comparison.results), key=lambda r: sign * r.value):
+        best.setdefault(comparison.ladder.group(r), r)
+    return sorted(best.values(), key=lambda r: comparison.results.index(r))

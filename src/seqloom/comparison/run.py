@@ -1,253 +1,181 @@
-"""`seqloom compare`: train every rung on one text and measure all of them on the same held-out bytes.
+"""`seqloom compare`: train every rung of a task's ladder on the same data and measure all of them on the same held-out part.
 
-A finished rung is kept (its model and its result), so an interrupted comparison goes on where it stopped and a
-second one is only read. Costs are kept by segment of the held-out text, so any two rungs can be compared in pairs.
+What a task is, is said by its `Ladder`; this is what all have in common. A finished rung is kept (its model and its result),
+so an interrupted comparison goes on where it stopped and a second one is only read. Values are kept by segment of the
+held-out part, so any two rungs can be compared in pairs.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from seqloom import progress, storage
 from seqloom._version import __version__
-from seqloom.arrays import read_arrays, write_arrays
-from seqloom.comparison.curve import Curve, CurvePoint, learning_curve
-from seqloom.comparison.kept import held, trim
+from seqloom.comparison import ladder as ladders
+from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.curve import CurvePoint, learning_curve
+from seqloom.comparison.kept import Kept, held, reuse, trim, write_result
+from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.memory import peak_memory
-from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, Bench, NotPossible, Rung
-from seqloom.contracts import LanguageModel
-from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
-from seqloom.data.encode import encode_corpus
-from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
-from seqloom.metrics import bootstrap, likelihood
-from seqloom.metrics.costs import segment_costs
-from seqloom.metrics.result import plain
+from seqloom.comparison.result import Comparison, RungResult, Skipped
+from seqloom.comparison.timing import check_time
+from seqloom.errors import ConfigError, SeqloomError, suggest
 from seqloom.paths import cache_directory
 
-SMALLEST = 2000  # bytes; less text says nothing
 LIMIT = 10.0  # minutes that a rung may take, unless told
-FRACTIONS = (0.8, 0.1, 0.1)
 
 
-@dataclass(frozen=True)
-class RungResult:
-    """One row of the table."""
+def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
+            test: Any = None, minutes: float | None = None, limit: float | None = None, work: str | Path | None = None,
+            seed: int = 0, curve: bool = False, on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
+    """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
-    name: str
-    family: str
-    bits_per_byte: float
-    interval: tuple[float, float]
-    perplexity: float
-    tokens: int  # of the held-out text; perplexities compare where tokenizers agree
-    tokenizer: str
-    parameters: int
-    train_seconds: float  # the tokenizer's training included
-    train_tokens_per_second: float
-    score_tokens_per_second: float
-    peak_memory: int | None  # bytes, above what the program held before; None where the system does not tell
-    disk: int
-    sample: str
-    signature: str
-    tokenizer_seconds: float = 0.0  # of train_seconds
-    fallbacks: dict[str, str] = field(default_factory=dict)
+    Each model is a rung. What kind of data it is decides which ladder (`task` says otherwise). `rungs`: names of some,
+    and models of one's own, which are fitted here, or judged as they are where they are fitted already. The data is split,
+    unless `valid` and `test` are given; with one of them, that is what rungs are judged on.
 
-
-@dataclass(frozen=True)
-class Skipped:
-    name: str
-    reason: str
-
-
-@dataclass
-class Comparison:
-    """All rows, in the order of the ladder, and how they came about."""
-
-    corpus: str
-    fingerprint: str
-    split: str
-    n_bytes: dict[str, int]
-    overlap: float
-    results: list[RungResult] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    costs: dict[str, np.ndarray] = field(default_factory=dict)  # nats of each segment of the held-out text
-    segment_bytes: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    curve: Curve = field(default_factory=dict)  # by rung, where it was asked for
-    bench: Bench | None = field(default=None, repr=False)  # the text and the fitted models
-
-    @property
-    def best(self) -> RungResult:
-        return min(self.results, key=lambda r: r.bits_per_byte)
-
-    def difference(self, a: str, b: str) -> bootstrap.Paired:
-        """Bits per byte of rung a less rung b on the same segments, with interval and p-value."""
-        return bootstrap.paired(self.costs[a] / math.log(2), self.costs[b] / math.log(2), self.segment_bytes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what cannot be known (the interval of a single segment) is the text "nan"."""
-        rows = []
-        for r in self.results:
-            row = asdict(r)
-            if r.name != self.best.name:
-                row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
-            rows.append(row)
-        curve = {name: [p._asdict() for p in points] for name, points in self.curve.items()}
-        return plain({"corpus": self.corpus, "fingerprint": self.fingerprint, "split": self.split, "bytes": self.n_bytes,
-                      "overlap": self.overlap, "best": self.best.name if self.results else None, "rungs": rows,
-                      "skipped": [asdict(s) for s in self.skipped], "seqloom": __version__,
-                      **({"curve": curve} if curve else {})})
-
-
-def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: float | None = None,
-            work: str | Path | None = None, seed: int = 0, curve: bool = False,
-            on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
-    """Train and measure the rungs; `data` as in `fit`, the bundled text by default.
-
-    `minutes`: how long each network trains, and the most that any other rung may take; what would need longer is
-    skipped and said. Without it networks train 0.6 minutes and counting may take 10. `work` is the
-    directory that keeps finished rungs (the user's cache by default). With `curve` every rung is also trained on
-    parts of the training text, which may take as long again.
+    `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take; what would need longer,
+    as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
+    default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
     """
-    corpus = bundled() if data is None else as_corpus(data)
-    wanted = _choose(rungs)
-    _ = corpus.fingerprint  # tells the size of compressed files too
-    if (corpus.n_bytes or 0) < SMALLEST:
-        raise DataError(f"{corpus.name}: {corpus.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
-    splits = corpus.split(FRACTIONS)
-    out = Comparison(corpus.name, corpus.fingerprint, splits.description,
-                     {"train": splits.train.n_bytes or 0, "valid": splits.valid.n_bytes or 0,
-                      "test": splits.test.n_bytes or 0}, overlap(splits.train, splits.test))
+    ladder = _ladder(data, task, rungs)
+    wanted = _choose(ladder, rungs)
+    whole = ladder.read(data)
+    parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
+    ladder = ladder.suited(parts)
+    out = Comparison(whole.name, whole.fingerprint, parts.description,
+                     {name: ladder.size(part) for name, part in vars(parts).items()
+                      if name in ("train", "valid", "test") and part is not None}, ladder.overlap(parts), ladder)
     if out.overlap > 0.01:
-        progress.say(f"warning: {out.overlap:.1%} of the longer test lines also stand in the training part; "
+        progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also stand in the training part; "
                      "memory will look like skill")
     folder = Path(work) if work else cache_directory() / "compare"
-    place = folder / _key(splits.fingerprint, seed)
+    place = folder / _key(parts.fingerprint, seed)
     if not work:
         trim(folder, place)
-    bench = Bench(splits, minutes=minutes or NETWORK_MINUTES, place=place, seed=seed)
-    limit = minutes or LIMIT
+    bench = ladder.bench(parts)
+    bench = replace(bench, minutes=minutes or bench.minutes, place=place, seed=seed)
     with held(place):
-        _warm_up()
-        for item in _run(wanted, bench, place, limit, seed, out):
+        progress.say("preparing kernels (compiled once, then cached)")
+        ladder.warm_up()
+        for item in _run(wanted, bench, place, limit or LIMIT, out):
             if on_rung is not None:
                 on_rung(item)
         out.bench = bench
         if curve:
-            whole = {r.name: CurvePoint(out.n_bytes["train"], r.bits_per_byte, r.train_seconds) for r in out.results}
-            out.curve = learning_curve(wanted, bench, whole, place, limit)
+            points = {r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
+                      for r in out.results if r.train_seconds is not None}
+            out.curve = learning_curve(ladder, wanted, bench, points, place, limit or LIMIT)
     return out
 
 
-def _run(wanted: list[Rung], bench: Bench, place: Path, minutes: float, seed: int,
-         out: Comparison) -> Iterator[RungResult | Skipped]:
-    speed = 2e6  # tokens a second and pass, until a rung has been timed
-    n_bytes = bench.splits.train.n_bytes or 0
+def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> Ladder:
+    """Which one: as asked, by the models that were given, or by the data."""
+    if task is not None:
+        return ladders.get(task)
+    given = [rung for rung in rungs or () if not isinstance(rung, str)]
+    if given:
+        return ladders.of_task(given[0].task)
+    ladder, why = ladders.of_data(data)
+    if why:
+        progress.say(f"comparing {ladder.models}: {why}; --task names another comparison ({', '.join(ladders.names())})")
+    return ladder
+
+
+def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison) -> Iterator[RungResult | Skipped]:
     for rung in wanted:
-        target = place / f"{rung.name}-{rung.key(bench, [r for r in wanted if r.name in bench.fitted])}"
-        kept = _reuse(target, rung, bench)
+        target = None
+        if rung.kept:
+            target = place / f"{rung.name}-{rung.key(bench, [r for r in wanted if r.name in bench.fitted])}"
+        kept = reuse(target) if target else None
         if kept is None:
-            estimate = n_bytes * rung.work / speed
             try:
-                if estimate > minutes * 60:
-                    raise NotPossible(f"would need about {_duration(estimate)} of the {_duration(minutes * 60)} allowed")
-                progress.say(f"training {rung.name}")
-                kept = _measure(rung, bench, target, seed)
+                check_time(out.ladder, rung, bench, limit)
+                progress.say(f"judging {rung.name} as it is" if rung.finished else f"training {rung.name}")
+                kept = _measure(rung, bench, target, out)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
                 continue
-            if kept[0].train_seconds > 1 and rung.work:
-                speed = n_bytes * rung.work / kept[0].train_seconds
-        result, costs, weights, model = kept
-        bench.fitted[rung.name] = model
-        out.results.append(result)
-        out.costs[rung.name], out.segment_bytes = costs, weights
-        yield result
+        elif rung.tokenizer and rung.tokenizer not in bench.tokenizers:
+            bench.tokenizers[rung.tokenizer] = kept.model.tokenizer, kept.result.tokenizer_seconds
+        bench.fitted[rung.name] = kept.model
+        if rung.given is not None:
+            bench.own.add(rung.name)
+        if target:
+            out.places[rung.name] = str(target)
+        out.results.append(kept.result)
+        out.segments[rung.name] = kept.segments
+        yield kept.result
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.3g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-
-
-Kept = tuple[RungResult, np.ndarray, np.ndarray, LanguageModel]
-
-
-def _measure(rung: Rung, bench: Bench, target: Path, seed: int) -> Kept:
+def _measure(rung: Rung, bench: Bench, target: Path | None, out: Comparison) -> Kept:
     """Fit one rung and measure it on the test part."""
-    bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
+    ladder, parts = out.ladder, bench.splits
+    if rung.tokenizer:
+        bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
     start = time.perf_counter()
     with peak_memory() as memory:
         model = rung.fit(bench)
     seconds = time.perf_counter() - start
-    tokenizer = model.tokenizer
-    ids = encode_corpus(tokenizer, bench.splits.test, unit=model.unit)
-    start = time.perf_counter()
-    log_probs = model.text_log_probs(ids)
-    scoring = time.perf_counter() - start
-    costs, weights = segment_costs(tokenizer, model.unit, bench.splits.test, ids, log_probs)
-    low, high = (x / math.log(2) for x in bootstrap.interval(costs, weights))
-    sample = model.generate("", max_tokens=200, seed=seed) if rung.name != "uniform" else ""
-    extra = bench.tokenizers.get(tokenizer.kind, (None, 0.0))[1]
+    judged = ladder.judge(model, parts)
+    extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
+    trained = not rung.finished
+    result = RungResult(
+        name=rung.name, family=rung.family, measures=judged.measures, interval=judged.interval,
+        tokenizer=model.tokenizer_label(), parameters=model.parameters, train_seconds=seconds + extra if trained else None,
+        train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
+        score_speed=judged.scored / max(judged.seconds, 1e-9), peak_memory=memory.peak if trained else None, disk=None,
+        sample=ladder.sample(model, rung, bench.seed), signature=ladder.signature(model, parts), tokenizer_seconds=extra,
+        fallbacks=model.fit_info.get("fallbacks", {}), adds=rung.adds)
+    segments = judged.values, judged.weights
+    if target is None:
+        return Kept(replace(result, disk=_disk(model)), segments, model)
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
-        disk = sum(f.stat().st_size for f in partial.rglob("*") if f.is_file())
-        result = RungResult(
-            name=rung.name, family=rung.family, tokenizer=tokenizer.label(),
-            bits_per_byte=likelihood.bits_per_byte(log_probs, bench.splits.test.n_bytes or 0), interval=(low, high),
-            perplexity=likelihood.perplexity(log_probs), tokens=len(ids), parameters=model.parameters,
-            train_seconds=seconds + extra, train_tokens_per_second=model.fit_info["tokens"] / max(seconds, 1e-9),
-            score_tokens_per_second=len(ids) / max(scoring, 1e-9), peak_memory=memory.peak, disk=disk, sample=sample,
-            signature=str(model.signature(bench.splits.test, bench.splits.description)),
-            tokenizer_seconds=extra, fallbacks=model.fit_info.get("fallbacks", {}))
-        write_arrays(partial / "segments.safetensors", {"costs": costs, "weights": weights})
-        text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
-        (partial / "result.json").write_text(text, encoding="utf-8")
-    return result, costs, weights, model
+        result = replace(result, disk=_size(partial))
+        write_result(partial, result, segments)
+    return Kept(result, segments, model)
 
 
-def _reuse(target: Path, rung: Rung, bench: Bench) -> Kept | None:
-    """A rung that was finished before; anything unreadable is trained again."""
-    try:
-        values = json.loads((target / "result.json").read_text(encoding="utf-8"))
-        arrays = read_arrays(target / "segments.safetensors")
-        result = RungResult(**values | {"interval": tuple(map(float, values["interval"])),
-                                        "perplexity": float(values["perplexity"])})  # "inf" is text in JSON
-        model = storage.load(target)
-    except (OSError, ValueError, TypeError, KeyError, SeqloomError):
-        return None
-    if rung.tokenizer not in bench.tokenizers:
-        bench.tokenizers[rung.tokenizer] = model.tokenizer, result.tokenizer_seconds
-    return result, arrays["costs"], arrays["weights"], model
+def _disk(model: Any) -> int | None:
+    """What a model that is not kept would take; None where it cannot be saved."""
+    with tempfile.TemporaryDirectory() as folder, suppress(SeqloomError, NotImplementedError):
+        storage.write_model(model, Path(folder))
+        return _size(Path(folder))
+    return None
 
 
-def _choose(names: Sequence[str] | None) -> list[Rung]:
-    if not names:
-        return list(RUNGS)
-    known = {r.name: r for r in RUNGS}
+def _size(folder: Path) -> int:
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+
+
+def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
+    """Those of the ladder first, in its order, then models that were given."""
+    if not wanted:
+        return list(ladder.rungs)
+    known = {r.name: r for r in ladder.rungs}
+    names = [name for name in wanted if isinstance(name, str)]
     for name in names:
         if name not in known:
             raise ConfigError(f"unknown rung {name!r}{suggest(name, known)} Known: {', '.join(known)}")
-    return [known[name] for name in known if name in names]
+    chosen = [known[name] for name in known if name in names]
+    for model in wanted:
+        if isinstance(model, str):
+            continue
+        if getattr(model, "task", None) != ladder.task:
+            raise ConfigError(f"{model!r:.60} cannot be compared with {ladder.models}: its task is "
+                              f"{getattr(model, 'task', None)!r}, not {ladder.task!r}")
+        chosen.append(Rung.of(model, [r.name for r in chosen]))
+    return chosen
 
 
 def _key(fingerprint: str, seed: int) -> str:
     return hashlib.sha256(f"{fingerprint}|{seed}|{__version__}|{storage.FORMAT_VERSION}".encode()).hexdigest()[:16]
-
-
-def _warm_up() -> None:
-    """Compile the kernels on a line of text, so that the first rung is not charged for it."""
-    progress.say("preparing kernels (compiled once, then cached)")
-    from seqloom.models.language.ngram import NGram
-
-    text = Corpus.from_texts("to be or not to be, that is the question\n")
-    tiny = NGram(order=2, tokenizer="byte", unit="stream").fit(text)
-    tiny.evaluate("to be\n", samples=0)
-    tiny.generate("to", max_tokens=2)

@@ -1,34 +1,23 @@
-"""The rungs of the ladder: which models `compare` trains, in what order.
+"""The rungs of the ladder of language models: which ones `compare` trains, in what order.
 
-A rung says which model it is, not yet fitted, on a `Bench` (the split text and the tokenizers that rungs share). From
-that model's own options come both its fitting and its `key`, under which a finished rung is kept: so it is found again
-only where all that it was made of is the same. Later families add their rungs to `RUNGS`. All rungs use tokenizers that
-can spell every byte, so that bits per byte mean the same for all.
+Later families add their rungs to `RUNGS`. All rungs use tokenizers that can spell every byte, so that bits per byte mean the
+same for all.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
+from seqloom.comparison.bench import Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
-from seqloom.data.corpus import Splits
-from seqloom.errors import MissingExtra, SeqloomError
 from seqloom.models.language.cache import Cache
 from seqloom.models.language.hmm import HMM
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
 from seqloom.registry import model_class
-from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
-from seqloom.training.checkpoint import Run
-from seqloom.training.config import TrainConfig
+from seqloom.text.tokenizer import TokenizerConfig
 
 BYTE_ORDERS, BPE_ORDERS = range(1, 9), range(1, 6)
 NETWORKS = {
@@ -47,79 +36,9 @@ RECENT: dict[str, Any] = {"window": 2000}  # tokens that the cache in a mixture 
 MAX_BPE = 8000
 
 
-@dataclass
-class Bench:
-    """What the rungs share: the text and the tokenizers, and the models that a mixture can use."""
-
-    splits: Splits
-    tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)  # with the seconds it took
-    fitted: dict[str, LanguageModel] = field(default_factory=dict)
-    minutes: float = NETWORK_MINUTES  # that a network trains
-    place: Path | None = None  # for checkpoints of networks
-    seed: int = 0
-
-    def tokenizer(self, kind: str) -> Tokenizer:
-        if kind not in self.tokenizers:
-            start = time.perf_counter()
-            tokenizer = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
-            self.tokenizers[kind] = tokenizer, time.perf_counter() - start
-        return self.tokenizers[kind][0]
-
-    def tokenizer_config(self, kind: str) -> TokenizerConfig:
-        size = bpe_size(self.splits.train.n_bytes or 0) if kind == "bpe" else None
-        return TokenizerConfig.from_dict({"kind": kind, "vocab_size": size})
-
-    @property
-    def train(self) -> TrainConfig:
-        """How networks are trained."""
-        return TrainConfig(minutes=self.minutes, seed=self.seed)
-
-
-class NotPossible(SeqloomError):
-    """A rung that cannot be trained here, and why."""
-
-
-@dataclass(frozen=True)
-class Rung:
-    name: str
-    family: str
-    tokenizer: str  # the kind it is trained with
-    make: Callable[[Bench], LanguageModel]  # the model, not yet fitted
-    work: int  # passes over the training text, to estimate its time before it starts; 0: it takes the time given
-    adds: str  # in a sentence
-    on_others: bool = False  # made of the rungs before it, so it is another one where those are others
-
-    def key(self, bench: Bench, others: Iterable[Rung] = ()) -> str:
-        """A short hash of all that makes this rung what it is, besides the text; `others` are the rungs it could mix."""
-        model = Mixture() if self.on_others else self.make(bench)
-        facts: dict[str, Any] = {"rung": self.name, "model": model.name, "config": model.config.to_dict(), "seed": bench.seed,
-                                 "tokenizer": bench.tokenizer_config(self.tokenizer).to_dict()}
-        if model.trained:
-            facts["train"] = bench.train.to_dict()
-        if self.on_others:
-            facts |= {"cache": RECENT, "members": [rung.key(bench) for rung in others if self.mixes(rung)]}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-
-    def mixes(self, other: Rung) -> bool:
-        """Whether that one is a member, where this is a mixture."""
-        return other.tokenizer == self.tokenizer and other.family not in ("calibration", "mixture")
-
-    def fit(self, bench: Bench) -> LanguageModel:
-        model = self.make(bench)
-        if self.on_others:
-            return model.fit(bench.splits.valid)  # the weights are learnt on text that no member has seen
-        tokenizer = bench.tokenizer(self.tokenizer)
-        if not model.trained:
-            return model.fit(bench.splits.train, tokenizer=tokenizer)
-        run = None if bench.place is None else bench.place / f"{self.name}-{self.key(bench)}.run"
-        with nullcontext() if run is None else Run(run).held():
-            try:
-                model.fit(bench.splits.train, valid=bench.splits.valid, tokenizer=tokenizer, run=run, train=bench.train)
-            except MissingExtra as error:
-                raise NotPossible(str(error)) from None
-            if run is not None:
-                Run(run).clear()
-        return model
+def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
+    """The tokenizer of that name for so much text."""
+    return TokenizerConfig.from_dict({"kind": kind, "vocab_size": bpe_size(n_bytes) if kind == "bpe" else None})
 
 
 def bpe_size(n_bytes: int) -> int:
@@ -147,11 +66,14 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
         """All models of one tokenizer with a cache."""
-        members = [m for m in bench.fitted.values() if m.tokenizer.kind == kind and not isinstance(m, (Uniform, Mixture))]
+        members = [m for name, m in bench.fitted.items() if name not in bench.own and m.tokenizer.kind == kind
+                   and not isinstance(m, (Uniform, Mixture))]
         if not members:
             raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
         cache = Cache(tokenizer=kind, unit="stream", **RECENT)
         return Mixture.of([*members, cache.fit(bench.splits.valid, tokenizer=bench.tokenizer(kind))])
+
+    make.options = {"cache": RECENT}  # type: ignore[attr-defined]
     return make
 
 

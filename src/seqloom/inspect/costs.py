@@ -23,7 +23,7 @@ from seqloom.charts.passage import SCRIPT, STYLE, passage_html
 from seqloom.charts.sheet import Charts, Sheet, with_headings
 from seqloom.comparison.calibration import calibration
 from seqloom.comparison.passage import passage, pieces
-from seqloom.comparison.pictures import calibration_chart
+from seqloom.comparison.text_report import calibration_chart
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus

@@ -13,7 +13,7 @@ from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seqloom.comparison.run import Comparison
+    from seqloom.comparison.result import Comparison
     from seqloom.data.describe import Description
     from seqloom.metrics.result import Result
 
@@ -78,9 +78,10 @@ def comparison(found: Comparison) -> Sheet:
     """What `seqloom.compare` found: a page is the report, a picture its overview; each chart by name is in the sheet."""
     from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import details, overview, pictures
+    from seqloom.comparison.table import title
 
     if not found.results:
         raise ConfigError("no rung was trained; there is nothing to draw")
     more = cache(lambda: details(found))  # read the test part again: only when drawn, and once
-    return Sheet(f"Language models compared on {found.corpus}", lambda page: pictures(found, more()), found.to_dict(),
+    return Sheet(title(found), lambda page: pictures(found, more()), found.to_dict(),
                  arrange=lambda charts: overview(found), page=lambda sheet: report_page(found, more()))

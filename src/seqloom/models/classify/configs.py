@@ -12,6 +12,11 @@ MINUTES = 5.0  # that tune may take, unless told
 
 
 @dataclass(frozen=True, kw_only=True)
+class MajorityConfig(Config):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextsConfig(Config):
     """How texts become words, for every classifier."""
 

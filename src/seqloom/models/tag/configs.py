@@ -9,6 +9,11 @@ from seqloom.config import MOST, Config, option
 
 
 @dataclass(frozen=True, kw_only=True)
+class MostFrequentTagConfig(Config):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
 class HMMTaggerConfig(Config):
     order: int = option(2, "how many tags before a tag are looked at", minimum=1, maximum=2)
     work_in: Literal["bioes", "bio", "iob1", "data"] = option(

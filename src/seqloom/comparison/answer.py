@@ -1,0 +1,61 @@
+"""What a comparison says to do, in words: the best model, the smallest that is as good, and how to use it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqloom.comparison.result import Comparison, RungResult
+
+
+@dataclass(frozen=True)
+class Answer:
+    best: str
+    smallest: str  # within the interval of the best; the best itself where no smaller one is
+    text: str
+    path: str | None  # of the saved model that the commands name
+    commands: tuple[str, ...] = ()
+    python: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [self.text]
+        lines += [f"  {command}" for command in self.commands]
+        return "\n".join(lines + ([f"  {self.python}"] if self.python else []))
+
+
+def within(c: Comparison) -> list[RungResult]:
+    """The rungs whose measure lies within the interval of the best, or beyond it; the best alone where it has none."""
+    best, measure = c.best, c.ladder.measure
+    end = best.interval[1] if measure.lower else best.interval[0]
+    if not math.isfinite(end):
+        return [best]
+    return [r for r in c.results if not measure.better(end, r.value)]
+
+
+def answer(c: Comparison, path: str | None = None) -> Answer:
+    """`path`: where the best model was saved; else where it is kept."""
+    from seqloom.comparison.table import size
+
+    best, measure = c.best, c.ladder.measure
+    weighed = [r for r in within(c) if r.disk is not None]
+    smallest = min(weighed, key=lambda r: r.disk or 0) if weighed else best
+    spread = "" if math.isnan(best.interval[0]) else (
+        f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
+    text = f"The best is {best.name}: {measure.show(best.value)} {measure.title}{spread}"
+    if smallest.name == best.name:
+        text += "; no smaller model comes within that interval." if spread else "."
+    else:
+        text += (f". The smallest within that interval is {smallest.name}: {measure.show(smallest.value)}, "
+                 f"{size(smallest.disk)} instead of {size(best.disk)}.")
+    place = path or c.places.get(best.name)
+    if place is None:
+        return Answer(best.name, smallest.name, text, None)
+    commands = tuple(line.format(path=shlex.quote(place)) for line in c.ladder.commands)
+    python = c.ladder.python.format(path=repr(place))
+    return Answer(best.name, smallest.name, text + " To use the best:", place, commands, python)

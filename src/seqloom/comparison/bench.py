@@ -1,0 +1,142 @@
+"""A rung and the bench that it is made on.
+
+A comparison is a ladder of models, from the most trivial to the best; each of them is a rung. A rung says which model it
+is, not yet fitted, on a `Bench` (the parts of the data and what rungs share). From that model's own options come both its
+fitting and its `key`, under which a finished rung is kept: so it is used again only where all that it was made of is the
+same.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seqloom.errors import MissingExtra, SeqloomError
+from seqloom.registry import MODELS
+from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+from seqloom.training.checkpoint import Run
+from seqloom.training.config import TrainConfig
+
+OWN = "own"  # the family of models that were given as objects
+
+
+@dataclass
+class Bench:
+    """What the rungs share: the data and the tokenizers, and the models that a mixture can use."""
+
+    splits: Any  # train, valid and test
+    recipe: Callable[[str, int], TokenizerConfig] | None = None  # of a tokenizer: by its name and the bytes of the text
+    tokenizers: dict[str, tuple[Tokenizer, float]] = field(default_factory=dict)  # with the seconds it took
+    fitted: dict[str, Any] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)  # of those, the ones that were given as objects
+    minutes: float = 0.6  # that a network trains
+    place: Path | None = None  # for checkpoints of networks
+    seed: int = 0
+
+    def tokenizer(self, kind: str) -> Tokenizer:
+        if kind not in self.tokenizers:
+            start = time.perf_counter()
+            tokenizer = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
+            self.tokenizers[kind] = tokenizer, time.perf_counter() - start
+        return self.tokenizers[kind][0]
+
+    def tokenizer_config(self, kind: str) -> TokenizerConfig:
+        assert self.recipe is not None
+        return self.recipe(kind, self.splits.train.n_bytes or 0)
+
+    @property
+    def train(self) -> TrainConfig:
+        """How networks are trained."""
+        return TrainConfig(minutes=self.minutes, seed=self.seed)
+
+
+class NotPossible(SeqloomError):
+    """A rung that cannot be trained here, and why."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    name: str
+    family: str
+    tokenizer: str  # the kind it is trained with; empty: the model's own, or none
+    make: Callable[[Bench], Any]  # the model, not yet fitted
+    work: int  # roughly, passes over the data, by which a rung that may take long is known; 0: it takes the time given
+    adds: str  # in a sentence
+    on_others: bool = False  # made of the rungs before it, so it is another one where those are others
+    given: Any = None  # a model that somebody gave as an object
+
+    @classmethod
+    def of(cls, model: Any, taken: Iterable[str]) -> Rung:
+        """The rung of a model object: a copy is fitted, unless it is fitted already."""
+        names, n, name = set(taken), 1, model.label()
+        while name in names:
+            n += 1
+            name = f"{model.label()}-{n}"
+        fitted = bool(getattr(model, "fitted", False))
+        adds = "a model of your own" + (", fitted before and judged as it is" if fitted else "")
+        return cls(name, OWN, "", lambda bench: model if fitted else copy.deepcopy(model), 0 if fitted else 1, adds,
+                   given=model)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was fitted before it was given."""
+        return self.given is not None and bool(self.given.fitted)
+
+    @property
+    def kept(self) -> bool:
+        """Whether a finished one may be used again: the code of somebody else's model may change unseen."""
+        if self.given is None:
+            return True
+        kind = type(self.given)
+        registered = self.given.name in MODELS and MODELS[self.given.name].target == f"{kind.__module__}:{kind.__name__}"
+        return registered and kind.__module__.startswith("seqloom.") and not self.finished
+
+    def key(self, bench: Bench, others: Iterable[Rung] = ()) -> str:
+        """A short hash of all that makes this rung what it is, besides the data; `others` are the rungs it could mix."""
+        facts: dict[str, Any] = {"rung": self.name, "seed": bench.seed}
+        if self.on_others:
+            facts |= {"model": self.family, "members": [rung.key(bench) for rung in others if self.mixes(rung)],
+                      "options": self.options()}
+        else:
+            model = self.make(bench)
+            facts |= {"model": model.name, "config": model.config.to_dict()}
+            if model.trained:
+                facts["train"] = bench.train.to_dict()
+        if self.tokenizer:
+            facts["tokenizer"] = bench.tokenizer_config(self.tokenizer).to_dict()
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def options(self) -> Any:
+        """Of a rung on others: what it is made with besides them."""
+        return getattr(self.make, "options", {})
+
+    def mixes(self, other: Rung) -> bool:
+        """Whether that one is a member, where this is a mixture."""
+        return other.tokenizer == self.tokenizer and other.family not in ("calibration", "mixture", OWN)
+
+    def fit(self, bench: Bench) -> Any:
+        model = self.make(bench)
+        if self.finished:
+            return model
+        parts = bench.splits
+        if self.on_others:
+            return model.fit(parts.valid)  # the weights are learnt on text that no member has seen
+        extra: dict[str, Any] = {"tokenizer": bench.tokenizer(self.tokenizer)} if self.tokenizer else {}
+        if not model.trained:
+            return model.fit(parts.train, **extra)
+        run = None if bench.place is None else bench.place / f"{self.name}-{self.key(bench)}.run"
+        with nullcontext() if run is None else Run(run).held():
+            try:
+                model.fit(parts.train, valid=parts.valid, run=run, train=bench.train, **extra)
+            except MissingExtra as error:
+                raise NotPossible(str(error)) from None
+            if run is not None:
+                Run(run).clear()
+        return model

@@ -1,0 +1,160 @@
+"""Classifiers compared: accuracy on the same held-out texts."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.charts.measure import Measure
+from seqloom.comparison.bench import Bench, Rung
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
+from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.errors import ConfigError, DataError
+from seqloom.metrics import bootstrap, classification
+from seqloom.registry import model_class
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Page
+    from seqloom.comparison.result import Comparison
+
+SMALLEST = 20  # texts; fewer say nothing
+
+
+def _model(name: str, seeded: bool = False, **options: Any) -> Callable[[Bench], Any]:
+    return lambda bench: model_class(name)(**options, **({"seed": bench.seed} if seeded else {}))
+
+
+RUNGS = (
+    Rung("majority", "trivial", "", _model("majority"), 1, "nothing: always the most frequent class"),
+    Rung("bayes-1", "naive Bayes", "", _model("naive-bayes"), 1, "each word counts for or against a class, on its own"),
+    Rung("bayes-2", "naive Bayes", "", _model("naive-bayes", ngrams=2), 2, "pairs of words count too"),
+    Rung("fasttext-1", "fastText", "", _model("fasttext-classifier", True), 30,
+         "words are vectors, weighed so that the classes come apart"),
+    Rung("fasttext-2", "fastText", "", _model("fasttext-classifier", True, ngrams=2), 60, "pairs of words have vectors too"),
+)
+
+
+class LabelLadder(Ladder):
+    name, task, models = "classification", "classifier", "classifiers"
+    measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".1%")
+    notes = ("Accuracy: share of the held-out texts whose class is right; the interval is a bootstrap over texts. Macro F1 is "
+             "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
+             "is right.")
+    size_unit, score_unit, unit_heading = "texts", "texts", "texts"
+    overlapping = "the test texts"
+    columns = (Column("macro F1", "macro_f1", ".3f"), Column("cal. error", "calibration_error", ".3f"))
+    commands = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
+    python = 'seqloom.load({path}).predict("some text")'
+    rungs: Sequence[Rung] = RUNGS
+
+    def recognises(self, data: Any) -> str:
+        if isinstance(data, Labelled):
+            return "the data has labels"
+        if isinstance(data, Path):
+            from seqloom.data.recognise import labels_in
+
+            return labels_in(data)
+        return "each text has a label" if _pairs(data, str) else ""
+
+    def read(self, data: Any) -> Labelled:
+        if data is None:
+            raise DataError("there is no bundled data with labels; give a file")
+        return as_labelled(data)
+
+    def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
+        if data.multi_label:
+            raise ConfigError(f"{data.name} has examples with several labels; classifiers are compared where each has one")
+        if len(data) < SMALLEST:
+            raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
+        if valid is None and test is None:
+            order, borders = hashed_order(data.examples)
+            train, held, last = (data.part(order[a:b]) for a, b in pairwise(borders))
+            return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
+        if valid is not None and test is not None:
+            return Parts(data, valid, test, f"validated on {valid.name}, tested on {test.name}")
+        held_out = test or valid
+        assert held_out is not None
+        return Parts(data, None, held_out, f"tested on {held_out.name}")
+
+    def size(self, part: Labelled) -> int:
+        return len(part)
+
+    def overlap(self, parts: Parts) -> float:
+        known = {_digest(example) for example in parts.train.examples}
+        return sum(_digest(example) in known for example in parts.test.examples) / len(parts.test)
+
+    def smaller(self, train: Labelled, part: int) -> Labelled | None:
+        """The first ones, which are in no order that has to do with their classes where the data was split here."""
+        n = len(train) // part
+        some = train.part(slice(0, n)) if n >= SMALLEST // 2 else None
+        return some if some is not None and len(some.classes) > 1 else None
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        test = parts.test
+        start = time.perf_counter()
+        log_probs = model.log_probs(test.examples)
+        seconds = time.perf_counter() - start
+        metrics, _, _ = classification.judge(model.classes, test.labels, [""] * len(test), log_probs, samples=0, examples=0)
+        names = model.classes
+        right = np.array([names[i] == label for i, label in zip(log_probs.argmax(axis=1).tolist(), test.labels)], np.float64)
+        ones = np.ones(len(right))
+        measures = {key: metrics[key] for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")}
+        return Judged(measures, bootstrap.interval(right, ones), right, ones, len(test), seconds)
+
+    def warm_up(self) -> None:
+        texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]
+        for rung in RUNGS[1:]:
+            rung.make(Bench(None)).fit(texts).predict("good")
+
+    # ---- the report
+
+    def details(self, comparison: Comparison) -> Any:
+        from seqloom.comparison.label_report import details
+
+        return details(comparison)
+
+    def details_json(self, details: Any) -> dict[str, Any]:
+        return {"details": {name: result.details for name, result in details.items()}}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        from seqloom.comparison.label_report import pictures
+
+        return pictures(comparison, details)
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        from seqloom.comparison.label_report import sections
+
+        sections(page, comparison, details)
+
+
+def hashed_order(examples: Sequence[Any]) -> tuple[np.ndarray, list[int]]:
+    """Rows in the order of the hashes of their texts, and the borders of three parts; equal texts are never parted."""
+    digests = [_digest(example) for example in examples]
+    order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
+    borders = [0]
+    for share in np.cumsum(FRACTIONS)[:2]:
+        at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
+        while at < len(order) - 1 and digests[order[at]] == digests[order[at - 1]]:
+            at += 1
+        borders.append(at)
+    return np.array(order), [*borders, len(order)]
+
+
+def _digest(example: Any) -> bytes:
+    data = example.encode("utf-8", "surrogatepass") if isinstance(example, str) else np.ascontiguousarray(example).tobytes()
+    return hashlib.sha256(data).digest()
+
+
+def _pairs(data: Any, kind: type) -> bool:
+    """Whether it is a list of (text, label), or the pair of lists."""
+    if isinstance(data, tuple) and len(data) == 2:
+        return all(isinstance(part, (list, np.ndarray)) for part in data) and len(data[0]) > 0 and isinstance(data[0][0], kind)
+    if not isinstance(data, list) or not data or not isinstance(data[0], (tuple, list)) or len(data[0]) != 2:
+        return False
+    return isinstance(data[0][0], kind) and not isinstance(data[0][1], (list, tuple))

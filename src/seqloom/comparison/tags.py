@@ -1,0 +1,169 @@
+"""Taggers compared: accuracy of words, or F1 of spans where the tags mark them, on the same held-out sentences."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.charts.measure import Measure
+from seqloom.comparison.bench import Bench, Rung
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
+from seqloom.data.spans import spans
+from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.errors import DataError
+from seqloom.metrics import bootstrap, tagging
+from seqloom.registry import model_class
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Page
+    from seqloom.comparison.result import Comparison
+
+SMALLEST = 20  # sentences; fewer say nothing
+
+
+def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
+    return lambda bench: model_class(name)(**options)
+
+
+RUNGS = (
+    Rung("most-frequent", "trivial", "", _model("most-frequent-tag"), 1, "the most frequent tag of each word"),
+    Rung("hmm-1", "hidden Markov", "", _model("hmm-tagger", order=1), 3,
+         "looks at the tag before, and guesses unknown words by ending and shape"),
+    Rung("hmm-2", "hidden Markov", "", _model("hmm-tagger", order=2), 3, "looks at the two tags before"),
+)
+
+
+class TagLadder(Ladder):
+    name, task, models = "tagging", "tagger", "taggers"
+    measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
+    notes = ("Accuracy: share of the held-out words whose tag is right; the interval is a bootstrap over sentences. Known and "
+             "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
+             "without any error.")
+    size_unit, score_unit, unit_heading = "words", "words", "words"
+    overlapping = "the test sentences"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("unknown", "unknown_accuracy", ".1%"), Column("known", "known_accuracy", ".1%"),
+        Column("sentences", "sentence_accuracy", ".1%"))
+    commands = ('seqloom predict {path} FILE', 'echo "some words" | seqloom predict {path}')
+    python = 'seqloom.load({path}).predict("some words")'
+    rungs: Sequence[Rung] = RUNGS
+
+    def recognises(self, data: Any) -> str:
+        if isinstance(data, Tagged):
+            return "the data has tags"
+        if isinstance(data, Path):
+            from seqloom.data.recognise import tags_in
+
+            return tags_in(data)
+        first = data[0] if isinstance(data, list) and data else None
+        both = isinstance(first, (tuple, list)) and len(first) == 2 and all(isinstance(part, (list, tuple)) for part in first)
+        return "each word has a tag" if both else ""
+
+    def read(self, data: Any) -> Tagged:
+        if data is None:
+            raise DataError("there is no bundled data with tags; give a file")
+        return as_tagged(data)
+
+    def suited(self, parts: Parts) -> Ladder:
+        return SpanLadder() if parts.train.scheme else self
+
+    def split(self, data: Tagged, valid: Tagged | None, test: Tagged | None) -> Parts:
+        if len(data) < SMALLEST:
+            raise DataError(f"{data.name}: {len(data)} sentences are too few to compare models; give at least {SMALLEST}")
+        if valid is None and test is None:
+            first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
+            return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
+                         "contiguous 80/10/10 by sentences")
+        if valid is not None and test is not None:
+            return Parts(data, valid, test, f"validated on {valid.name}, tested on {test.name}")
+        held_out = test or valid
+        assert held_out is not None
+        return Parts(data, None, held_out, f"tested on {held_out.name}")
+
+    def size(self, part: Tagged) -> int:
+        return part.n_words
+
+    def overlap(self, parts: Parts) -> float:
+        known = {tuple(words) for words in parts.train.sentences if len(words) >= 4}
+        asked = [tuple(words) for words in parts.test.sentences if len(words) >= 4]  # shorter ones come again by chance
+        return sum(words in known for words in asked) / len(asked) if asked else 0.0
+
+    def smaller(self, train: Tagged, part: int) -> Tagged | None:
+        n = len(train) // part
+        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        test, scheme = parts.test, model.learnt["scheme"]
+        gold = test.converted(scheme) if test.scheme and scheme else test
+        start = time.perf_counter()
+        predicted = model.predict(gold.sentences)
+        seconds = time.perf_counter() - start
+        known = sorted({*model.learnt["tags"], *(tag for tags in predicted for tag in tags)})
+        metrics, _, _ = tagging.judge(gold, predicted, known, model.knows, samples=0, examples=0)
+        values, weights = self.segments(gold, predicted)
+        counted = weights > 0
+        interval = bootstrap.interval(values[counted], weights[counted])
+        first = self.measure.key
+        measures = {first: metrics[first], **{k: v for k, v in metrics.items() if k != first}}
+        return Judged(measures, interval, values, weights, gold.n_words, seconds)
+
+    def segments(self, gold: Tagged, predicted: list[list[str]]) -> Segments:
+        """Of each sentence: words that are right, and words."""
+        right = [sum(a == b for a, b in zip(tags, guess)) for tags, guess in zip(gold.tags, predicted)]
+        return np.array(right, np.float64), np.array([len(tags) for tags in gold.tags], np.float64)
+
+    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
+        counted = a[1] > 0
+        return bootstrap.paired(a[0][counted], b[0][counted], a[1][counted])
+
+    def warm_up(self) -> None:
+        sentences = [(["the", "dog", "runs"], ["D", "N", "V"]), (["a", "cat"], ["D", "N"])]
+        for rung in RUNGS[1:]:
+            rung.make(Bench(None)).fit(sentences).predict(["the", "cat"])
+
+    # ---- the report
+
+    def details(self, comparison: Comparison) -> Any:
+        from seqloom.comparison.label_report import details
+
+        return details(comparison)
+
+    def details_json(self, details: Any) -> dict[str, Any]:
+        return {"details": {name: result.details for name, result in details.items()}}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        from seqloom.comparison.label_report import pictures
+
+        return pictures(comparison, details)
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        from seqloom.comparison.label_report import sections
+
+        sections(page, comparison, details)
+
+
+class SpanLadder(TagLadder):
+    """Where the tags mark spans, as for names and chunks."""
+
+    measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
+    notes = ("F1 of spans: harmonic mean of precision and recall of the spans, as conlleval counts them; the interval is a "
+             "bootstrap over sentences.")
+    columns = (Column("precision", "span_precision", ".1%"), Column("recall", "span_recall", ".1%"),
+               Column("accuracy", "accuracy", ".2%"), Column("unknown", "unknown_accuracy", ".1%"))
+
+    def segments(self, gold: Tagged, predicted: list[list[str]]) -> Segments:
+        """Of each sentence: twice the spans that are right, and the spans of both sides."""
+        assert gold.scheme is not None
+        rows = []
+        for tags, guess in zip(gold.tags, predicted):
+            wanted, had = set(spans(list(tags), gold.scheme)), set(spans(list(guess), gold.scheme))
+            rows.append((2 * len(wanted & had), len(wanted) + len(had)))
+        values, weights = np.array(rows, np.float64).reshape(-1, 2).T
+        return values, weights
+
+    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
+        return bootstrap.paired_ratios(*a, *b)

@@ -1,0 +1,82 @@
+"""What kind of data a file holds, by its name and its first lines: labels, tags, or just text.
+
+Only what is plain to see counts: a plain .txt file, a directory and anything in doubt is text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from seqloom.data import columns
+from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
+from seqloom.data.documents import Document
+from seqloom.data.label_forms import MARK
+from seqloom.data.lines import line_blocks
+from seqloom.data.rows import open_rows, table_kind
+from seqloom.data.sources import find_documents
+from seqloom.data.unpacking import COMPRESSED
+from seqloom.errors import SeqloomError
+
+TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
+_HEAD = 50  # lines
+_CONLLU = 10  # columns
+
+
+def labels_in(path: Path) -> str:
+    """Why its texts have labels, in a few words; empty where they do not seem to."""
+    document = _document(path)
+    if document is None:
+        return ""
+    kind = table_kind(document.name)
+    try:
+        if kind is None:
+            return f"{document.name} has lines that begin with {MARK}" if _head(document)[:1] and all(
+                line.startswith(MARK) for line in _head(document)) else ""
+        names = open_rows(document, kind, (None, None), doubtful=False).kinds
+        lower = {name.lower(): name for name in names}
+        if not any(name in lower for name in LABEL_NAMES) or not (
+                len(names) == 2 or any(name in lower for name in TEXT_NAMES)):
+            return ""
+        pair = columns.choose_pair(document.name, names, (None, None))
+    except (SeqloomError, UnicodeDecodeError):
+        return ""  # whoever reads it will say what is wrong
+    return f"{document.name} has a column of labels ({pair[1]!r}) beside the text ({pair[0]!r})" if pair else ""
+
+
+def tags_in(path: Path) -> str:
+    """Why its words have tags; empty where they do not seem to."""
+    document = _document(path)
+    if document is None:
+        return ""
+    if _suffix(document.name) in TAGGED:
+        return f"{document.name} is CoNLL by its name"
+    if table_kind(document.name):
+        return ""
+    try:
+        rows = [line.split("\t") for line in _head(document) if not line.startswith("#")]
+    except (SeqloomError, UnicodeDecodeError):
+        return ""
+    looks = bool(rows) and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows)
+    return f"{document.name} has the ten columns of CoNLL-U" if looks else ""
+
+
+def _document(path: Path) -> Document | None:
+    """The one file of that name, if there is one that could hold more than text."""
+    if (path.exists() and not path.is_file()) or _suffix(path.name) == ".txt":  # a pipe can be read only once
+        return None
+    try:
+        documents = find_documents(path, "utf-8")
+    except SeqloomError:
+        return None
+    return documents[0] if documents else None
+
+
+def _suffix(name: str) -> str:
+    for packed in COMPRESSED:
+        name = name.removesuffix(packed)
+    return Path(name).suffix.lower()
+
+
+def _head(document: Document) -> list[str]:
+    block = next(line_blocks(document, 1), b"").decode("utf-8", "replace")
+    return [line for line in block.split("\n")[:_HEAD] if line.strip()]
