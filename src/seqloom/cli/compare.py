@@ -82,12 +82,13 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
     if on:
         held_out["test"] = [Path(path) for path in on]
     names = rungs.replace(",", " ").split() if rungs else None
-    table = Table(ladder)
+    table = Table()
     try:
         with nullcontext() if as_json else shown(table):
             found = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
-                            on_rung=table.add, curve=bool(output) if curve is None else curve, **held_out)
-            table.comparison = found if found.results else None
+                            on_start=table.start, on_rung=table.add, curve=bool(output) if curve is None else curve,
+                            **held_out)
+            table.finished = True
         if output:
             write_report(found, output)
     except KeyboardInterrupt as error:
@@ -127,7 +128,8 @@ def _print(found: Any, samples: bool, output: str | None) -> None:
     from seqloom.comparison.table import aligned, curve_table, visible
 
     n, unit, m = found.sizes, found.ladder.size_unit, found.ladder.measure
-    click.echo(f"\n{found.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,} ({found.split}); "
+    other = f" {found.ladder.test_unit}" if found.ladder.test_unit else ""
+    click.echo(f"\n{found.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({found.split}); "
                f"best: {found.best.name}, {m.show(found.best.value)} {m.title}")
     if found.curve:
         click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(found))}")

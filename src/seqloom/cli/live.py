@@ -16,15 +16,17 @@ from seqloom import progress
 from seqloom.cli.reporter import BarReporter
 
 if TYPE_CHECKING:
-    from seqloom.comparison.ladder import Ladder
     from seqloom.comparison.result import Comparison, RungResult, Skipped
 
 
 class Table:
-    def __init__(self, ladder: Ladder) -> None:
-        self.ladder = ladder
+    def __init__(self) -> None:
         self.rows: list[RungResult | Skipped] = []
-        self.comparison: Comparison | None = None  # once all rungs are known
+        self.begun: Comparison | None = None
+        self.finished = False
+
+    def start(self, comparison: Comparison) -> None:
+        self.begun = comparison
 
     def add(self, row: RungResult | Skipped) -> None:
         from seqloom.comparison.result import Skipped
@@ -38,7 +40,8 @@ class Table:
         from seqloom.comparison.result import RungResult
         from seqloom.comparison.table import chosen, columns, lines
 
-        every = columns(self.ladder, self.comparison)
+        assert self.begun is not None
+        every = columns(self.begun.ladder, self.begun if self.finished and self.begun.results else None)
         return "\n".join(lines(chosen(every, [r for r in self.rows if isinstance(r, RungResult)], width), self.rows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -77,10 +78,13 @@ class LabelLadder(Ladder):
             train, held, last = (data.part(order[a:b]) for a, b in pairwise(borders))
             return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
         if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {valid.name}, tested on {test.name}")
+            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
         held_out = test or valid
         assert held_out is not None
-        return Parts(data, None, held_out, f"tested on {held_out.name}")
+        return Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
+
+    def short_name(self, data: Any) -> str:
+        return os.path.basename(data.name) or data.name
 
     def size(self, part: Labelled) -> int:
         return len(part)

@@ -77,7 +77,10 @@ class Ladder(ABC):
     size_unit: ClassVar[str]  # in which parts of the data are counted: bytes
     score_unit: ClassVar[str]  # what is scored: tokens
     unit_heading: ClassVar[str]  # that unit in a heading: tok
-    columns: ClassVar[tuple[Column, ...]] = ()
+    test_unit: ClassVar[str] = ""  # of the test part, where it is another than `size_unit`
+    learn_unit: ClassVar[str] = ""  # what is learnt from, where it is another than what is scored
+    learn_heading: ClassVar[str] = ""
+    columns: tuple[Column, ...] = ()
     shows_tokens: ClassVar[bool] = False  # whether the table says what tokens a rung reads
     overlapping: ClassVar[str] = "the test data"  # what `overlap` is a share of
     commands: ClassVar[tuple[str, ...]]  # how a saved model is used, with {path}
@@ -98,6 +101,10 @@ class Ladder(ABC):
     @abstractmethod
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
         """The parts; `valid` and `test` are read, or None."""
+
+    def short_name(self, data: Any) -> str:
+        """Of the data, for people."""
+        return str(data.name)
 
     def suited(self, parts: Parts) -> Ladder:
         """Itself, or a variant that suits this data better."""
@@ -176,7 +183,7 @@ class Ladder(ABC):
 
 
 _BUILT_IN = {"text": "seqloom.comparison.text:TextLadder", "classification": "seqloom.comparison.labels:LabelLadder",
-             "tagging": "seqloom.comparison.tags:TagLadder"}
+             "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder"}
 _registered: dict[str, Ladder] = {}
 
 

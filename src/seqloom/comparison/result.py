@@ -51,13 +51,13 @@ class RungResult:
             raise AttributeError(f"a rung has no {name!r}; measured were {', '.join(measures)}")
         return measures[name]
 
-    def to_dict(self, unit: str) -> dict[str, Any]:
-        """Plain values for JSON; `unit`: what is scored."""
+    def to_dict(self, unit: str, learnt: str = "") -> dict[str, Any]:
+        """Plain values for JSON; `unit`: what is scored; `learnt`: what is learnt from, where that is another."""
         row = asdict(self)
         measures, train, score = row.pop("measures"), row.pop("train_speed"), row.pop("score_speed")
         del row["adds"]
         head = {"name": row.pop("name"), "family": row.pop("family"), **measures}
-        return head | row | {f"train_{unit}_per_second": train, f"score_{unit}_per_second": score}
+        return head | row | {f"train_{learnt or unit}_per_second": train, f"score_{unit}_per_second": score}
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Comparison:
         """Plain values for JSON; what cannot be known (the interval of a single segment) is the text "nan"."""
         measure, rows = self.ladder.measure, []
         for r in self.results:
-            row = r.to_dict(self.ladder.score_unit)
+            row = r.to_dict(self.ladder.score_unit, self.ladder.learn_unit)
             if r.name != self.best.name:
                 row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
             rows.append(row)

@@ -34,7 +34,9 @@ LIMIT = 10.0  # minutes that a rung may take, unless told
 
 def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
             test: Any = None, minutes: float | None = None, limit: float | None = None, work: str | Path | None = None,
-            seed: int = 0, curve: bool = False, on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
+            seed: int = 0, curve: bool = False,
+            on_start: Callable[[Comparison], None] | None = None,
+            on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
     Each model is a rung. What kind of data it is decides which ladder (`task` says otherwise). `rungs`: names of some,
@@ -50,12 +52,14 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
     ladder = ladder.suited(parts)
-    out = Comparison(whole.name, whole.fingerprint, parts.description,
+    out = Comparison(ladder.short_name(whole), whole.fingerprint, parts.description,
                      {name: ladder.size(part) for name, part in vars(parts).items()
                       if name in ("train", "valid", "test") and part is not None}, ladder.overlap(parts), ladder)
     if out.overlap > 0.01:
         progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also stand in the training part; "
                      "memory will look like skill")
+    if on_start is not None:
+        on_start(out)
     folder = Path(work) if work else cache_directory() / "compare"
     place = folder / _key(parts.fingerprint, seed)
     if not work:

@@ -66,7 +66,7 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
         Column("parameters", 45, lambda r: short(r.parameters)),
         Column("training", 95, lambda r: seconds(r.train_seconds)),
         Column("memory", 70, lambda r: size(r.peak_memory)),
-        Column(f"train {unit}/s", 30, lambda r: short(r.train_speed)),
+        Column(f"train {ladder.learn_heading or unit}/s", 30, lambda r: short(r.train_speed)),
         Column(f"score {unit}/s", 75, lambda r: short(r.score_speed)),
         Column("disk", 94, lambda r: size(r.disk)),
     ]
@@ -133,8 +133,8 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def parts_sentence(c: Comparison) -> str:
     """What was trained and tested on."""
     words = {"train": "to train", "valid": "to validate", "test": "to test"}
-    unit = c.ladder.size_unit
-    shown = [f"{n:,}{f' {unit}' if i == 0 else ''} {words[name]}" for i, (name, n) in enumerate(c.sizes.items())]
+    units = {"train": c.ladder.size_unit, "test": c.ladder.test_unit}
+    shown = [f"{n:,} {units.get(name, '')} {words[name]}".replace("  ", " ") for name, n in c.sizes.items()]
     return f"{', '.join(shown)} ({c.split}); content {c.fingerprint[:16]}."
 
 

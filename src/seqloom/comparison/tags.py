@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class TagLadder(Ladder):
              "without any error.")
     size_unit, score_unit, unit_heading = "words", "words", "words"
     overlapping = "the test sentences"
-    columns: ClassVar[tuple[Column, ...]] = (
+    columns: tuple[Column, ...] = (
         Column("unknown", "unknown_accuracy", ".1%"), Column("known", "known_accuracy", ".1%"),
         Column("sentences", "sentence_accuracy", ".1%"))
     commands = ('seqloom predict {path} FILE', 'echo "some words" | seqloom predict {path}')
@@ -79,10 +80,13 @@ class TagLadder(Ladder):
             return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
                          "contiguous 80/10/10 by sentences")
         if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {valid.name}, tested on {test.name}")
+            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
         held_out = test or valid
         assert held_out is not None
-        return Parts(data, None, held_out, f"tested on {held_out.name}")
+        return Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
+
+    def short_name(self, data: Any) -> str:
+        return os.path.basename(data.name) or data.name
 
     def size(self, part: Tagged) -> int:
         return part.n_words

@@ -278,7 +278,8 @@ class LanguageModel(Model):
                  length_penalty: float = 1.0, eight_bit: bool = False, **options: Any) -> Any:
         """Continue a prompt, or a list of prompts; returns the new text only.
 
-        `options` are those of `SamplingConfig`: max_tokens, temperature, top_k, top_p, repetition_penalty, seed.
+        `options` are those of `SamplingConfig`: max_tokens, min_tokens, allow_eos, temperature, top_k, top_p,
+        repetition_penalty, seed. A model whose unit is a stream does not end its text unless `allow_eos` says so.
         With `beams` the likeliest text is searched for instead of drawn. `eight_bit`: a network's weights are rounded
         to 8 bits, which is faster and a little less exact.
         """
@@ -314,7 +315,8 @@ class LanguageModel(Model):
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:
         from seqloom.decoding.generation import Generator
 
-        return Generator(self.stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line")
+        return Generator(self.stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line",
+                         endless=self.unit == "stream")
 
     def _member_decoders(self) -> list[Decoders]:
         return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]

@@ -21,27 +21,33 @@ LAST_WORD = 8  # tokens of a prompt's last word that may be spelled anew
 
 
 class Generator:
-    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, *, by_line: bool) -> None:
+    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, *, by_line: bool, endless: bool = False) -> None:
         self.stepper: Stepper = stepper
         if tokenizer.has_oov and tokenizer.unk_id is not None:
             self.stepper = _Without(stepper, tokenizer.unk_id)  # a reader cannot use <unk>
         self.tokenizer = tokenizer
         self.by_line = by_line  # a prompt's earlier lines are sequences of their own
+        self.endless = endless  # the model has read one stream, so `</s>` says nothing about where a text may end
+        self._going_on: Stepper = _Without(self.stepper, stepper.eos_id) if endless else self.stepper
 
     def generate(self, prompts: Sequence[str], config: SamplingConfig, stop: Sequence[str] = (),
                  beams: int | None = None, length_penalty: float = 1.0) -> list[str]:
         """The continuation of each prompt."""
         seed = None if beams is not None or config.temperature == 0 else config.seed
         healed = [self._prepare(prompt, seed, row) for row, prompt in enumerate(prompts)]
-        rows = search(self.stepper, [h.ids for h in healed], config, beams=beams, length_penalty=length_penalty,
+        rows = search(self._chosen(config), [h.ids for h in healed], config, beams=beams, length_penalty=length_penalty,
                       first_allowed=[h.allowed for h in healed])
         return ["".join(self._spell(prompt, h, iter(row), stop)) for prompt, h, row in zip(prompts, healed, rows)]
 
     def stream(self, prompt: str, config: SamplingConfig, stop: Sequence[str] = ()) -> Iterator[str]:
         """The continuation of one prompt as it is drawn."""
         healed = self._prepare(prompt, None if config.temperature == 0 else config.seed)
-        drawn = sample(self.stepper, [healed.ids], config, first_allowed=[healed.allowed])
+        drawn = sample(self._chosen(config), [healed.ids], config, first_allowed=[healed.allowed])
         return self._spell(prompt, healed, (int(ids[0]) for ids in drawn), stop)
+
+    def _chosen(self, config: SamplingConfig) -> Stepper:
+        """The stepper that text is drawn from: of an endless text without its end, unless asked."""
+        return self.stepper if config.allow_eos else self._going_on
 
     @property
     def index(self) -> PrefixIndex:

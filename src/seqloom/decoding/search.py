@@ -23,7 +23,8 @@ def search(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     if beams is None:
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
         return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
-    idle = [f.name for f in fields(config) if f.name not in ("max_tokens", "seed") and getattr(config, f.name) != f.default]
+    used = ("max_tokens", "seed", "allow_eos")
+    idle = [f.name for f in fields(config) if f.name not in used and getattr(config, f.name) != f.default]
     if idle:
         raise ConfigError(f"beam search draws nothing, so {', '.join(idle)} has no effect; drop it, or beams")
     hypotheses = beam_search(stepper, prompts, beams=beams, max_tokens=config.max_tokens, length_penalty=length_penalty,

@@ -1,0 +1,202 @@
+"""Word vectors compared: trained on the same text, and asked the same analogies or similarities.
+
+The first file of questions decides; the others are further columns. A question of which a model lacks a word is left out, and
+a difference counts those that both models could answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.charts.measure import Measure
+from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Segments
+from seqloom.data.corpus import Corpus, as_corpus, bundled
+from seqloom.errors import ConfigError
+from seqloom.metrics import bootstrap
+from seqloom.metrics.vectors import Questions, as_questions, spearman
+from seqloom.registry import model_class
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Page
+    from seqloom.comparison.result import Comparison
+
+SAMPLES = 1000  # of the bootstrap
+LEAST = 10_000  # bytes of training text of a point of the learning curve
+
+
+def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
+    return lambda bench: model_class(name)(**options, seed=bench.seed)
+
+
+RUNGS = (
+    Rung("cbow", "word2vec", "", _model("word2vec", architecture="cbow"), 5, "the mean of its neighbours predicts a word"),
+    Rung("skip-gram", "word2vec", "", _model("word2vec"), 25, "each neighbour predicts the word"),
+    Rung("charngram", "spelling", "", _model("charngram"), 50, "vectors of spelling alone, also for words never seen"),
+    Rung("fasttext", "spelling", "", _model("fasttext"), 50, "words and their spelling"),
+    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors that tell how often words stand near each other"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The files of questions."""
+
+    files: tuple[Questions, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(" ".join(one.fingerprint for one in self.files).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return ", ".join(one.name for one in self.files)
+
+
+class VectorLadder(Ladder):
+    """Analogies: the share that is answered right."""
+
+    name, task, models = "vectors", "word vectors", "word vectors"
+    measure = Measure("accuracy", "accuracy of analogies", "analogies", lower=False, form=".1%")
+    notes = ("Analogies: share of the questions whose answer is right, among the 30,000 most frequent words; similarities: "
+             "rank correlation (Spearman) with what people say. Questions with a word that has no vector are left out: "
+             "missing. The interval is a bootstrap over questions.")
+    data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
+    test_unit, learn_unit, learn_heading = "questions", "bytes", "B"
+    commands = ("seqloom nearest {path} WORD", "seqloom analogy {path} man king woman")
+    python = 'seqloom.load({path}).nearest("word")'
+    rungs: Sequence[Rung] = RUNGS
+
+    def __init__(self, columns: tuple[Column, ...] = ()) -> None:
+        self.columns = columns
+
+    def recognises(self, data: Any) -> str:
+        return ""  # any text would do, so they must be asked for
+
+    def read(self, data: Any) -> Any:
+        if isinstance(data, (list, tuple)) and data and all(isinstance(one, (Path, Questions)) for one in data):
+            return Asked(tuple(map(as_questions, data)))
+        if isinstance(data, Questions):
+            return Asked((data,))
+        return data if isinstance(data, Asked) else bundled() if data is None else as_corpus(data)
+
+    def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
+        if not isinstance(test, Asked) or valid is not None:
+            raise ConfigError("word vectors are compared by files of questions, analogies or similarities: --on FILE "
+                              "(test=[Path(...)]), and need no other held-out data")
+        return Parts(data, None, test, f"asked {test.name}")
+
+    def suited(self, parts: Parts) -> Ladder:
+        first, *others = parts.test.files
+        columns = (*(Column(_short(one), one.name, ".1%" if one.kind == "analogies" else ".3f") for one in others),
+                   Column("missing", "missing", ","))
+        return SimilarityLadder(columns) if first.kind == "similarity" else VectorLadder(columns)
+
+    def size(self, part: Any) -> int:
+        if isinstance(part, Asked):
+            return sum(len(one.pairs) + sum(map(len, one.sections.values())) for one in part.files)
+        return part.n_bytes or 0
+
+    def smaller(self, train: Corpus, part: int) -> Corpus | None:
+        beginning = train.beginning(1 / part) if (train.n_bytes or 0) // part >= LEAST else None
+        return beginning if beginning is not None and (beginning.n_bytes or 0) >= LEAST else None
+
+    def learnt_units(self, model: Any, parts: Parts) -> int:
+        return self.size(parts.train)
+
+    def signature(self, model: Any, parts: Parts) -> str:
+        return str(model.signature(parts.test.fingerprint))
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        first, *others = parts.test.files
+        start = time.perf_counter()
+        outcomes = model.outcomes(first)
+        seconds = time.perf_counter() - start
+        if np.count_nonzero(~np.isnan(outcomes)) < 2:
+            raise NotPossible(f"it has vectors for the words of fewer than two questions of {first.name}")
+        gold = np.array([score for _, _, score in first.pairs]) if first.pairs else np.ones(len(outcomes))
+        value, interval = self.summary(outcomes, gold)
+        more = {one.name: next(iter(model.evaluate(one).metrics.values())) for one in others}
+        missing = int(np.count_nonzero(np.isnan(outcomes)))
+        measures = {self.measure.key: value, **more, "missing": missing, "questions": len(outcomes)}
+        return Judged(measures, interval, outcomes, gold, len(outcomes), seconds)
+
+    def summary(self, outcomes: np.ndarray, gold: np.ndarray) -> tuple[float, tuple[float, float]]:
+        """The measure and its interval."""
+        known = outcomes[~np.isnan(outcomes)]
+        return float(known.mean()), bootstrap.interval(known, np.ones(len(known)))
+
+    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
+        both = ~np.isnan(a[0]) & ~np.isnan(b[0])
+        if not both.any():
+            return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
+        return bootstrap.paired(a[0][both], b[0][both], a[1][both])
+
+    def warm_up(self) -> None:
+        text = "the king and the queen saw the man and the woman\n" * 3
+        for rung in RUNGS:
+            model = rung.make(Bench(None))
+            type(model)(min_count=1, dimensions=4, epochs=1, seed=0).fit(text)
+
+    # ---- the report
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        bench = comparison.bench
+        first = bench.splits.test.files[0] if bench is not None else None
+        if bench is None or first is None or not first.sections:
+            return
+        page.heading("Analogies by section")
+        tables = {r.name: bench.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
+        page.table(["section", *tables], [[name, *(_share(rows[i]["accuracy"]) for rows in tables.values())]
+                                          for i, name in enumerate(first.sections)])
+
+
+class SimilarityLadder(VectorLadder):
+    """Similarities: how the order of the pairs agrees with people's."""
+
+    measure = Measure("spearman", "rank correlation", "spearman", lower=False)
+
+    def summary(self, outcomes: np.ndarray, gold: np.ndarray) -> tuple[float, tuple[float, float]]:
+        known = ~np.isnan(outcomes)
+        drawn = _resampled([outcomes[known]], gold[known])
+        return spearman(outcomes[known], gold[known]), _middle(drawn[:, 0])
+
+    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
+        """The p-value is that of the bootstrap: twice the share of samples on the other side of zero."""
+        both = ~np.isnan(a[0]) & ~np.isnan(b[0])
+        if np.count_nonzero(both) < 2:
+            return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
+        gold = a[1][both]
+        drawn = _resampled([a[0][both], b[0][both]], gold)
+        gaps = drawn[:, 0] - drawn[:, 1]
+        beyond = min(np.count_nonzero(gaps <= 0), np.count_nonzero(gaps >= 0)) + 1
+        return bootstrap.Paired(spearman(a[0][both], gold) - spearman(b[0][both], gold), *_middle(gaps),
+                                min(2 * beyond / (SAMPLES + 1), 1.0))
+
+
+def _resampled(models: list[np.ndarray], gold: np.ndarray) -> np.ndarray:
+    """Rank correlations (samples, models) of pairs that are drawn anew, the same ones for all models."""
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(0, len(gold), len(gold)) for _ in range(SAMPLES)]
+    return np.array([[spearman(cosines[row], gold[row]) for cosines in models] for row in rows])
+
+
+def _middle(drawn: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _short(questions: Questions) -> str:
+    return Path(questions.name).stem[:14]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
