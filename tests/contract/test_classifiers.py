@@ -51,7 +51,7 @@ def test_one_text_or_a_list(model):
     many = model.predict(texts)
     assert many == [model.predict(text) for text in texts]
     assert many == [model.classes[i] for i in model.class_log_probs(texts).argmax(axis=1)]
-    assert sum(found == label for found, (_, label) in zip(many, PAIRS)) >= 6
+    assert sum(found == label for found, (_, label) in zip(many, PAIRS)) >= (3 if model.name == "majority" else 6)
     assert model.predict([]) == []
     assert model.predict_proba([]).shape == (0, 3)
 

@@ -154,3 +154,40 @@ def test_attach(text, word, expected):
 
 def test_unfinished():
     assert [unfinished(t) for t in ("", "a", "a ", "a b", "我们", "我们 ab", "a\n")] == ["", "a", "", "b", "", "ab", ""]
+
+
+class Ending:
+    """After every token the end is by far the likeliest."""
+
+    vocab_size, eos_id = 257, 256
+
+    def start(self, n):
+        import numpy as np
+
+        probs = np.full((n, 257), 1e-6 / 256, np.float32)
+        probs[:, 256] = 1 - 1e-6
+        return (np.zeros(n, np.int64),), np.log(probs)
+
+    def step(self, state, ids):
+        return self.start(len(ids))
+
+
+def test_a_stream_does_not_end_unless_asked():
+    from seqloom import Tokenizer
+    from seqloom.decoding.generation import Generator
+    from seqloom.decoding.sampling import SamplingConfig
+
+    tokenizer = Tokenizer(kind="byte")
+    stream = Generator(Ending(), tokenizer, by_line=False, endless=True)
+    config = SamplingConfig(max_tokens=30, top_k=20)
+    assert len(stream.generate([""], config)[0]) > 5
+    assert len("".join(stream.stream("", config))) > 5
+    assert len(stream.generate([""], SamplingConfig(max_tokens=30), beams=2)[0]) > 5
+    assert stream.generate([""], SamplingConfig(max_tokens=30, allow_eos=True)) == [""]
+    assert stream.generate([""], SamplingConfig(max_tokens=30, allow_eos=True), beams=2) == [""]
+    assert Generator(Ending(), tokenizer, by_line=False).generate([""], SamplingConfig(max_tokens=30)) == [""]
+
+
+def test_whether_a_text_may_end_follows_from_the_unit(models):
+    assert models["byte", "stream"].generator().endless
+    assert not models["byte", "line"].generator().endless

@@ -30,7 +30,7 @@ SMALL = {"gpt": ("--d-model", "8", "--n-layers", "1", "--context", "8"), "nplm":
          **{name: ("--dimensions", "4", "--epochs", "1", "--min-count", "1")
             for name in ("word2vec", "fasttext", "charngram", "glove")}}
 BASES = {  # arguments of a run that works
-    "compare": ("text", "--rungs", "byte-1,byte-2,byte-mixture", "--work", "work", "--minutes", "0.05"),
+    "compare": ("text", "--rungs", "byte-1,byte-2,byte-mixture", "--work", "work", "--minutes", "0.05", "--limit", "0.05"),
     "ab": ("text", "--model", "ngram", "--b", "order=2", "--folds", "2"), "plot": ("lstm", "-o", "picture.svg"),
     "evaluate": ("ngram", "text"), "predict": ("naive-bayes", "text"), "score": ("ngram", "text"),
     "generate": ("ngram", "the cat", "--max-tokens", "5"), "complete": ("ngram", "the c"), "nearest": ("word2vec", "cat"),
@@ -68,7 +68,8 @@ def arguments(words: tuple[str, ...], command: click.Command, draw: random.Rando
     """One attempt: a run that works, with one to four options added."""
     name = words[-1]
     if words[0] == "fit":
-        data = {"naive-bayes": "labelled.tsv", "fasttext-classifier": "labelled.tsv", "hmm-tagger": "tagged.conll"}
+        data = {"majority": "labelled.tsv", "naive-bayes": "labelled.tsv", "fasttext-classifier": "labelled.tsv",
+                "hmm-tagger": "tagged.conll", "most-frequent-tag": "tagged.conll"}
         steps = ("--steps", "2") if any(p.name == "steps" for p in command.params) and draw.random() < 0.8 else ()
         steps = steps or (("--minutes", "0.01") if any(p.name == "steps" for p in command.params) else ())
         start = [*words, data.get(name, "text"), "-o", "out", *SMALL.get(name, ()), *steps]

@@ -50,8 +50,8 @@ def _labelled(name: str, **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(LABELLED)
 
 
-def _tagged(data: Any, **options: Any) -> Maker:
-    return lambda: model_class("hmm-tagger")(**options).fit(data)
+def _tagged(data: Any, name: str = "hmm-tagger", **options: Any) -> Maker:
+    return lambda: model_class(name)(**options).fit(data)
 
 
 def _vectors(name: str, **options: Any) -> Maker:
@@ -96,6 +96,7 @@ SPECIMENS: dict[str, Maker] = {
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
     "neural-cache": _neural_cache,
     "mixture": _mixture,
+    "majority": _labelled("majority"),
     "naive-bayes": _labelled("naive-bayes", ngrams=2),
     "naive-bayes-bernoulli": _labelled("naive-bayes", variant="bernoulli", tokenizer="bpe", vocab_size=270),
     "fasttext-classifier": _labelled("fasttext-classifier", ngrams=2, buckets=50, dimensions=4),
@@ -107,6 +108,7 @@ SPECIMENS: dict[str, Maker] = {
     "fasttext": _vectors("fasttext", buckets=200),
     "charngram": _vectors("charngram", buckets=200, aggregate="attention"),
     "glove": _vectors("glove"),
+    "most-frequent-tag": _tagged(TAGGED, "most-frequent-tag"),
     "hmm-tagger": _tagged(TAGGED),
     "hmm-tagger-1": _tagged(PARTS, order=1),
 }

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.result import Comparison, RungResult, Skipped
+from seqloom.metrics import bootstrap
 
 WHAT = ("A rung is one model of the comparison, which goes from the most trivial to the most able.")
 NOTES = ("Memory is the peak above what the program held before. 'Against best' is the paired difference to the best on the "
@@ -60,7 +61,7 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
         Column(m.heading, 99, lambda r: m.show(r.value)),
         Column("95 %", 96, lambda r: "-" if math.isnan(r.interval[0]) else f"{m.show(r.interval[0])}-{m.show(r.interval[1])}",
                True),
-        *([Column("against best", 92, lambda r: against(c, r), True), Column("p", 80, lambda r: p_value(c, r))] if c else []),
+        *(_differences(c) if c else []),
         *(Column(one.heading, 60 - i, extra(one.key, one.form)) for i, one in enumerate(ladder.columns)),
         *([Column("token", 40, lambda r: (r.tokenizer or "-").split("-")[0], True)] if ladder.shows_tokens else []),
         Column("parameters", 45, lambda r: short(r.parameters)),
@@ -99,19 +100,18 @@ def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list
     return [line([c.heading for c in shown]), "─" * (sum(widths) + 2 * (len(widths) - 1)), *map(line, cells)]
 
 
-def against(c: Comparison, r: RungResult) -> str:
-    if r.name == c.best.name:
-        return "-"
-    d, m = c.difference(r.name, c.best.name), c.ladder.measure
-    spread = f" ({m.show(d.low, '+')} to {m.show(d.high, '+')})" if math.isfinite(d.low) else ""  # a single segment has none
-    return f"{m.show(d.difference, '+')}{spread}"
+def _differences(c: Comparison) -> list[Column]:
+    """To the best."""
+    m = c.ladder.measure
+    paired = {r.name: c.difference(r.name, c.best.name) for r in c.results if r.name != c.best.name}
 
+    def shown(form: Callable[[bootstrap.Paired], str]) -> Callable[[RungResult], str]:
+        return lambda r: form(paired[r.name]) if r.name in paired else "-"
 
-def p_value(c: Comparison, r: RungResult) -> str:
-    if r.name == c.best.name:
-        return "-"
-    p = c.difference(r.name, c.best.name).p_value
-    return "-" if math.isnan(p) else f"{p:.3f}"
+    return [Column("against best", 93, shown(lambda d: m.show(d.difference, "+"))),
+            Column("95 % of that", 78, shown(lambda d: f"{m.show(d.low, '+')} to {m.show(d.high, '+')}"
+                                             if math.isfinite(d.low) else "-"), True),  # a single segment has none
+            Column("p", 80, shown(lambda d: "-" if math.isnan(d.p_value) else f"{d.p_value:.3f}"))]
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:

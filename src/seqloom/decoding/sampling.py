@@ -31,8 +31,8 @@ class SamplingConfig(Config):
 
     max_tokens: int = option(100, "most tokens to generate, the end symbol included", minimum=1, maximum=MOST)
     min_tokens: int = option(0, "tokens before the end symbol is allowed", minimum=0, maximum=MOST)
-    allow_eos: bool = option(False, "of a model that read its text as one stream: the end symbol may be drawn too; of others it "
-                             "always may", negatable=False)
+    allow_eos: bool = option(False, "of a model that read its text as one stream: the end symbol may be drawn too, as it "
+                             "always may by others", negatable=False)
     temperature: float = option(1.0, "below 1 is safer, above 1 is wilder, 0 always takes the likeliest",
                                 minimum=0.0, maximum=100.0)
     top_k: int | None = option(None, "draw from the k likeliest tokens only", minimum=1, maximum=MOST)
