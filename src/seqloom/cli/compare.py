@@ -74,7 +74,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         check_target(save)
     if options.get("column") and not data:
         raise ConfigError("--column is for a table; name the file")
-    ladder = _ladder(data, task, on, options)
+    ladder, why = _ladder(data, task, on, options)
     kind = tasks.get(ladder.task)
     reading, = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
     whole = kind.read(data, reading) if data else None
@@ -83,10 +83,16 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         held_out["test"] = [Path(path) for path in on]
     names = rungs.replace(",", " ").split() if rungs else None
     table = Table()
+
+    def start(begun: Any) -> None:
+        if why is not None:
+            progress.say(f"comparing {begun.ladder.models}{why} (--task names another comparison)")
+        table.start(begun)
+
     try:
         with nullcontext() if as_json else shown(table):
             found = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
-                            on_start=table.start, on_rung=table.add, curve=bool(output) if curve is None else curve,
+                            on_start=start, on_rung=table.add, curve=bool(output) if curve is None else curve,
                             **held_out)
             table.finished = True
         if output:
@@ -103,21 +109,19 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
     _print(found, samples, output)
 
 
-def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...], options: dict[str, Any]) -> Ladder:
-    """Which comparison: as asked, by options that only one has, or by the data; what was decided is said."""
+def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...],
+            options: dict[str, Any]) -> tuple[Ladder, str | None]:
+    """Which comparison: as asked, by options that only one has, or by the data; and why, if it was not asked for."""
     from seqloom.comparison import ladder as ladders
 
-    if task is not None:
-        return ladders.get(task)
-    if on:
-        return ladders.get("vectors")
+    if task is not None or on:
+        return ladders.get(task or "vectors"), None
     ladder, why = ladders.of_data(Path(data[0]) if data and data[0] != "-" else None)
     given = {name for name, value in options.items() if value is not None}
     if not given <= _names(ladder):
-        ladder = next((other for other in ladders.every() if given <= _names(other)), ladder)
-        why = "by the options that were given"
-    progress.say(f"comparing {ladder.models}{f': {why}' if why else ''} (--task names another comparison)")
-    return ladder
+        fitting = next((other for other in ladders.every() if given <= _names(other)), ladder)
+        ladder, why = fitting, "by the options that were given" if fitting is not ladder else why
+    return ladder, f": {why}" if why else ""
 
 
 def _names(ladder: Ladder) -> set[str]:

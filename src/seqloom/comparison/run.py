@@ -47,11 +47,13 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
     default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
     """
-    ladder = _ladder(data, task, rungs)
+    ladder, why = _ladder(data, task, rungs)
     wanted = _choose(ladder, rungs)
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
     ladder = ladder.suited(parts)
+    if why:
+        progress.say(f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})")
     out = Comparison(ladder.short_name(whole), whole.fingerprint, parts.description,
                      {name: ladder.size(part) for name, part in vars(parts).items()
                       if name in ("train", "valid", "test") and part is not None}, ladder.overlap(parts), ladder)
@@ -80,17 +82,12 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     return out
 
 
-def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> Ladder:
-    """Which one: as asked, by the models that were given, or by the data."""
+def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> tuple[Ladder, str]:
+    """Which one, and why: as asked, by the models that were given, or by the data."""
     if task is not None:
-        return ladders.get(task)
+        return ladders.get(task), ""
     given = [rung for rung in rungs or () if not isinstance(rung, str)]
-    if given:
-        return ladders.of_task(given[0].task)
-    ladder, why = ladders.of_data(data)
-    if why:
-        progress.say(f"comparing {ladder.models}: {why}; --task names another comparison ({', '.join(ladders.names())})")
-    return ladder
+    return (ladders.of_task(given[0].task), "") if given else ladders.of_data(data)
 
 
 def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison) -> Iterator[RungResult | Skipped]:
