@@ -24,6 +24,7 @@ from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 from seqloom.training.checkpoint import Run
 from seqloom.training.config import TrainConfig
 
+WORDS = "word"  # the tokenizer of whole words, with others spelled in bytes
 OWN = "own"  # the family of models that were given as objects
 
 
@@ -43,7 +44,10 @@ class Bench:
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
             start = time.perf_counter()
-            tokenizer = Tokenizer(self.tokenizer_config(kind)).fit(self.splits.train)
+            config = self.tokenizer_config(kind)
+            whole = {"vocab_size": config.vocab_size or 0, "min_count": config.min_count}
+            tokenizer = (Tokenizer.whole_words(self.splits.train, **whole) if kind == WORDS else
+                         Tokenizer(config).fit(self.splits.train))
             self.tokenizers[kind] = tokenizer, time.perf_counter() - start
         return self.tokenizers[kind][0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.bench import WORDS, Bench, NotPossible, Rung
 from seqloom.contracts import LanguageModel
 from seqloom.models.language.cache import Cache
 from seqloom.models.language.hmm import HMM
@@ -19,7 +19,7 @@ from seqloom.models.language.uniform import Uniform
 from seqloom.registry import model_class
 from seqloom.text.tokenizer import TokenizerConfig
 
-BYTE_ORDERS, BPE_ORDERS = range(1, 9), range(1, 6)
+BYTE_ORDERS, BPE_ORDERS, WORD_ORDERS = range(1, 9), range(1, 6), range(1, 5)
 NETWORKS = {
     "nplm": "words are vectors, so what was never seen is like something that was",
     "rnn": "a state in place of a window, which in practice reaches back a few tokens",
@@ -34,10 +34,13 @@ NETWORK_MINUTES = 0.6
 HIDDEN_STATES, HIDDEN_ROUNDS = 32, 30
 RECENT: dict[str, Any] = {"window": 2000}  # tokens that the cache in a mixture remembers
 MAX_BPE = 8000
+MAX_WORDS = 100_000  # seen twice or more; others are spelled in bytes
 
 
 def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
     """The tokenizer of that name for so much text."""
+    if kind == WORDS:
+        return TokenizerConfig(kind="bpe", vocab_size=MAX_WORDS, min_count=2)
     return TokenizerConfig.from_dict({"kind": kind, "vocab_size": bpe_size(n_bytes) if kind == "bpe" else None})
 
 
@@ -51,7 +54,7 @@ def _uniform(bench: Bench) -> LanguageModel:
 
 
 def _ngram(kind: str, order: int) -> Callable[[Bench], LanguageModel]:
-    return lambda bench: NGram(order=order, tokenizer=kind, unit="stream")
+    return lambda bench: NGram(order=order, tokenizer="bpe" if kind == WORDS else kind, unit="stream")
 
 
 def _hidden(bench: Bench) -> LanguageModel:
@@ -66,7 +69,8 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
     def make(bench: Bench) -> LanguageModel:
         """All models of one tokenizer with a cache."""
-        members = [m for name, m in bench.fitted.items() if name not in bench.own and m.tokenizer.kind == kind
+        shared = bench.tokenizer(kind) if kind in bench.tokenizers else None
+        members = [m for name, m in bench.fitted.items() if name not in bench.own and m.tokenizer == shared
                    and not isinstance(m, (Uniform, Mixture))]
         if not members:
             raise NotPossible(f"no other rung of {kind} tokens was asked for or trained, so there is nothing to mix")
@@ -88,6 +92,7 @@ RUNGS: tuple[Rung, ...] = (
     *(Rung(f"byte-{n}", "n-gram", "byte", _ngram("byte", n), n, _longer("byte", "bytes", n)) for n in BYTE_ORDERS),
     *(Rung(f"bpe-{n}", "n-gram", "bpe", _ngram("bpe", n), n, _longer("piece", "pieces of words", n))
       for n in BPE_ORDERS),
+    *(Rung(f"word-{n}", "n-gram", WORDS, _ngram(WORDS, n), n, _longer("word", "words", n)) for n in WORD_ORDERS),
     Rung("hmm", "hidden", NETWORK_TOKENS, _hidden, HIDDEN_ROUNDS, "hidden classes that follow one another, with own pieces"),
     *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds) for name, adds in NETWORKS.items()),
     *(Rung(f"{kind}-mixture", "mixture", kind, _mixture(kind), 2, f"asks all others of {what} and what was said lately",

@@ -64,6 +64,8 @@ class Subword:
         self.size = size if eos is not None else size + 1
         self.eos_id = size if eos is None else self._ids[eos]
         model = self._spec["model"]
+        whole = self.kind == "bpe" and bool(model.get("ignore_merges")) and not model["merges"]
+        self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
         self.unk_id = model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
         self._byte_ids = [self._ids.get(character) for character in ALPHABET]

@@ -44,7 +44,7 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     if not any(blocks()):
         raise DataError("there is no text to train the tokenizer on; is the input empty?")
 
-    maker = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
+    maker = {"bpe": _bpe, "words": _words, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
 
     def make(stop: Event) -> Engine:
         told = False
@@ -106,6 +106,23 @@ def _bpe(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_coun
     engine.train_from_iterator(texts(), trainers.BpeTrainer(
         vocab_size=size, min_frequency=min_count, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return engine
+
+
+def _words(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+    """Whole words, with the blank before them, or else single bytes: BPE without merges that looks up a word first."""
+    from tokenizers import Tokenizer as Engine
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    counted = Engine(models.WordLevel())
+    counted.pre_tokenizer = _byte_level(boundary)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    counted.train_from_iterator(texts(), trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count, show_progress=False,
+                                                                   special_tokens=[]))
+    ranked = sorted(counted.get_vocab().items(), key=lambda pair: pair[1])
+    words = [word for word, _ in ranked if word not in set(alphabet)][: size - len(alphabet)]
+    engine = Engine(models.BPE(vocab={token: i for i, token in enumerate([*alphabet, *words])}, merges=[], ignore_merges=True))
+    engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
     return engine
 
 

@@ -102,13 +102,20 @@ class Tokenizer:
             raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have a list of words; this is {self.kind!r}")
         return self._coder
 
-    def _fit_subwords(self, data: Any) -> Coder:
+    @classmethod
+    def whole_words(cls, data: Any, *, vocab_size: int, min_count: int = 1) -> Tokenizer:
+        """Words with the blank before them, and all others spelled in bytes: a word tokenizer that loses nothing."""
+        tokenizer = cls(kind="bpe", vocab_size=vocab_size, min_count=min_count)
+        tokenizer._fitted = tokenizer._fit_subwords(data, "words")
+        return tokenizer
+
+    def _fit_subwords(self, data: Any, kind: str | None = None) -> Coder:
         from seqloom.text.subword import PIECE
         from seqloom.text.subword_training import train
 
         config = self.config
         with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
-            return train(config.kind, lambda: map(self._normalized, text_blocks(data, self.cut, PIECE)),
+            return train(kind or config.kind, lambda: map(self._normalized, text_blocks(data, self.cut, PIECE)),
                          config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
@@ -196,7 +203,8 @@ class Tokenizer:
         """A short name for signatures."""
         closed = "" if self.unk_id is None or self.has_oov else "-closed"
         normalized = "" if self.normalizer is None else f"+{self.normalizer.config.label()}"
-        return f"{self.kind}-{self.vocab_size}{closed}{normalized}"
+        kind = getattr(self._coder, "label", self.kind)
+        return f"{kind}-{self.vocab_size}{closed}{normalized}"
 
     def piece(self, id: int, *, before: bool) -> bytes:
         """What a token adds to a text; `before`: something without white space at its end stands there already."""
