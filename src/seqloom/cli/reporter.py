@@ -14,6 +14,7 @@ from seqloom.progress import Reporter
 
 PATIENCE = 1.0  # seconds before a bar appears
 EVERY = 10.0  # seconds between plain lines
+ROOM, WIDE = 50, 60  # characters that a bar needs besides its remarks; room for those from which on it may be long
 
 
 class PlainTask:
@@ -93,10 +94,19 @@ class BarReporter:
 
     def make_bars(self, console: Any) -> Any:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.text import Text
 
-        return Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True),
-                        TextColumn("{task.fields[unit]}"), TimeRemainingColumn(), TextColumn("{task.fields[beside]}"),
-                        console=console, transient=True)
+        room = max(console.width - ROOM, 0)
+
+        class Beside(TextColumn):
+            """As many of the remarks as fit."""
+
+            def render(self, task: Any) -> Text:
+                return Text(_whole_parts(task.fields["beside"], room), no_wrap=True)
+
+        return Progress(TextColumn("{task.description}"), BarColumn(10 if room < WIDE else 40),
+                        TaskProgressColumn(show_speed=True), TextColumn("{task.fields[unit]}"), TimeRemainingColumn(),
+                        Beside(""), console=console, transient=True)
 
     def begin(self, label: str, total: int | None, unit: str) -> BarTask:
         return BarTask(self, label, total, unit)
@@ -133,3 +143,10 @@ def reporter_for(quiet: bool) -> Reporter:
     if quiet:
         return SilentReporter()
     return BarReporter() if sys.stderr.isatty() else PlainReporter()
+
+
+def _whole_parts(text: str, room: int) -> str:
+    """As many of the parts between commas as fit."""
+    while len(text) > room and text:
+        text = text.rpartition(", ")[0]
+    return text

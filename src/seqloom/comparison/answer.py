@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison, RungResult
 
 
+WORTH = 0.9  # of the size of the best: more is not worth speaking of
+
+
 @dataclass(frozen=True)
 class Answer:
     best: str
@@ -45,6 +48,8 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
     best, measure = c.best, c.ladder.measure
     weighed = [r for r in within(c) if r.disk is not None]
     smallest = min(weighed, key=lambda r: r.disk or 0) if weighed else best
+    if best.disk is not None and (smallest.disk or 0) > WORTH * best.disk:
+        smallest = best
     spread = "" if math.isnan(best.interval[0]) else (
         f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
     text = f"The best is {best.name}: {measure.show(best.value)} {measure.title}{spread}"

@@ -63,6 +63,8 @@ def _table(page: Page, c: Comparison) -> None:
 
 def _charts(page: Page, c: Comparison) -> None:
     its, m = rows(c), c.ladder.measure
+    if not its:
+        return
     page.heading("The ladder")
     page.chart(ladder(its, m), f"{m.title} of each rung with its interval; the table above has the numbers")
     left_out = [r for r in c.results if r not in drawn(c.results)]

@@ -29,19 +29,19 @@ def drawn(results: Sequence[RungResult]) -> list[RungResult]:
 def rows(comparison: Comparison) -> list[Row]:
     return [Row(r.name, comparison.ladder.group(r), r.value, *r.interval,
                 math.nan if r.train_seconds is None else max(r.train_seconds, 1e-6), math.nan if r.disk is None else r.disk)
-            for r in drawn(comparison.results)]
+            for r in drawn(comparison.results) if math.isfinite(r.value)]
 
 
 def priced(its: Sequence[Row], price: Price) -> list[Row]:
     """Those whose price is known."""
-    return [row for row in its if math.isfinite(getattr(row, price)) and math.isfinite(row.value)]
+    return [row for row in its if math.isfinite(getattr(row, price))]
 
 
 def pictures(comparison: Comparison, found: Any) -> dict[str, Any]:
     """The charts by the name of their file; those without data are left out."""
-    if not comparison.results:
-        return {}
     its, m = rows(comparison), comparison.ladder.measure
+    if not its:
+        return {}
     charts = {"ladder": ladder(its, m)}
     for name, price in (("quality-time", "seconds"), ("quality-size", "disk")):
         if some := priced(its, price):  # type: ignore[arg-type]

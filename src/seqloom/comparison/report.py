@@ -100,7 +100,7 @@ def _files(comparison: Comparison) -> dict[str, bytes]:
     values = comparison.to_dict() | plain(comparison.ladder.details_json(page_details) if page_details else {})
     files = {"comparison.json": (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
              "report.md": markdown(comparison, list(charts)).encode()}
-    if comparison.results:
+    if charts:
         charts["overview"] = overview(comparison)
     files |= {f"{name}.png": png(charts[name]) for name in NAMES if name in charts}
     return files | {"report.html": report_page(comparison, page_details).html().encode()}
