@@ -113,8 +113,13 @@ class Corpus:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the content, or of the documents' hashes when there are several."""
-        digests = [content.digest for content in self._contents if content.size]
+        digests = self.file_hashes
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    @property
+    def file_hashes(self) -> list[str]:
+        """SHA-256 of each document that is not empty."""
+        return [content.digest for content in self._contents if content.size]
 
     def text(self) -> str:
         """The whole text; for small corpora."""
