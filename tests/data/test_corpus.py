@@ -297,6 +297,54 @@ def test_a_block_grows_until_it_can_be_cut(tmp_path: Path) -> None:
     assert [len(block.data) for block in corpus.blocks(cut_nowhere, 10)] == [2001]
 
 
+# ---- files that are not text, in a directory
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    write(tmp_path / "d" / "good.txt", TEXT)
+    write(tmp_path / "d" / "image.txt", b"\x7fELF\0\0\xff\xfe" * 500)
+    write(tmp_path / "d" / "latin.txt", ("plain\n" * 5000 + "naïve\n").encode("latin-1"))  # not at its beginning
+    write(tmp_path / "d" / "sub" / "wide.txt", "wide".encode("utf-16"))
+    return tmp_path / "d"
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.txt"], ids=["directory", "pattern"])
+def test_files_that_are_not_text_are_skipped_and_reported(mixed: Path, said: list[str], pattern: str) -> None:
+    place = mixed / pattern
+    assert read(place).text() == TEXT
+    assert said == [f"{place}: skipped 1 binary file",
+                    f"{place}: skipped 2 files: not valid UTF-8 (latin.txt, wide.txt)"]
+    with pytest.raises(DataError, match="image.txt looks like a binary file"):
+        read(place, strict=True)
+    (mixed / "image.txt").unlink()
+    with pytest.raises(DataError, match="latin.txt is not UTF-8 text: line 5001"):
+        read(place, strict=True)
+
+
+def test_a_file_named_directly_is_not_skipped(mixed: Path) -> None:
+    with pytest.raises(DataError, match="latin.txt is not UTF-8 text: line 5001"):
+        read([mixed / "good.txt", mixed / "latin.txt"]).text()
+
+
+def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[str]) -> None:
+    write(tmp_path / "d" / "a.csv", "text\nhello\n")
+    write(tmp_path / "d" / "b.csv", "text\nnaïve\n".encode("latin-1"))
+    assert read(tmp_path / "d", column="text").text() == "hello\n"
+    write(tmp_path / "e" / "a.txt", "plain".encode("utf-16"))
+    for i in range(7):
+        write(tmp_path / "e" / f"b{i}.txt", b"odd")
+    assert read(tmp_path / "e", encoding="utf-16").text() == "plain"
+    assert said == [f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.csv)",
+                    f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, and 2 more)"]
+
+
+def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
+    (mixed / "good.txt").unlink()
+    with pytest.raises(DataError, match="latin.txt is not UTF-8 text.*--encoding latin-1"):
+        read(mixed)
+
+
 # ---- splits and overlap
 
 

@@ -157,12 +157,13 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-reading = config_options(TextReading)  # --encoding and --column, for commands that read text
+reading = config_options(TextReading)  # --encoding, --column and --strict, for commands that read text
 
 
-def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None) -> Corpus:
+def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None,
+                strict: bool | None = None) -> Corpus:
     """The text arguments of a command; none, or `-`, is standard input."""
-    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column})))
+    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column, "strict": strict})))
 
 
 def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[[F], F]:

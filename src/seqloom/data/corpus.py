@@ -282,18 +282,20 @@ def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
     return Corpus.from_texts(data)
 
 
-def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None) -> Corpus:
+def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,
+         strict: bool = False) -> Corpus:
     """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
 
     Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named. Files ending
     in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or a path such as
     `messages.0.content`, and each row is a document. Without it, the only column of text is taken. `data:ptb/train`
-    is a dataset of the catalogue.
+    is a dataset of the catalogue. Of a directory or pattern, binary files and those in another encoding are skipped and
+    reported; `strict` refuses them.
     """
     encoding = check_encoding(encoding)
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources
-                 for document in find_documents(one, encoding, tables_only=column is not None)]
+                 for document in find_documents(one, encoding, tables_only=column is not None, strict=strict)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     first = str(sources[0])
