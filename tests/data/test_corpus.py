@@ -315,15 +315,15 @@ def test_files_that_are_not_text_are_skipped_and_reported(mixed: Path, said: lis
     assert read(place).text() == TEXT
     assert said == [f"{place}: skipped 1 binary file",
                     f"{place}: skipped 2 files: not valid UTF-8 (latin.txt, wide.txt)"]
-    with pytest.raises(DataError, match="image.txt looks like a binary file"):
+    with pytest.raises(DataError, match=r"image\.txt looks like a binary file"):
         read(place, strict=True)
     (mixed / "image.txt").unlink()
-    with pytest.raises(DataError, match="latin.txt is not UTF-8 text: line 5001"):
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text: line 5001"):
         read(place, strict=True)
 
 
 def test_a_file_named_directly_is_not_skipped(mixed: Path) -> None:
-    with pytest.raises(DataError, match="latin.txt is not UTF-8 text: line 5001"):
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text: line 5001"):
         read([mixed / "good.txt", mixed / "latin.txt"]).text()
 
 
@@ -341,7 +341,7 @@ def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[s
 
 def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
     (mixed / "good.txt").unlink()
-    with pytest.raises(DataError, match="latin.txt is not UTF-8 text.*--encoding latin-1"):
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text.*--encoding latin-1"):
         read(mixed)
 
 

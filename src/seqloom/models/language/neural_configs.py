@@ -41,7 +41,7 @@ class RecurrentConfig(NeuralConfig):
     n_layers: int = option(1, "recurrent layers, one on the other", minimum=1, maximum=1000)
     tied: bool = option(True, "the output layer uses the token vectors")
     dropout: float = option(0.2, "share of what leaves each layer that is set to zero", minimum=0.0, maximum=0.95)
-    input_dropout: float = option(0.1, "the same for token vectors", minimum=0.0, maximum=0.95)
+    input_dropout: float = option(0.1, "share of the token vectors that is set to zero", minimum=0.0, maximum=0.95)
     word_dropout: float = option(0.0, "share of the vocabulary whose vectors are zero in a step", minimum=0.0, maximum=0.95)
     recurrent_dropout: float = option(0.0, "share of the state that is hidden from the next step", minimum=0.0, maximum=0.95)
     weight_drop: float = option(0.0, "share of the recurrent weights that is zero in a step", minimum=0.0, maximum=0.95)
