@@ -19,7 +19,7 @@ from seqloom import progress
 from seqloom.data.pieces import Piece
 from seqloom.data.unpacking import COMPRESSED, unpacked
 from seqloom.data.vector_files import BINARY, vectors_instead_of_text
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, EncodingError, suggest
 from seqloom.text.boundaries import cut_between_characters
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ CHUNK = 1 << 20
 
 _HEAD = 8192
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-class NotText(DataError):
-    """A file that is not text in the encoding that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,7 @@ class Document:
             return
         head = self.head()
         if head[:2] in _UTF16_MARKS:
-            raise NotText(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
+            raise EncodingError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
         vectors = vectors_instead_of_text(head)
         if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
             if vectors:
@@ -167,7 +163,7 @@ class Document:
         except UnicodeError as error:
             start = getattr(error, "start", 0) - held
             line = lines + piece[:max(start, 0)].count(b"\n")
-            raise NotText(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
+            raise EncodingError(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
                             "name its encoding (--encoding)") from None
 
     def _check(self, data: bytes, position: int) -> None:
@@ -180,7 +176,7 @@ class Document:
             line = 1 + sum(chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked())
             if self.path is not None and self.path.suffix not in COMPRESSED:
                 offset += self._mark_size()
-            raise NotText(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
+            raise EncodingError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
                             f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1") from None
 
 

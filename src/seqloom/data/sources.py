@@ -16,9 +16,9 @@ from typing import IO
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.contents import read_content
-from seqloom.data.documents import Document, NotText
+from seqloom.data.documents import Document
 from seqloom.data.rows import table_kind
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, EncodingError, suggest
 
 _LISTED = 5  # names of files that are reported
 _REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own
@@ -66,7 +66,7 @@ def _texts(place: str, documents: list[Document], strict: bool) -> list[Document
                 continue
             try:
                 texts.append(_read_once(document, bar))
-            except NotText as error:
+            except EncodingError as error:
                 if strict:
                     raise
                 errors.append((document.name, error))
