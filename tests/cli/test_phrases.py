@@ -55,3 +55,11 @@ def test_save_and_use(seqloom, text):
 def test_faults(seqloom, text, args, said):
     assert said in seqloom("phrases", *args).one_line()
     assert (text / "t.txt").read_text() == TEXT
+
+
+def test_a_file_without_phrases_is_used_as_it_is(seqloom, text):
+    seqloom("phrases", "t.txt", "--threshold", 1e9, "--save", "none.json")
+    done = seqloom("phrases", "t.txt", "--threshold", 0.7, "--save", "some.json")
+    assert done.code == 0
+    used = seqloom("phrases", "t.txt", "--use", "none.json", "-o", "j.txt")
+    assert (used.code, (text / "j.txt").read_text()) == (0, TEXT), used.err

@@ -53,7 +53,8 @@ def command(text: tuple[str, ...], output: str | None, shown: int | None, save: 
     corpus = read_corpus(text, encoding, column)
     if output and any(Path(str(name)).exists() and Path(str(name)).samefile(output) for name in text if Path(output).exists()):
         raise ConfigError(f"{output} is the text itself; choose another name")
-    phrases = phrases or Phrases.learn(corpus, config)
+    if phrases is None:
+        phrases = Phrases.learn(corpus, config)
     if save:
         phrases.save(save)
     joined = _write(phrases, corpus, output) if output else None
