@@ -22,6 +22,7 @@ class Size:
     width: int
     chosen: bool = False  # not given
     d_embed: int | None = None  # of vectors that the network begins with
+    dropout: float = 0.0  # where none is given
 
 
 def choose_width(train: TrainConfig, tokens: int, cost: Callable[[int], float], *, multiple: int = 1) -> int:
@@ -37,3 +38,17 @@ def choose_width(train: TrainConfig, tokens: int, cost: Callable[[int], float], 
     largest = max(64, 16 * tokens ** 0.25)  # more weights than little data can fill only learn it by heart
     fitting = [w for w in fitting if w <= largest] or widths[:1]
     return fitting[-1]
+
+
+def passes(train: TrainConfig, tokens: int, cost: float, updates: float | None = None) -> float:
+    """About how often the data is read: one token costs so many multiplications, one pass takes so many updates."""
+    if train.epochs is not None:
+        return train.epochs
+    if train.steps is not None:
+        return train.steps / (updates or max(tokens, 1) / 1024)
+    return (train.minutes or MINUTES) * 60 * SPEED / (3 * cost * max(tokens, 1))
+
+
+def default_dropout(passes: float) -> float:
+    """What is read once or twice cannot be learnt by heart; what is read often can."""
+    return 0.0 if passes < 3 else 0.1 if passes < 8 else 0.2
