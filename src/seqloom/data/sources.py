@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -74,14 +75,19 @@ def _texts(place: str, documents: list[Document], strict: bool) -> list[Document
         raise errors[0][1]
     if not texts:
         raise DataError(f"there is no text file in {place}")
+    report_skipped(place, binary, [name for name, _ in errors], documents[0].encoding)
+    return texts
+
+
+def report_skipped(place: str, binary: int, misread: Sequence[str], encoding: str) -> None:
+    """Say how many files of a place are binary, and which are not valid in the encoding."""
     if binary:
         progress.say(f"{place}: skipped {binary:,} binary file{'s' * (binary > 1)}")
-    if errors:
-        names = ", ".join(os.path.basename(name) for name, _ in errors[:_LISTED])
-        more = f", and {len(errors) - _LISTED:,} more" if len(errors) > _LISTED else ""
-        encoding = "UTF-8" if documents[0].encoding == "utf-8" else documents[0].encoding
-        progress.say(f"{place}: skipped {len(errors):,} file{'s' * (len(errors) > 1)}: not valid {encoding} ({names}{more})")
-    return texts
+    if misread:
+        names = ", ".join(map(os.path.basename, misread[:_LISTED]))
+        more = f", and {len(misread) - _LISTED:,} more" if len(misread) > _LISTED else ""
+        progress.say(f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
+                     f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})")
 
 
 def _is_binary(document: Document) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.tasks.classification import BATCH, PREDICT
-from seqloom.tasks.task import Outcome, Task, TextReading, text_units
+from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
@@ -24,6 +24,7 @@ class TaggedReading(Config):
                                     "deprel or a feature  [default: upos].", metavar="NAME|N")
     scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option("auto", "How tags mark spans; none: they do not.")
     encoding: str = option("utf-8", "Encoding of the text files.")
+    strict: bool = strict_option()
 
 
 class Tagging(Task):
