@@ -340,6 +340,8 @@ def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[s
 
 
 def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
+    with pytest.raises(DataError, match="matches binary files only"):
+        read(mixed / "im*")
     (mixed / "good.txt").unlink()
     with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text.*--encoding latin-1"):
         read(mixed)

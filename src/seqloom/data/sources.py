@@ -74,7 +74,8 @@ def _texts(place: str, documents: list[Document], strict: bool) -> list[Document
     if not texts and errors:
         raise errors[0][1]
     if not texts:
-        raise DataError(f"there is no text file in {place}")
+        raise DataError(f"there is no text file in the directory {place}" if os.path.isdir(place) else
+                        f"{place} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
     report_skipped(place, binary, [name for name, _ in errors], documents[0].encoding)
     return texts
 
