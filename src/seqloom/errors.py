@@ -31,6 +31,10 @@ class DataError(SeqloomError, ValueError):
     """Input text that is missing, empty, not text, or in the wrong encoding."""
 
 
+class EncodingError(DataError):
+    """A file that is not text in the encoding that was asked for."""
+
+
 class ModelError(SeqloomError):
     """A saved model that is missing, incomplete, foreign, or newer than this program."""
 
@@ -87,8 +91,8 @@ def quoted(value: object) -> str:
 
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, as Python, NumPy or torch say it."""
-    told = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
-    return isinstance(error, MemoryError) or any(words in told for words in (
+    message = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
+    return isinstance(error, MemoryError) or any(words in message for words in (
         "allocate memory", "not enough memory", "out of memory", "tried to allocate", "array is too big",
         "maximum allowed dimension exceeded", "storage size calculation overflowed"))
 

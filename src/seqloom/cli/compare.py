@@ -91,22 +91,22 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     try:
         with nullcontext() if as_json else shown(table):
-            found = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
+            comparison = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
                             on_start=start, on_rung=table.add, curve=bool(output) if curve is None else curve,
                             **held_out)
             table.finished = True
         if output:
-            write_report(found, output)
+            write_report(comparison, output)
     except KeyboardInterrupt as error:
         raise type(error)("interrupted; finished rungs are kept, the same command goes on from there") from None
-    if not found.results:
-        raise ConfigError(f"none of the {len(found.skipped)} rungs was trained: {found.skipped[0].reason}")
+    if not comparison.results:
+        raise ConfigError(f"none of the {len(comparison.skipped)} rungs was trained: {comparison.skipped[0].reason}")
     if save:
-        found.save(save)
+        comparison.save(save)
     if as_json:
-        emit(found.to_dict())
+        emit(comparison.to_dict())
         return
-    _print(found, samples, output)
+    _print(comparison, samples, output)
 
 
 def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...],
@@ -128,19 +128,19 @@ def _names(ladder: Ladder) -> set[str]:
     return {f.name for f in fields(tasks.get(ladder.task).reading)}
 
 
-def _print(found: Any, samples: bool, output: str | None) -> None:
+def _print(comparison: Any, samples: bool, output: str | None) -> None:
     from seqloom.comparison.table import aligned, curve_table, visible
 
-    n, unit, m = found.sizes, found.ladder.size_unit, found.ladder.measure
-    other = f" {found.ladder.test_unit}" if found.ladder.test_unit else ""
-    click.echo(f"\n{found.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({found.split}); "
-               f"best: {found.best.name}, {m.show(found.best.value)} {m.title}")
-    if found.curve:
-        click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(found))}")
+    n, unit, m = comparison.sizes, comparison.ladder.size_unit, comparison.ladder.measure
+    other = f" {comparison.ladder.test_unit}" if comparison.ladder.test_unit else ""
+    click.echo(f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({comparison.split}); "
+               f"best: {comparison.best.name}, {m.show(comparison.best.value)} {m.title}")
+    if comparison.curve:
+        click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(comparison))}")
     if samples:
-        for r in found.results:
+        for r in comparison.results:
             if r.sample:
                 click.echo(f"\n--- {r.name}\n{visible(r.sample)}")
     if output:
         click.echo(f"\nreport: {output}/report.html")
-    click.echo(f"\n{found.answer}")
+    click.echo(f"\n{comparison.answer}")

@@ -34,7 +34,7 @@ Examples:
 @config_options(PhrasesConfig)
 @common
 def command(text: tuple[str, ...], output: str | None, shown: int | None, save: str | None, use: str | None, encoding: str,
-            column: str | None, as_json: bool, **options: Any) -> None:
+            column: str | None, strict: bool, as_json: bool, **options: Any) -> None:
     """Find words that belong together in TEXT, and join them: new york becomes new_york.
 
     Words are what white space separates; split off punctuation first where it matters (seqloom tokenize --kind word).
@@ -50,14 +50,15 @@ def command(text: tuple[str, ...], output: str | None, shown: int | None, save: 
         check_file(Path(target))
     config = PhrasesConfig(**chosen)
     phrases = Phrases.load(use) if use else None
-    corpus = read_corpus(text, encoding, column)
+    corpus = read_corpus(text, encoding, column, strict)
     if output and any(Path(str(name)).exists() and Path(str(name)).samefile(output) for name in text if Path(output).exists()):
         raise ConfigError(f"{output} is the text itself; choose another name")
-    found = phrases or Phrases.learn(corpus, config)
+    if phrases is None:
+        phrases = Phrases.learn(corpus, config)
     if save:
-        found.save(save)
-    joined = _write(found, corpus, output) if output else None
-    _tell(found, joined, output, save, shown if shown is not None else 0 if output else 20, as_json)
+        phrases.save(save)
+    joined = _write(phrases, corpus, output) if output else None
+    _tell(phrases, joined, output, save, shown if shown is not None else 0 if output else 20, as_json)
 
 
 def _write(phrases: Phrases, corpus: Corpus, output: str) -> int:

@@ -139,6 +139,10 @@ class Ladder(ABC):
         """Which share of the test part also stands in the training part."""
         return 0.0
 
+    def warnings(self, parts: Parts) -> list[str]:
+        """What a reader of the numbers must know of the parts, besides the overlap."""
+        return []
+
     def learnt_units(self, model: Any, parts: Parts) -> int:
         """From how many units it learnt."""
         return self.size(parts.train)

@@ -37,7 +37,7 @@ def priced(its: Sequence[Row], price: Price) -> list[Row]:
     return [row for row in its if math.isfinite(getattr(row, price))]
 
 
-def pictures(comparison: Comparison, found: Any) -> dict[str, Any]:
+def pictures(comparison: Comparison, page_details: Any) -> dict[str, Any]:
     """The charts by the name of their file; those without data are left out."""
     its, m = rows(comparison), comparison.ladder.measure
     if not its:
@@ -48,7 +48,7 @@ def pictures(comparison: Comparison, found: Any) -> dict[str, Any]:
             charts[name] = quality_against(some, price, m)  # type: ignore[arg-type]
     if comparison.curve:
         charts["curve"] = curve_chart(comparison)
-    return charts | (comparison.ladder.pictures(comparison, found) if found is not None else {})
+    return charts | (comparison.ladder.pictures(comparison, page_details) if page_details is not None else {})
 
 
 def overview(comparison: Comparison) -> Any:

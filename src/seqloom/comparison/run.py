@@ -60,6 +60,8 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     if out.overlap > 0.01:
         progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also stand in the training part; "
                      "memory will look like skill")
+    for warning in ladder.warnings(parts):
+        progress.say(warning)
     if on_start is not None:
         on_start(out)
     folder = Path(work) if work else cache_directory() / "compare"

@@ -13,6 +13,7 @@ from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, tokenizer_config
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
+from seqloom.data.shift import shift
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import segment_costs
@@ -68,6 +69,10 @@ class TextLadder(Ladder):
 
     def overlap(self, parts: Parts) -> float:
         return overlap(parts.train, parts.test)
+
+    def warnings(self, parts: Parts) -> list[str]:
+        distance = shift(parts.train, parts.test)
+        return [distance.warning()] if distance.far else []
 
     def bench(self, parts: Parts) -> Bench:
         return Bench(parts, tokenizer_config, minutes=self.minutes)

@@ -35,12 +35,12 @@ def details(comparison: Comparison) -> Details:
                    {r.name: calibration(bench.fitted[r.name], bench.splits.test) for r in chosen})
 
 
-def pictures(comparison: Comparison, found: Details) -> dict[str, Any]:
+def pictures(comparison: Comparison, page_details: Details) -> dict[str, Any]:
     charts = {}
-    if found.passage is not None:
-        charts["passage"] = passage_chart({name: found.passage.pieces[name] for name in shown_first(comparison)})
-    if found.calibrations:
-        charts["calibration"] = calibration_chart(found.calibrations)
+    if page_details.passage is not None:
+        charts["passage"] = passage_chart({name: page_details.passage.pieces[name] for name in shown_first(comparison)})
+    if page_details.calibrations:
+        charts["calibration"] = calibration_chart(page_details.calibrations)
     return charts
 
 
@@ -49,19 +49,20 @@ def calibration_chart(calibrations: dict[str, Calibration]) -> Any:
                         for name, c in calibrations.items()})
 
 
-def sections(page: Page, c: Comparison, found: Details | None) -> None:
-    if found is None:
+def sections(page: Page, c: Comparison, page_details: Details | None) -> None:
+    if page_details is None:
         return
-    if found.passage is not None:
+    if page_details.passage is not None:
         page.heading("Which rung predicts what")
-        page.text(f"A passage of the test part (from byte {found.passage.start:,}), each token coloured by its cost for "
+        page.text(f"A passage of the test part (from byte {page_details.passage.start:,}), each token coloured by its cost for "
                   "each of its bytes. Choose two rungs; point at a token to see what both paid for it.")
-        page.raw(passage_html(found.passage.pieces, shown_first(c)), style=STYLE, script=SCRIPT)
-    if found.calibrations:
+        page.raw(passage_html(page_details.passage.pieces, shown_first(c)), style=STYLE, script=SCRIPT)
+    if page_details.calibrations:
         page.heading("Calibration")
-        page.chart(calibration_chart(found.calibrations), "how often forecasts of each probability came true")
+        page.chart(calibration_chart(page_details.calibrations), "how often forecasts of each probability came true")
         page.text("All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
                   "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
                   "be; below it, things come less often than it says.", kind="faint")
         page.table(["rung", "misplaced probability", "by chance alone", "positions"],
-                   [[name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"] for name, k in found.calibrations.items()])
+                   [[name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"]
+                    for name, k in page_details.calibrations.items()])

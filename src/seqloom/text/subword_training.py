@@ -47,17 +47,17 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     maker = {"bpe": _bpe, "words": _words, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
 
     def make(stop: Event) -> Engine:
-        told = False
+        warned = False
 
         def texts() -> Iterator[str]:
-            nonlocal told
+            nonlocal warned
             for block in blocks():
                 for piece in _pieces(block):
                     if stop.is_set():
                         raise InterruptedError
                     parts = _cut_words(piece.decode("utf-8", "replace"), boundary)
-                    if len(parts) > 1 and not told:
-                        told = True
+                    if len(parts) > 1 and not warned:
+                        warned = True
                         progress.say(f"to train the tokenizer, words of more than {LONGEST_WORD:,} characters are cut")
                     yield from parts
                 bar.advance(len(block))
@@ -117,8 +117,8 @@ def _words(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_co
     counted = Engine(models.WordLevel())
     counted.pre_tokenizer = _byte_level(boundary)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    counted.train_from_iterator(texts(), trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count, show_progress=False,
-                                                                   special_tokens=[]))
+    counted.train_from_iterator(texts(), trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count,
+                                                                   show_progress=False, special_tokens=[]))
     ranked = sorted(counted.get_vocab().items(), key=lambda pair: pair[1])
     words = [word for word, _ in ranked if word not in set(alphabet)][: size - len(alphabet)]
     engine = Engine(models.BPE(vocab={token: i for i, token in enumerate([*alphabet, *words])}, merges=[], ignore_merges=True))
