@@ -24,7 +24,7 @@ LEVELS = {
     "nn": 2,
     "kernels": 1, "reference": 1, "charts": 1,
     "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0,
-    "forks": 0, "_version": 0,
+    "forks": 0, "describing": 0, "_version": 0,
 }
 SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
 LONGEST = 350  # lines

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, suggest_known
 
 PLUGINS = "seqloom.models"  # entry points: modules of other packages that register models and tasks when imported
 
@@ -131,7 +131,7 @@ def find(name: str) -> Entry:
     if name not in MODELS:
         load_plugins()
     if name not in MODELS:
-        raise ConfigError(f"unknown model {name!r}{suggest(name, MODELS)} Known: {', '.join(MODELS)}")
+        raise ConfigError(f"unknown model {name!r}{suggest_known(name, MODELS)}")
     return MODELS[name]
 
 

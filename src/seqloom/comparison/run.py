@@ -27,7 +27,7 @@ from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, Bench, NotPossible,
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
-from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
+from seqloom.errors import ConfigError, DataError, SeqloomError, suggest_known
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import segment_costs
 from seqloom.metrics.result import plain
@@ -234,7 +234,7 @@ def _choose(names: Sequence[str] | None) -> list[Rung]:
     known = {r.name: r for r in RUNGS}
     for name in names:
         if name not in known:
-            raise ConfigError(f"unknown rung {name!r}{suggest(name, known)} Known: {', '.join(known)}")
+            raise ConfigError(f"unknown rung {name!r}{suggest_known(name, known)}")
     return [known[name] for name in known if name in names]
 
 

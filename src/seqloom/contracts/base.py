@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -21,6 +21,7 @@ from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, field_types, make, parse_size
 from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
+from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
 from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
@@ -49,6 +50,7 @@ class Model(ABC):
     name: ClassVar[str]
     config_class: ClassVar[type[Config]]
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
+    _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -56,6 +58,37 @@ class Model(ABC):
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
         self.members: list[Any] = []
         self._forget()
+
+    __signature__ = OptionsSignature()
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if hasattr(cls, "config_class"):
+            cls.__doc__ = docstring(cls, cls.config_class)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in changed_options(self.config).items())
+        return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options and their values, as scikit-learn asks for them."""
+        return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options; what was learnt with others is forgotten."""
+        if options:
+            type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """For scikit-learn: a model with the same options that has learnt nothing."""
+        return type(self)(self.config)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted
+
+    def __sklearn_tags__(self) -> Any:
+        return scikit_learn_tags(self._estimator_type)
 
     def _forget(self) -> None:
         self.fitted = False
@@ -164,6 +197,9 @@ class Model(ABC):
         least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
+        if corpus.of_words and c.tokenizer in kinds and c.tokenizer != "whitespace":
+            raise ConfigError(f"the tokenizer {c.tokenizer!r} would cut the words that are given as lists; give texts, or "
+                              "tokenizer='whitespace', which takes the words as they are")
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file

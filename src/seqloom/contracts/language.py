@@ -33,6 +33,7 @@ from seqloom.metrics import bootstrap
 from seqloom.metrics.costs import SegmentCosts, corpus_bytes, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
 from seqloom.text.coding import to_bytes
+from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class LanguageModel(Model):
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
             memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
             run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units.
+        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
+        texts or lists of words.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
@@ -174,6 +176,7 @@ class LanguageModel(Model):
     def score(self, text: str | list[str]) -> float | list[float]:
         """Natural-log probability of the whole text, the end symbol of each unit included."""
         if isinstance(text, str):
+            refuse_existing_file(text)
             return float(_sums(self._score_batch([text]))[0])
         return [score for scored in self._scores(text) for score in _sums(scored).tolist()]
 
@@ -184,6 +187,7 @@ class LanguageModel(Model):
     def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
         """The same token by token; the tokens are `tokenizer.encode(text)` with `</s>` at each unit's end."""
         if isinstance(text, str):
+            refuse_existing_file(text)
             return self._score_batch([text])[0].tolist()
         return [part.tolist() for log_probs, starts in self._scores(text) for part in np.split(log_probs, starts[1:])]
 

@@ -17,11 +17,13 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
+from seqloom.data.in_memory import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError
 from seqloom.metrics import tagging
 from seqloom.metrics.result import Result, Signature
+from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -59,8 +61,9 @@ class Tagger(Model):
     def sequences(self, given: Any) -> tuple[Any, bool]:
         """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
         reads something else (frames) says otherwise."""
-        one = isinstance(given, str) or not len(given) or isinstance(given[0], str)
-        rows = [given.split() if isinstance(given, str) else given] if one else given
+        rows: list[Any] = given.split() if isinstance(given, str) else values(given, "sentences")
+        one = isinstance(given, str) or not rows or isinstance(rows[0], str)
+        rows = [rows] if one else rows
         _check_words(rows, one)
         return rows, one
 
@@ -70,11 +73,11 @@ class Tagger(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Tagged, a Path, or a list of (words, tags)."""
+    def fit(self, data: Any, tags: Any = None, *, valid: Any = None, memory: int | str | None = None,
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags)."""
         how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid))
-        given = as_tagged(data)
+        given = as_tagged(data, tags)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1:
@@ -97,6 +100,8 @@ class Tagger(Model):
     def predict(self, sentences: Any) -> Any:
         """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
         self.check_fitted()
+        if isinstance(sentences, str):
+            refuse_existing_file(sentences)
         rows, one = self.sequences(sentences)
         outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
@@ -108,13 +113,18 @@ class Tagger(Model):
                 bar.advance(len(rows[start : start + BATCH]))
         return tagged[0] if one else tagged
 
-    def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
+    def score(self, data: Any, tags: Any = None) -> float:
+        """Accuracy by words."""
+        return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
+
+    def evaluate(self, data: Any, tags: Any = None, *, samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
 
-        `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
+        `data` and `tags`: as `fit` takes them. `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are
+        shown of each kind of error.
         """
         self.check_fitted()
-        gold, scheme = as_tagged(data), self.learnt["scheme"]
+        gold, scheme = as_tagged(data, tags), self.learnt["scheme"]
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)

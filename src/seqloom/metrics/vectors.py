@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
 from seqloom.metrics.result import Value
 
 Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
@@ -32,10 +32,12 @@ class Questions:
 
 
 def as_questions(data: Any) -> Questions:
-    """Questions as they are, or from a file."""
+    """Questions as they are, or from a file, which is a Path."""
     if isinstance(data, Questions):
         return data
-    if not isinstance(data, (str, Path)):
+    if isinstance(data, str):
+        raise DataError(f"word vectors are tested on a file of analogies or similarities; give Path({quoted(data)})")
+    if not isinstance(data, Path):
         raise DataError(f"word vectors are tested on a file of analogies or similarities; got {type(data).__name__}")
     try:
         raw = Path(data).read_bytes()
