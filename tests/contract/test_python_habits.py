@@ -60,7 +60,7 @@ def test_held_out_labels_are_of_the_same_type(tmp_path):
     held_out = (["good", "dull", "good day"], ["1", "0", "0"])
     model = seqloom.NaiveBayes(calibrate="temperature").fit(TEXTS, KINDS["int"], valid=held_out)
     assert model.temperature != 1
-    with pytest.raises(DataError, match="has the label 'pos', and those that were learnt are such as 0"):
+    with pytest.raises(DataError, match="has the label 'neg', and those that were learnt are such as 0"):
         seqloom.NaiveBayes(calibrate="temperature").fit(TEXTS, KINDS["int"], valid=(TEXTS, KINDS["str"]))
     tuned = seqloom.FastTextClassifier(tune=True, minutes=0.01, epochs=2).fit(TEXTS, KINDS["bool"], valid=(TEXTS, KINDS["bool"]))
     assert tuned.predict("good") is True
