@@ -62,7 +62,8 @@ def test_held_out_labels_are_of_the_same_type(tmp_path):
     assert model.temperature != 1
     with pytest.raises(DataError, match="has the label 'neg', and those that were learnt are such as 0"):
         seqloom.NaiveBayes(calibrate="temperature").fit(TEXTS, KINDS["int"], valid=(TEXTS, KINDS["str"]))
-    tuned = seqloom.FastTextClassifier(tune=True, minutes=0.01, epochs=2).fit(TEXTS, KINDS["bool"], valid=(TEXTS, KINDS["bool"]))
+    tuned = seqloom.FastTextClassifier(tune=True, minutes=0.01, epochs=2)
+    tuned.fit(TEXTS, KINDS["bool"], valid=(TEXTS, KINDS["bool"]))
     assert tuned.predict("good") is True
 
 
@@ -116,7 +117,7 @@ def test_a_name_is_not_a_text(name, tmp_path, monkeypatch):
     assert model.predict("missing.tsv") in model.classes  # one text; nobody would open it
     (tmp_path / "there.tsv").write_text("x")
     for verb in (model.predict, model.predict_proba):
-        with pytest.raises(DataError, match="'there.tsv' is the name of a file"):
+        with pytest.raises(DataError, match=r"'there\.tsv' is the name of a file"):
             verb("there.tsv")
     assert model.predict(["there.tsv"])
 
@@ -131,7 +132,7 @@ def test_language_models_and_vectors(tmp_path, monkeypatch):
     assert model.score("a.b") < 0
     (tmp_path / "there.txt").write_text("abc")
     for verb in (model.score, model.token_scores):
-        with pytest.raises(DataError, match="'there.txt' is the name of a file"):
+        with pytest.raises(DataError, match=r"'there\.txt' is the name of a file"):
             verb("there.txt")
     assert len(model.score(["there.txt"])) == 1
     vectors = seqloom.Word2Vec(min_count=1, dimensions=4, epochs=1).fit([["to", "be"], ["not", "to", "be"]])
@@ -145,7 +146,7 @@ def test_words_that_are_given():
                   seqloom.Word2Vec(min_count=1, dimensions=4, epochs=1, deterministic=True).fit(sentences)):
         assert {"don't", "e-mail"} < set(map(model.tokenizer.token, range(model.tokenizer.vocab_size)))
     assert seqloom.NGram(order=2).fit(sentences).perplexity(sentences) > 1
-    with pytest.raises(ConfigError, match="tokenizer 'word' would cut the words that are given.*tokenizer='whitespace'"):
+    with pytest.raises(ConfigError, match=r"tokenizer 'word' would cut the words that are given.*tokenizer='whitespace'"):
         seqloom.NGram(tokenizer="word").fit(sentences)
 
 

@@ -391,7 +391,8 @@ def test_of():
     (("a", "x"), "row 1 of texts must be a pair"),
     ([("a", "x"), (1, "x")], "row 2 of texts: the text is 1, which is no text"),
     ([("a", "")], "row 1 of texts: the label is ''; it must be text that is not empty"),
-    ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"), ([("a", 2**64)], "the label is 18446744073709551616"),
+    ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"),
+    ([("a", 2**64)], "the label is 18446744073709551616"),
     ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
     ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
     ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
@@ -461,6 +462,6 @@ def test_like():
     assert of(["1", "2"]).like([1]).labels == [(1, 2)]
     data = of("x")
     assert data.like(["a"]) is data
-    with pytest.raises(DataError, match="has the label '01', and those that were learnt are such as 1; give labels of the same"):
+    with pytest.raises(DataError, match="has the label '01', and those that were learnt are such as 1; give labels"):
         of("01").like([1])
     assert of("01", "7").like([1], strict=False).labels == ["01", 7]
