@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from seqloom.config import Config, option
 from seqloom.contracts import Classifier
 from seqloom.errors import ConfigError
 from seqloom.models.language.neural_configs import LSTMConfig
+from tests.saved import NEWEST
 
 NAMES = list(registry.MODELS)
 
@@ -68,6 +70,19 @@ def test_a_fitted_model_says_so_and_forgets_with_other_options():
     assert model.fit("a b\n").fitted
     model = seqloom.NaiveBayes().fit(["a", "b"], ["x", "y"])
     assert repr(model) == "<NaiveBayes(), fitted: 2 texts, 2 classes>"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_fitted_model_has_a_repr(name):
+    assert re.fullmatch(r"<\w+\(.*\), fitted: .+>", repr(seqloom.load(NEWEST / name)))
+
+
+def test_a_mixture_keeps_its_members():
+    mixed = seqloom.Mixture.of([seqloom.NGram(order=n).fit("a b a b c\n") for n in (1, 2)]).fit("a b\n")
+    members = mixed.members
+    assert mixed.__sklearn_clone__().members == members
+    assert mixed.set_params(tolerance=1e-3).members == members
+    assert mixed.fit("a b\n").score("a b") < 0
 
 
 @pytest.mark.parametrize(("make", "says"), [

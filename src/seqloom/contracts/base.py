@@ -77,12 +77,16 @@ class Model(ABC):
     def set_params(self, **options: Any) -> Self:
         """Change options; what was learnt with others is forgotten."""
         if options:
+            members = self.members
             type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
+            self.members = members
         return self
 
     def __sklearn_clone__(self) -> Self:
         """For scikit-learn: a model with the same options that has learnt nothing."""
-        return type(self)(self.config)
+        other = type(self)(self.config)
+        other.members = list(self.members)
+        return other
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
