@@ -53,18 +53,18 @@ class Model(ABC):
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
 
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        self.config: Any = make(self.config_class, config, options)
-        NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
-        self.members: list[Any] = []
-        self._forget()
-
     __signature__ = OptionsSignature()
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if hasattr(cls, "config_class"):
             cls.__doc__ = docstring(cls, cls.config_class)
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        self.config: Any = make(self.config_class, config, options)
+        NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
+        self.members: list[Any] = []
+        self._forget()
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in changed_options(self.config).items())
