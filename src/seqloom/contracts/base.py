@@ -52,8 +52,7 @@ class Model(ABC):
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
-
-    __signature__ = OptionsSignature()
+    __signature__ = OptionsSignature()  # of the class
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
