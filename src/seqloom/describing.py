@@ -30,8 +30,9 @@ class OptionsSignature:
 
 
 def docstring(cls: type, config: type[Config]) -> str:
-    """What the class, or else the first paragraph of its file, says, and a line for each option."""
-    own = vars(cls).get("__doc__") or (sys.modules[cls.__module__].__doc__ or "").strip().partition("\n\n")[0]
+    """What the class says, or else the first paragraph of its file if it is one of ours, and each option."""
+    module = sys.modules.get(cls.__module__) if cls.__module__.startswith("seqloom.") else None
+    own = vars(cls).get("__doc__") or (getattr(module, "__doc__", None) or f"{cls.__name__}.").strip().partition("\n\n")[0]
     kinds = field_types(config)
     lines = [inspect.cleandoc(own), "", "Parameters", "----------", f"config : {config.__name__}, default None",
              "    all options together, instead of keywords"]

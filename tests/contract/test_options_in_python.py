@@ -113,6 +113,7 @@ def test_a_model_of_ones_own():
 
     assert str(inspect.signature(Own)).endswith("*, strength: float = 0.5)")
     assert "strength : float, default 0.5\n    how strong" in Own.__doc__
+    assert Own.__doc__.startswith("Own.\n\nParameters")  # not with what the script, or IPython, says of itself
     with pytest.raises(ConfigError, match="unknown option 'lr'; known: strength"):
         Own(lr=1)
 

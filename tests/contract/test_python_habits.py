@@ -160,6 +160,8 @@ def test_sentences_and_tags(name, tmp_path):
         model.evaluate("missing.conllu")
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"words": sentences, "tags": tags})
+    with pytest.raises(DataError, match="give its columns of words and tags"):
+        make(name).fit(frame)
     assert make(name).fit(frame["words"], frame["tags"]).predict(frame["words"]) == model.predict(sentences)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.data import spans
 from seqloom.data.documents import check_encoding
-from seqloom.data.in_memory import refuse_name, values
+from seqloom.data.in_memory import is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name, digest
 from seqloom.data.sources import find_documents
 from seqloom.data.spans import Scheme
@@ -129,6 +129,8 @@ def as_tagged(data: Any, tags: Any = None) -> Tagged:
         if tags is not None:
             raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
         return data if isinstance(data, Tagged) else read_tagged(data)
+    if tags is None and is_frame(data):
+        raise DataError("a frame is no tagged text; give its columns of words and tags: (frame['words'], frame['tags'])")
     if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
         raise DataError(f"a {type(data).__name__} is no tagged text; give sentences and their tags, a list of (words, tags), a "
                         "Path, or what read_tagged returns")
