@@ -153,6 +153,7 @@ class Classifier(Model):
         """
         self.check_fitted()
         labelled = as_labelled(data, labels).like(self.classes, strict=False)
+        self.remark_training_data(labelled.name, labelled.fingerprint)
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
         if self.multi_label:
