@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom.errors import DataError
+from seqloom.metrics.bootstrap import correlation
 from seqloom.metrics.result import Value
 
 Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
@@ -75,30 +76,52 @@ def read_questions(raw: bytes, name: str) -> Questions:
 def judge_analogies(questions: Questions, spell: Callable[[str], str | None],
                     answer: Callable[[list[str], list[str], list[str]], list[str]]) -> Judged:
     """Share of right answers in each section and in all; `spell`: the word as the model has it, None where it does not."""
-    table, right, asked, missing = [], 0, 0, 0
+    sections = right_answers(questions, spell, answer)
+    table = [{"section": section, **_share(right)} for section, right in sections.items()]
+    metrics = _share(np.concatenate(list(sections.values())))
+    return metrics, {"sections": table}, _left_out(metrics["missing"], "question")
+
+
+def _share(right: np.ndarray) -> dict[str, Any]:
+    asked = int((~np.isnan(right)).sum())
+    return {"accuracy": int(np.nansum(right)) / asked if asked else None, "asked": asked, "missing": len(right) - asked}
+
+
+def right_answers(questions: Questions, spell: Callable[[str], str | None],
+                  answer: Callable[[list[str], list[str], list[str]], list[str]]) -> dict[str, np.ndarray]:
+    """By section: 1 for each question that is answered rightly, 0 for others, NaN where a word has no vector."""
     forms: dict[str, str | None] = {}
+    sections = {}
     for section, lines in questions.sections.items():
-        known = [found for line in lines if None not in (found := tuple(_form(word, spell, forms) for word in line))]
-        answers = answer(*(list(column) for column in list(zip(*known))[:3])) if known else []
-        good = sum(given == line[3] for given, line in zip(answers, known))
-        table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),
-                      "missing": len(lines) - len(known)})
-        right, asked, missing = right + good, asked + len(known), missing + len(lines) - len(known)
-    notes = _left_out(missing, "question")
-    return ({"accuracy": right / asked if asked else None, "asked": asked, "missing": missing}, {"sections": table}, notes)
+        spelled = [tuple(_form(word, spell, forms) for word in line) for line in lines]
+        known = [line for line in spelled if None not in line]
+        answers = iter(answer(*(list(column) for column in list(zip(*known))[:3])) if known else [])
+        sections[section] = np.array([np.nan if None in line else float(next(answers) == line[3]) for line in spelled])
+    return sections
 
 
 def judge_pairs(questions: Questions, spell: Callable[[str], str | None],
                 similarity: Callable[[list[str], list[str]], np.ndarray]) -> Judged:
     """Rank correlation of the cosines with people's scores."""
+    cosines = known_pairs(questions, spell, similarity)
+    known = ~np.isnan(cosines)
+    people = np.array([score for _, _, score in questions.pairs])
+    pairs, missing = int(known.sum()), int((~known).sum())
+    rho = spearman(cosines[known], people[known]) if pairs > 1 else None
+    return {"spearman": rho, "pairs": pairs, "missing": missing}, {}, _left_out(missing, "pair")
+
+
+def known_pairs(questions: Questions, spell: Callable[[str], str | None],
+                similarity: Callable[[list[str], list[str]], np.ndarray]) -> np.ndarray:
+    """The cosine of each pair; NaN where a word has no vector."""
     forms: dict[str, str | None] = {}
-    known = [(a, b, score) for first, second, score in questions.pairs
-             if (a := _form(first, spell, forms)) is not None and (b := _form(second, spell, forms)) is not None]
-    missing = len(questions.pairs) - len(known)
-    cosines = similarity([a for a, _, _ in known], [b for _, b, _ in known]) if known else np.zeros(0)
-    rho = spearman(cosines, np.array([score for _, _, score in known])) if len(known) > 1 else None
-    notes = _left_out(missing, "pair")
-    return {"spearman": rho, "pairs": len(known), "missing": missing}, {}, notes
+    spelled = [(_form(a, spell, forms), _form(b, spell, forms)) for a, b, _ in questions.pairs]
+    known = np.array([None not in pair for pair in spelled], bool)
+    cosines = np.full(len(spelled), np.nan)
+    if known.any():
+        words = [(a, b) for a, b in spelled if a is not None and b is not None]
+        cosines[known] = similarity([a for a, _ in words], [b for _, b in words])
+    return cosines
 
 
 def _left_out(n: int, what: str) -> tuple[str, ...]:
@@ -112,13 +135,11 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    x, y = _ranks(a), _ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return round(float(x @ y) / size, 12) if size > 0 else 0.0
+    return correlation(np.stack([ranks(a), ranks(b)], axis=1))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Of each value, from 1; ties have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
