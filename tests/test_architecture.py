@@ -23,7 +23,8 @@ LEVELS = {
     "text": 2,
     "nn": 2,
     "kernels": 1, "reference": 1, "charts": 1,
-    "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0, "frames": 0,
+    "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0,
+    "frames": 0, "reporters": 0, "history": 0,
     "forks": 0, "_version": 0,
 }
 SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
