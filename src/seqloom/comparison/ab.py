@@ -246,14 +246,14 @@ def _figure(scores: list[Scores], seeded: bool, samples: int) -> Figure:
             starts = np.unique(np.linspace(0, len(a), MOST, endpoint=False).astype(np.int64))
             a, b = np.add.reduceat(a, starts), np.add.reduceat(b, starts)
     if statistic is bootstrap.ratio and np.array_equal(a[:, 1], b[:, 1]) and (a[:, 1] > 0).all():
-        found = bootstrap.paired(b[:, 0], a[:, 0], a[:, 1], samples=samples)
+        paired = bootstrap.paired(b[:, 0], a[:, 0], a[:, 1], samples=samples)
         values = [float(side[:, 0].sum() / side[:, 1].sum()) for side in (a, b)]
     else:
         def mean(rows: np.ndarray) -> float:
             return statistic(rows) if rows.ndim == 2 else float(np.mean([statistic(rows[:, k]) for k in range(rows.shape[1])]))
 
-        found, values = bootstrap.paired_statistic(b, a, mean, samples=samples), [mean(a), mean(b)]
-    return Figure(name, values[0], values[1], found.difference, found.low, found.high, over, found.p_value, better)
+        paired, values = bootstrap.paired_statistic(b, a, mean, samples=samples), [mean(a), mean(b)]
+    return Figure(name, values[0], values[1], paired.difference, paired.low, paired.high, over, paired.p_value, better)
 
 
 def _over_folds(counts: list[Count]) -> Figure:
