@@ -132,13 +132,16 @@ class BarReporter:
     def bars(self) -> Any:
         if self._bars is None:
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
 
-            texts = [TextColumn(f"{{task.fields[{name}]}}") for name in ("share", "pace", "beside")]
-            self._bars = Progress(TextColumn("{task.description}"), BarColumn(), *texts, console=Console(stderr=True),
-                                  transient=True)
+            self._bars = self.make_bars(Console(stderr=True))
             self._bars.start()
         return self._bars
+
+    def make_bars(self, console: Any) -> Any:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        texts = [TextColumn(f"{{task.fields[{name}]}}") for name in ("share", "pace", "beside")]
+        return Progress(TextColumn("{task.description}"), BarColumn(), *texts, console=console, transient=True)
 
     def begin(self, label: str, total: int | None, unit: str) -> BarTask:
         return BarTask(self, label, total, unit)

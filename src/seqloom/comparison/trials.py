@@ -24,7 +24,7 @@ from seqloom.data.tagged import as_tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import correlation, ratio
 from seqloom.metrics.costs import segment_costs
-from seqloom.metrics.vectors import as_questions, known_pairs, ranks, right_answers
+from seqloom.metrics.vectors import as_questions, ranks
 from seqloom.text.tokenizer import Tokenizer
 
 Better = Literal["lower", "higher", ""]
@@ -200,13 +200,13 @@ class VectorTrials(Trials):
         for model, fit in zip(models, fits):
             model.fit(train, **fit)
         if test.kind == "analogies":
-            right = [np.concatenate(list(right_answers(test, *model.answering()).values())) for model in models]
+            right = [model.outcomes(test) for model in models]
             missing = [int(np.isnan(part).sum()) for part in right]
             a, b = (np.nan_to_num(part) for part in right)
             ones = np.ones(len(a))
             note = f"questions with a word without a vector count as wrong: {missing[0]:,} for A, {missing[1]:,} for B"
             return Trial([_sums("analogies", (a, ones), (b, ones), "higher", "questions")], (), (note,) if any(missing) else ())
-        cosines = [known_pairs(test, model.spelling(), model.similarity) for model in models]
+        cosines = [model.outcomes(test) for model in models]
         both = ~np.isnan(cosines[0]) & ~np.isnan(cosines[1])
         if both.sum() < 2:
             raise DataError(f"{test.name}: fewer than two pairs have vectors in both models; nothing can be compared")

@@ -8,7 +8,7 @@ never saw, such as fastText, writes `unseen` too. From these come `nearest`, `an
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
@@ -252,18 +252,25 @@ class Embedder(Model):
         self.check_fitted()
         questions = judging.as_questions(data)
         if questions.kind == "similarity":
-            metrics, details, notes = judging.judge_pairs(questions, self.spelling(), self.similarity)
+            metrics, details, notes = judging.judge_pairs(questions, self._known, self.similarity)
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
-        metrics, details, notes = judging.judge_analogies(questions, *self.answering(among, method))
+        metrics, details, notes = judging.judge_analogies(questions, *self._asking(among, method))
         return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
 
-    def spelling(self) -> Callable[[str], str | None]:
-        """A function for words of pairs: the word if it has a vector, else None."""
-        return lambda word: word if self.knows(word) else None
+    def outcomes(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> np.ndarray:
+        """Question by question what `evaluate` sums up: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
+        NaN where a word has no vector."""
+        self.check_fitted()
+        questions = judging.as_questions(data)
+        if questions.kind == "similarity":
+            return judging.pair_cosines(questions, self._known, self.similarity)
+        return judging.analogy_outcomes(questions, *self._asking(among, method))
 
-    def answering(self, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> tuple[
-            Callable[[str], str | None], Callable[[list[str], list[str], list[str]], list[str]]]:
-        """How analogies are asked: a word as the model has it (None where it does not), and the answers to many."""
+    def _known(self, word: str) -> str | None:
+        return word if self.knows(word) else None
+
+    def _asking(self, among: int | None, method: Literal["add", "mul"]) -> tuple[judging.Spell, judging.Answer]:
+        """How words are spelled and analogies answered among the first words."""
         words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
         return (lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
                 lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])

@@ -9,6 +9,7 @@ what has no vector is left out and counted.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,55 +74,56 @@ def read_questions(raw: bytes, name: str) -> Questions:
     return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
 
 
-def judge_analogies(questions: Questions, spell: Callable[[str], str | None],
-                    answer: Callable[[list[str], list[str], list[str]], list[str]]) -> Judged:
-    """Share of right answers in each section and in all; `spell`: the word as the model has it, None where it does not."""
-    sections = right_answers(questions, spell, answer)
-    table = [{"section": section, **_share(right)} for section, right in sections.items()]
-    metrics = _share(np.concatenate(list(sections.values())))
-    return metrics, {"sections": table}, _left_out(metrics["missing"], "question")
+Spell = Callable[[str], str | None]  # the word as the model has it, None where it does not
+Answer = Callable[[list[str], list[str], list[str]], list[str]]
+Similarity = Callable[[list[str], list[str]], np.ndarray]
 
 
-def _share(right: np.ndarray) -> dict[str, Any]:
-    asked = int((~np.isnan(right)).sum())
-    return {"accuracy": int(np.nansum(right)) / asked if asked else None, "asked": asked, "missing": len(right) - asked}
-
-
-def right_answers(questions: Questions, spell: Callable[[str], str | None],
-                  answer: Callable[[list[str], list[str], list[str]], list[str]]) -> dict[str, np.ndarray]:
-    """By section: 1 for each question that is answered rightly, 0 for others, NaN where a word has no vector."""
+def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.ndarray:
+    """Of each question in the order of the file: 1 where the answer is right, 0 where not, NaN where a word is missing."""
+    outcomes: list[float] = []
     forms: dict[str, str | None] = {}
-    sections = {}
-    for section, lines in questions.sections.items():
+    for lines in questions.sections.values():
         spelled = [tuple(_form(word, spell, forms) for word in line) for line in lines]
-        known = [line for line in spelled if None not in line]
+        known = [words for words in spelled if None not in words]
         answers = iter(answer(*(list(column) for column in list(zip(*known))[:3])) if known else [])
-        sections[section] = np.array([np.nan if None in line else float(next(answers) == line[3]) for line in spelled])
-    return sections
+        outcomes += [math.nan if None in words else float(next(answers) == words[3]) for words in spelled]
+    return np.array(outcomes)
 
 
-def judge_pairs(questions: Questions, spell: Callable[[str], str | None],
-                similarity: Callable[[list[str], list[str]], np.ndarray]) -> Judged:
-    """Rank correlation of the cosines with people's scores."""
-    cosines = known_pairs(questions, spell, similarity)
-    known = ~np.isnan(cosines)
-    people = np.array([score for _, _, score in questions.pairs])
-    pairs, missing = int(known.sum()), int((~known).sum())
-    rho = spearman(cosines[known], people[known]) if pairs > 1 else None
-    return {"spearman": rho, "pairs": pairs, "missing": missing}, {}, _left_out(missing, "pair")
-
-
-def known_pairs(questions: Questions, spell: Callable[[str], str | None],
-                similarity: Callable[[list[str], list[str]], np.ndarray]) -> np.ndarray:
-    """The cosine of each pair; NaN where a word has no vector."""
+def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> np.ndarray:
+    """Of each pair in the order of the file; NaN where a word is missing."""
     forms: dict[str, str | None] = {}
     spelled = [(_form(a, spell, forms), _form(b, spell, forms)) for a, b, _ in questions.pairs]
-    known = np.array([None not in pair for pair in spelled], bool)
-    cosines = np.full(len(spelled), np.nan)
-    if known.any():
-        words = [(a, b) for a, b in spelled if a is not None and b is not None]
-        cosines[known] = similarity([a for a, _ in words], [b for _, b in words])
+    known = [i for i, words in enumerate(spelled) if None not in words]
+    cosines = np.full(len(spelled), math.nan)
+    if known:
+        cosines[known] = similarity([str(spelled[i][0]) for i in known], [str(spelled[i][1]) for i in known])
     return cosines
+
+
+def judge_analogies(questions: Questions, spell: Spell, answer: Answer) -> Judged:
+    """Share of right answers in each section and in all."""
+    outcomes, table, start = analogy_outcomes(questions, spell, answer), [], 0
+    for section, lines in questions.sections.items():
+        its = outcomes[start:start + len(lines)]
+        start, asked = start + len(lines), int(np.count_nonzero(~np.isnan(its)))
+        table.append({"section": section, "accuracy": float(np.nansum(its)) / asked if asked else None, "asked": asked,
+                      "missing": len(lines) - asked})
+    asked = int(np.count_nonzero(~np.isnan(outcomes)))
+    missing = len(outcomes) - asked
+    return ({"accuracy": float(np.nansum(outcomes)) / asked if asked else None, "asked": asked, "missing": missing},
+            {"sections": table}, _left_out(missing, "question"))
+
+
+def judge_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Judged:
+    """Rank correlation of the cosines with people's scores."""
+    cosines = pair_cosines(questions, spell, similarity)
+    known = ~np.isnan(cosines)
+    scores, n = np.array([score for _, _, score in questions.pairs]), int(np.count_nonzero(known))
+    rho = spearman(cosines[known], scores[known]) if n > 1 else None
+    missing = len(cosines) - n
+    return {"spearman": rho, "pairs": n, "missing": missing}, {}, _left_out(missing, "pair")
 
 
 def _left_out(n: int, what: str) -> tuple[str, ...]:
