@@ -31,7 +31,7 @@ Examples:
   seqloom ab train.conllu --valid dev.conllu --model hmm-tagger --a order=1 --b order=2
 """)
 @click.argument("data", nargs=-1)
-@click.option("--model", type=Choice([name for name, entry in MODELS.items() if entry.fitted]), default="ngram",
+@click.option("--model", type=Choice([name for name, entry in MODELS.items() if entry.fitted]), default="ngram", metavar="NAME",
               show_default=True, help="Which model, where A and B name none.")
 @click.option("--a", "a", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the first setting; may be repeated.")
 @click.option("--b", "b", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the second setting; may be repeated.")
