@@ -180,7 +180,9 @@ class NeuralLanguageModel(LanguageModel):
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
-            return self.body_cost(width) + outputs * width
+            body = self.body_cost(width)
+            muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.optimizer == "muon" else 0.0
+            return body + muon + outputs * width  # Muon: twelve products of each matrix with one of this width, at each update
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
         return Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))

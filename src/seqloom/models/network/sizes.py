@@ -1,9 +1,9 @@
 """How wide a network should be when the user does not say: as the data and the time allow.
 
 In the time given the machine makes about so many multiplications; a network twice as wide sees a quarter of the tokens. A wide
-network that reads the data once or twice learns more from it than a narrow one that reads it often, so the width is the
-largest of a short list with which the time suffices for about one pass over a million tokens (more over less data), and dropout, which is
-for data that is read often, follows from the passes.
+network that reads the data once or twice learns more from it than a narrow one that reads it often. So the width is the largest
+of a short list with which the time suffices for about one pass over a million tokens (more over less data). Dropout is for data
+that is read often, and follows from the passes.
 """
 
 from __future__ import annotations
