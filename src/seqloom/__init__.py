@@ -12,6 +12,7 @@ from seqloom._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seqloom import inspect as inspect
+    from seqloom.comparison.ab import ab as ab
     from seqloom.comparison.run import compare as compare
     from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import Embedder as Embedder
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig as TrainConfig
 
 _MODULES = {
+    "comparison.ab": "ab",
     "comparison.run": "compare",
     "contracts": "Classifier Embedder LanguageModel Tagger",
     "data.corpus": "Corpus bundled read",
