@@ -1,8 +1,8 @@
 """One tag for every word of a sentence.
 
-A tagger writes `tag_ids(sentences)`. Where tags mark spans (BIO and its kin), `evaluate` also reads the spans and gives
-their F1 as the conlleval script counts it. A tagger may work in another scheme than its data has (`works_in`); what it
-answers is in the scheme of the data.
+A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark spans (BIO and its kin),
+`evaluate` also reads the spans and gives their F1 as the conlleval script counts it. A tagger may work in another scheme
+than its data has (`works_in`); what it answers is in the scheme of the data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
-from seqloom.errors import DataError
+from seqloom.errors import DataError, ModelError
 from seqloom.metrics import tagging
 from seqloom.metrics.result import Result, Signature
 
@@ -52,9 +52,13 @@ class Tagger(Model):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         """Learn from tagged sentences; `tags` is already there, and sorted."""
 
-    @abstractmethod
+    def tag(self, words: list[str]) -> list[str]:
+        """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
+        raise NotImplementedError(f"{type(self).__name__} writes neither tag(words) nor tag_ids(sentences); write one of them")
+
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """The place in `tags` of each word's tag, one array a sentence."""
+        return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
 
     def sequences(self, given: Any) -> tuple[Any, bool]:
         """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
@@ -126,6 +130,16 @@ class Tagger(Model):
         """What a number of this model depends on."""
         extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
+
+
+def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
+    """The place of each tag among those that are known."""
+    if len(tags) != len(words):
+        raise ModelError(f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each")
+    places = {tag: place for place, tag in enumerate(known)}
+    if strange := [tag for tag in tags if tag not in places]:
+        raise ModelError(f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}")
+    return np.array([places[tag] for tag in tags], np.int64)
 
 
 def _check_words(rows: list[list[str]], one: bool) -> None:
