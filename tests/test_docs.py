@@ -21,7 +21,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks(page, tmp_path, monkeypatch):
+def test_python_blocks(page, tmp_path, monkeypatch, own_registry):
     monkeypatch.chdir(tmp_path)
     text = "\n".join(blocks(page, "python"))
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)

@@ -68,6 +68,8 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
     """
     with writing(directory) as place:
         write_model(model, place)
+        if _has_own(model):
+            _check_loads(model, place)
         for name, source in (beside or {}).items():
             if source.exists():
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place / name)
@@ -110,6 +112,23 @@ def _check_readable(model: Any) -> None:
             except (TypeError, ValueError):
                 raise ModelError(f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which JSON does not "
                                  "have; use plain numbers, texts, lists and dicts") from None
+
+
+def _has_own(model: Any) -> bool:
+    """Whether it, or a member, is of a class that seqloom does not bring."""
+    return not type(model).__module__.startswith("seqloom.") or any(map(_has_own, model.members))
+
+
+def _check_loads(model: Any, place: Path) -> None:
+    """Read back what a class of somebody's own has written, before it takes its place."""
+    name = type(model).__name__
+    try:
+        options = load(place).config
+    except SeqloomError as error:
+        reason = str(error).replace(f"{place}: ", "")
+        raise ModelError(f"cannot save a {name}: it could not be loaded again: {reason}") from error
+    if options != model.config and not model.has_members:
+        raise ModelError(f"cannot save a {name}: its options {model.config} would come back as {options}")
 
 
 def _tokenizer_home(place: Path, name: str) -> Path:

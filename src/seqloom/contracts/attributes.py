@@ -8,7 +8,7 @@ refused when the model is saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from reprlib import repr  # short, whatever it is
 from typing import Any
 
@@ -32,7 +32,7 @@ def collect(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if name in model.contract_attributes:
             continue
         if fault := _unusable_name(type(model), name):
-            raise ModelError(f"cannot save the attribute {name!r} of a {model.name} model: {fault}; give it another name")
+            raise ModelError(f"cannot save the attribute {name!r} of {type(model).__name__}: {fault}; give it another name")
         values[name] = _plain(model, value, name, arrays, 0)
     return arrays, values
 
@@ -60,21 +60,23 @@ def _plain(model: Any, value: Any, path: str, arrays: dict[str, np.ndarray], dep
         return value
     if isinstance(value, np.ndarray) and can_be_written(value):
         if value.dtype.kind == "f" and np.isnan(value).any():
-            raise ModelError(f"cannot save {path} of a {model.name} model: it holds NaN; its training went wrong")
+            raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: it holds NaN; is the fit wrong?")
         arrays[path] = value
         return {ARRAY: path}
     if depth < DEEPEST and type(value) is list:
         return [_plain(model, item, f"{path}.{i}", arrays, depth + 1) for i, item in enumerate(value)]
     if depth < DEEPEST and type(value) is dict and all(type(key) is str and key != ARRAY for key in value):
         return {_utf8(model, key, path): _plain(model, item, f"{path}.{key}", arrays, depth + 1) for key, item in value.items()}
-    raise ModelError(f"cannot save {path} of a {model.name} model: {_described(value)} would not come back the same; {ADVICE}")
+    raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: {_described(value)} would not come back "
+                     f"the same; {ADVICE}")
 
 
 def _utf8(model: Any, text: str, path: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ModelError(f"cannot save {path} of a {model.name} model: it holds half a character; clean the text") from None
+        raise ModelError(f"cannot save the attribute {path!r} of {type(model).__name__}: it holds half a character (a lone "
+                         "surrogate); clean the text first") from None
     return text
 
 
@@ -86,7 +88,7 @@ def _described(value: Any) -> str:
         return f"a dict with the key {repr(odd[0])}" if odd else "a dict nested so deeply"
     if type(value) is list:
         return "a list nested so deeply"
-    return f"{repr(value)} ({type(value).__name__})"
+    return f"the {type(value).__name__} {repr(value)}"
 
 
 def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -110,11 +112,9 @@ def _unusable_name(cls: type, name: str) -> str:
     """Why a value may not be stored under this name, or nothing."""
     if not name.isidentifier() or name.startswith("__"):
         return "it is no usual name"
-    for inherited in _inherited(cls, name):
-        if callable(inherited) or hasattr(type(inherited), "__set__"):
-            return "a method or property of the class has that name"
+    for base in cls.__mro__:
+        if name in vars(base):
+            value = vars(base)[name]
+            if base.__module__.startswith("seqloom.") or callable(value) or hasattr(type(value), "__set__"):
+                return "the class has something else of that name"
     return ""
-
-
-def _inherited(cls: type, name: str) -> Iterator[Any]:
-    return (vars(base)[name] for base in cls.__mro__ if name in vars(base))

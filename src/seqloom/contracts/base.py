@@ -55,6 +55,7 @@ class Model(ABC):
     config_class: ClassVar[type[Config]] = Config
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
+    primitives: ClassVar[tuple[str, ...]] = ()  # methods of which a model of this task must write one
     contract_attributes: ClassVar[frozenset[str]] = frozenset(  # of every instance; what else there is, `fit` gave it
         {"config", "members", "fitted", "tokenizers", "learnt", "fit_info"})
 
@@ -72,6 +73,7 @@ class Model(ABC):
                             "attributes that fit gives it")
 
     def __init__(self, config: Any = None, **options: Any) -> None:
+        _check_primitive(type(self))
         self.config: Any = make(self.config_class, config, options)
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
         self.members: list[Any] = []
@@ -118,7 +120,8 @@ class Model(ABC):
     @property
     def parameters(self) -> int:
         """How many numbers were learnt."""
-        return 0
+        values = vars(self).values() if self._saves_attributes() else ()
+        return sum(value.size for value in values if isinstance(value, np.ndarray))
 
     @abstractmethod
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
@@ -215,6 +218,17 @@ class Model(ABC):
         return arrays, {**self.learnt, attributes.KEY: values}
 
     @classmethod
+    def _unfitted(cls, config: Config) -> Self:
+        """A model with these options. An `__init__` of its own, whose arguments may be any, is left out where all attributes
+        are saved."""
+        if not cls._saves_attributes():
+            return cls(config)
+        model = cls.__new__(cls)
+        contract: Any = next(base for base in cls.__mro__ if base.__module__.startswith("seqloom."))
+        contract.__init__(model, config)
+        return model
+
+    @classmethod
     def _saves_attributes(cls) -> bool:
         """Whether it writes nothing of its own about saving."""
         return cls.arrays is Model.arrays
@@ -232,7 +246,7 @@ class Model(ABC):
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
-        model = cls(cls.config_class.from_saved(saved.config))
+        model = cls._unfitted(cls.config_class.from_saved(saved.config))
         check_learnt({key: value for key, value in saved.learnt.items()
                       if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
         model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True
@@ -246,6 +260,12 @@ class Model(ABC):
 def _words(name: str) -> str:
     """The name of a class as that of a model: BackoffBigram is backoff-bigram."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).strip("_").lower()
+
+
+def _check_primitive(cls: type[Model]) -> None:
+    contract = next(base for base in cls.__mro__ if "primitives" in vars(base))
+    if cls.primitives and all(getattr(cls, name) is getattr(contract, name) for name in cls.primitives):
+        raise TypeError(f"{cls.__name__} writes neither {' nor '.join(cls.primitives)}; write one of them")
 
 
 def _show_option(cls: type[Model], name: str, known: bool) -> None:

@@ -51,12 +51,11 @@ class LanguageModel(Model):
     task: ClassVar[str] = "language model"
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]] = TextConfig
+    primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")
     contract_attributes: ClassVar[frozenset[str]] = Model.contract_attributes | {"_decoders"}
     members: list[LanguageModel]
 
     def __init__(self, config: Any = None, **options: Any) -> None:
-        if (type(self).stepper, type(self).next_log_probs) == (LanguageModel.stepper, LanguageModel.next_log_probs):
-            raise TypeError(f"{type(self).__name__} writes neither next_log_probs(context) nor stepper(); write one of them")
         super().__init__(config, **options)
         self._decoders = Decoders()
 

@@ -33,6 +33,7 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
     learnt_values: ClassVar[dict[str, Kind]] = {"tags": names, "working_tags": names, "scheme": one_of(None, *SCHEMES),
                                                 "working_scheme": one_of(None, *SCHEMES)}
 
@@ -54,7 +55,7 @@ class Tagger(Model):
 
     def tag(self, words: list[str]) -> list[str]:
         """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
-        raise NotImplementedError(f"{type(self).__name__} writes neither tag(words) nor tag_ids(sentences); write one of them")
+        raise NotImplementedError
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """The place in `tags` of each word's tag, one array a sentence."""

@@ -44,15 +44,21 @@ def fit(model: Any, data: Any) -> Any:
 
 def specimen(model: Any, contract: Any, data: Any, usual: Any, held_out: Any) -> Specimen:
     """`usual`: what an unfitted model is fitted on if no data is given."""
-    require(isinstance(model, contract), f"{type(model).__name__} is not made from seqloom.{contract.__name__}"
-            + (": give a model, not its class" if isinstance(model, type) else ""))
+    require(not isinstance(model, type), f"give a model, not its class: {getattr(model, '__name__', model)}()")
+    require(isinstance(model, contract), f"{type(model).__name__} is not made from seqloom.{contract.__name__}")
     if model.fitted:
-        again = None if data is None or model.members else lambda: type(model)(model.config)
-        return Specimen(model, again, usual if data is None else data, held_out if data is None else data)
+        return Specimen(model, None, usual, held_out) if data is None else Specimen(model, lambda: unfitted(model), data, data)
     learnt = usual if data is None else data
     with named(model, "fit"):
         fitted = fit(copy.deepcopy(model), learnt)
     return Specimen(fitted, lambda: copy.deepcopy(model), learnt, held_out if data is None else data)
+
+
+def unfitted(model: Any) -> Any:
+    """A copy with the same options that has learnt nothing."""
+    other = copy.deepcopy(model)
+    other._forget()
+    return other
 
 
 def run(rules: Iterable[Rule], subject: Specimen) -> None:
@@ -123,7 +129,7 @@ def tree(place: Path) -> dict[str, bytes]:
 
 @fitting
 def an_unknown_option_is_refused(s: Specimen) -> None:
-    refuses(lambda: type(s.model)(no_such_option=1), ConfigError, "the option no_such_option")
+    refuses(lambda: type(s.model)(no_such_option=1), (ConfigError, TypeError), "the option no_such_option")
 
 
 @fitting
