@@ -425,6 +425,7 @@ def test_commands_know_the_models_of_a_package(tmp_path):
     assert json.loads((tmp_path / "lm" / "config.json").read_text())["config"]["k"] == 0.5
     assert "good" in done.stdout
     assert "the\tDET\ndog\tNOUN\n" in done.stdout
-    alone = subprocess.run([sys.executable, "-m", "seqloom", "score", "lm", "text.txt"], cwd=tmp_path, text=True, capture_output=True)
+    alone = subprocess.run([sys.executable, "-m", "seqloom", "score", "lm", "text.txt"], cwd=tmp_path, text=True,
+                           capture_output=True)
     assert alone.returncode == 1
     assert "no model of that name is known here" in alone.stderr

@@ -48,9 +48,9 @@ def probabilities_sum_to_one(s: Specimen) -> None:
     require(log_probs.dtype == np.float64, f"class_log_probs gives {log_probs.dtype}; it must give float64")
     require(not np.isnan(log_probs).any(), "class_log_probs gives NaN")
     if not s.model.multi_label:
-        off = np.abs(np.expm1(np.logaddexp.reduce(log_probs, axis=1)))
-        require(off.max() < 1e-9, f"the probabilities of {examples[int(off.argmax())]!r:.60} sum to 1 plus or minus "
-                f"{off.max():.3g}")
+        totals = np.exp(np.logaddexp.reduce(log_probs, axis=1))
+        worst = int(np.abs(totals - 1).argmax())
+        require(abs(totals[worst] - 1) < 1e-9, f"the probabilities of {examples[worst]!r:.60} sum to {totals[worst]:.9g}")
     require((log_probs <= 1e-9).all(), "a log-probability is above zero")
 
 

@@ -49,8 +49,9 @@ def specimen(model: Any, contract: Any, data: Any, usual: Any, held_out: Any) ->
     if model.fitted:
         return Specimen(model, None, usual, held_out) if data is None else Specimen(model, lambda: unfitted(model), data, data)
     learnt = usual if data is None else data
+    fitted = copy.deepcopy(model)
     with named(model, "fit"):
-        fitted = fit(copy.deepcopy(model), learnt)
+        fit(fitted, learnt)
     return Specimen(fitted, lambda: copy.deepcopy(model), learnt, held_out if data is None else data)
 
 
