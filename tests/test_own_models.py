@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from seqloom.testing.tagger import POS
 
 from . import own_models
 from .own_models import Bigram, Frequent, Votes
+from .test_docs import blocks, write_modules
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
@@ -398,34 +400,32 @@ def test_answers_of_the_wrong_shape_are_named():
 
 # ---- as a package
 
+PAGE = Path(__file__).parent.parent / "docs" / "own-model.md"
+
+
 def test_commands_know_the_models_of_a_package(tmp_path):
-    """Its module registers classes when it is imported; the entry point names the module."""
+    """The package of docs/own-model.md, as it is installed, and the commands that the page shows."""
     home = tmp_path / "package"
-    (home / "mine-1.0.dist-info").mkdir(parents=True)
-    source = Path(own_models.__file__).read_text()
-    (home / "mine.py").write_text(source + "\n\nfor cls in (Bigram, Votes, Frequent):\n    seqloom.register(cls)\n")
-    (home / "mine-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (home / "mine-1.0.dist-info" / "entry_points.txt").write_text("[seqloom.models]\nmine = mine\n")
-    (tmp_path / "text.txt").write_text(TEXT)
-    (tmp_path / "labels.tsv").write_text("label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in PAIRS))
-    (tmp_path / "tags.conll").write_text("\n".join("".join(f"{w}\t{t}\n" for w, t in zip(*pair)) for pair in POS))
-    script = """
-        seqloom fit bigram text.txt -o lm --k 0.5 && seqloom evaluate lm text.txt --json
-        seqloom generate lm the --seed 1 && seqloom complete lm "the " && seqloom score lm text.txt && seqloom info lm
-        seqloom fit votes labels.tsv -o classifier && seqloom evaluate classifier labels.tsv
-        echo a lovely film | seqloom predict classifier
-        seqloom fit frequent tags.conll -o tagger && echo the dog | seqloom predict tagger
-        seqloom ab text.txt --model bigram --b k=2 --folds 2 > /dev/null
-        seqloom models | grep "The last token decides"
-    """
+    (home / "mymodels-1.0.dist-info").mkdir(parents=True)
+    assert write_modules(PAGE, home) == ["mymodels"]
+    project = tomllib.loads(blocks(PAGE, "toml")[0])
+    points = "".join(f"{name} = {target}\n" for name, target in project["project"]["entry-points"]["seqloom.models"].items())
+    (home / "mymodels-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mymodels\nVersion: 1.0\n")
+    (home / "mymodels-1.0.dist-info" / "entry_points.txt").write_text(f"[seqloom.models]\n{points}")
+    for name, text in (("corpus.txt", TEXT * 3), ("test.txt", HELD_OUT)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "reviews.tsv").write_text("label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in PAIRS))
+    (tmp_path / "train.conll").write_text("\n".join("".join(f"{w}\t{t}\n" for w, t in zip(*pair)) for pair in POS))
+    script = blocks(PAGE, "sh")[0] + 'seqloom complete bigram "the "\nseqloom score bigram test.txt\nseqloom info bigram\n'
     path = os.pathsep.join([str(home), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", f'seqloom() {{ "{sys.executable}" -m seqloom "$@"; }}\n{script}'],
                           cwd=tmp_path, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "lm" / "config.json").read_text())["config"]["k"] == 0.5
+    assert json.loads((tmp_path / "bigram" / "config.json").read_text())["config"]["k"] == 0.5
+    assert "The last token decides" in done.stdout
     assert "good" in done.stdout
-    assert "the\tDET\ndog\tNOUN\n" in done.stdout
-    alone = subprocess.run([sys.executable, "-m", "seqloom", "score", "lm", "text.txt"], cwd=tmp_path, text=True,
+    assert "the\tDET\ndog\tNOUN\nbarks\tVERB\n" in done.stdout
+    alone = subprocess.run([sys.executable, "-m", "seqloom", "score", "bigram", "test.txt"], cwd=tmp_path, text=True,
                            capture_output=True)
     assert alone.returncode == 1
     assert "no model of that name is known here" in alone.stderr
