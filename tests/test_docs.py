@@ -98,9 +98,9 @@ def test_readme_begins_with_the_two_commands():
     assert first.splitlines()[1].startswith("$ make test")
 
 
-def test_readme_tree_names_existing_places():
+def test_the_tree_of_the_design_names_existing_places():
     """Every file and folder of the annotated tree is there."""
-    tree = next(b for b in blocks(ROOT / "README.md", "text") if "src/seqloom/" in b)
+    tree = next(b for b in blocks(ROOT / "docs/design.md", "text") if "src/seqloom/" in b)
     base = ROOT / "src/seqloom"
     for line in tree.splitlines()[1:]:
         name = line.split()[0] if line.startswith("  ") and line.split() else ""

@@ -94,10 +94,10 @@ def _beside(target: Path) -> Path:
 def _sweep(target: Path) -> None:
     """Put right what a killed process left beside the target; what another one is writing stays."""
     for stale in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
-        found = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
-        if not found or stale.name in _ours or (int(found[1]) != os.getpid() and _alive(int(found[1]))):
+        match = re.fullmatch(rf"\.{re.escape(target.name)}\.(\d+)-\d+\.partial(\.old)?", stale.name)
+        if not match or stale.name in _ours or (int(match[1]) != os.getpid() and _alive(int(match[1]))):
             continue
-        if found[2] and not target.exists():  # it died between two renames, and this is what was there before
+        if match[2] and not target.exists():  # it died between two renames, and this is what was there before
             os.replace(stale, target)
         elif stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)

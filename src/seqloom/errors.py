@@ -87,8 +87,8 @@ def quoted(value: object) -> str:
 
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, as Python, NumPy or torch say it."""
-    told = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
-    return isinstance(error, MemoryError) or any(words in told for words in (
+    message = str(error).lower() if isinstance(error, (RuntimeError, ValueError)) else ""
+    return isinstance(error, MemoryError) or any(words in message for words in (
         "allocate memory", "not enough memory", "out of memory", "tried to allocate", "array is too big",
         "maximum allowed dimension exceeded", "storage size calculation overflowed"))
 

@@ -55,3 +55,10 @@ def test_save_and_use(seqloom, text):
 def test_faults(seqloom, text, args, said):
     assert said in seqloom("phrases", *args).one_line()
     assert (text / "t.txt").read_text() == TEXT
+
+
+def test_a_file_without_phrases_is_used_as_it_is(seqloom, text):
+    seqloom("phrases", "t.txt", "--save", "none.json")
+    (text / "other.txt").write_text("in new york\n")
+    used = seqloom("phrases", "other.txt", "--use", "none.json", "-o", "j.txt")
+    assert used.out == "0 phrases of 96 words; joined 0 times\nwritten to j.txt\n"

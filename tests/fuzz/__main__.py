@@ -13,7 +13,7 @@ import argparse
 import sys
 from importlib import import_module
 
-# attack: how many attempts unless told; each is a module here with `run(count, seed) -> Counts`
+# attack: how many attempts by default; each is a module here with `run(count, seed) -> Counts`
 ATTACKS = {"damage": 2000, "kills": 200, "files": 2000, "options": 2000}
 
 

@@ -203,6 +203,7 @@ def test_a_vector_file_is_told_from_a_text(vectors, tmp_path):
     (b"3 2\na 1 2\nb 3\nc 5 6\n", "v, line 3: expected a word and 2 numbers; found 'b 3'"),
     (b"a 1 2\nb 3 nan\n", r"vector of 'b' \(row 1\) has a value that is not a finite number"),
     (b"a 1 2\nb 3 1e39\n", "vector of 'b'"),
+    (b"a 1 2\nb 3 -1e30\n", r"vector of 'b' \(row 1\) is too long"),
     (b"5 4\na \x00\x00\x80\x3f", "cut off: 5 words of 4 dimensions take at least 94 bytes"),
     (b"2 1\nlongword \x00\x00\x80\x3fanotherlongword \x00", "cut off: the first line says 2 words, it holds 1"),
     (b"1 1\na \x00\x00\x80\x3f\nabcdef", "7 bytes follow the 1 words"),

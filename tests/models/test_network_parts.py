@@ -9,13 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from seqloom import LSTM  # noqa: E402
 from seqloom.arrays import check_arrays  # noqa: E402
 from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
 from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
-from seqloom.models.network.sizes import WIDTHS, choose_width  # noqa: E402
+from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
 from seqloom.models.network.trained import TrainedNetwork, array_specs  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
@@ -161,3 +162,21 @@ def test_they_load_neither_language_models_nor_torch():
             "from seqloom.models.network import configs, first_layer, fitting, shapes, sizes, step_weights, trained\n"
             "print([m for m in sys.modules if m == 'torch' or m.startswith('seqloom.models.language')])")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_dropout_follows_the_passes_over_the_data():
+    assert [default_dropout(n) for n in (0.5, 2.9, 3, 7, 8, 100)] == [0.0, 0.0, 0.1, 0.1, 0.2, 0.2]
+    assert passes(TrainConfig(epochs=2.5), 10**6, 1e5) == 2.5
+    assert passes(TrainConfig(steps=600), 10**6, 1e5, updates=300) == 2
+    long, short = (passes(TrainConfig(minutes=minutes), 10**6, 1e5) for minutes in (4, 1))
+    assert long == pytest.approx(4 * short)
+    assert passes(TrainConfig(minutes=1), 10**6, 1e6) == pytest.approx(short / 10)
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, (0.2, 0.1)), ({"dropout": 0.5}, (0.5, 0.25)),
+                                                   ({"dropout": 0.5, "input_dropout": 0.0}, (0.5, 0.0))])
+def test_what_is_given_is_not_chosen(options, expected):
+    model = LSTM(tokenizer="byte", **options)
+    settled = model.settled(model.size_for(TrainConfig(epochs=9), 10**5, 257))
+    assert (settled.dropout, settled.input_dropout) == expected
+    assert model.config.dropout == options.get("dropout")  # what the user said stays what the user said

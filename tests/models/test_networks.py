@@ -17,8 +17,8 @@ VARIED = [
     *[(LSTM, options) for options in (
         {"n_layers": 2, "residual": True}, {"layer_norm": True}, {"d_projection": 5}, {"learned_start": True},
         {"tied": False}, {"d_embed": 6}, {"d_embed": 6, "tied": False}, {"softmax": "adaptive"}, {"softmax": "sampled"},
-        {"softmax": "nce"}, {"weight_drop": 0.3, "recurrent_dropout": 0.2, "word_dropout": 0.2}, {"variational": False},
-        {"label_smoothing": 0.1}, {"forget_bias": 2.0})],
+        {"softmax": "nce"}, {"weight_drop": 0.3, "recurrent_dropout": 0.2, "word_dropout": 0.2},
+        {"variational": False, "dropout": 0.3}, {"label_smoothing": 0.1}, {"forget_bias": 2.0})],
     (RNN, {"activation": "relu"}), (GRU, {"reset": "before"}), (GRU, {"update": "replace"}),
     (GRU, {"reset": "before", "update": "replace", "n_layers": 2}),
     (NPLM, {"direct": True}), (NPLM, {"softmax": "adaptive", "direct": True}),

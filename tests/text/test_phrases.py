@@ -102,7 +102,7 @@ def test_two_passes_equal_gensim_twice(source):
     wanted = peer["two_passes"] if source == "recorded" else gensim_answers.two_passes([line.split() for line in lines])
     made = Phrases.learn(lines, threshold=3, passes=2)
     assert [made.join(line) for line in lines] == wanted
-    assert ("new_york", "times") in {p.words for p in made.found[1]}
+    assert ("new_york", "times") in {p.words for p in made.passes[1]}
     assert made.join("the new york times") == "the new_york_times"
 
 
@@ -117,7 +117,7 @@ def test_blocks_may_end_anywhere(size, monkeypatch, tmp_path):
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     corpus = read(tmp_path / "text.txt")
     cut = Phrases.learn(corpus, **options)
-    assert cut.found == whole.found
+    assert cut.passes == whole.passes
     assert cut.info == whole.info
     parts = list(cut.join_blocks(corpus))
     assert b"".join(parts).decode() == whole.join(text)
@@ -126,8 +126,8 @@ def test_blocks_may_end_anywhere(size, monkeypatch, tmp_path):
     (tmp_path / "a").write_text("new york", encoding="utf-8")  # files that do not end with a newline do not run together
     (tmp_path / "b").write_text("times new", encoding="utf-8")
     several = read([tmp_path / "a", tmp_path / "b"])
-    assert Phrases.learn(several, threshold=-1e9, min_count=1).found[0] == [
-        *Phrases.learn(["new york", "times new"], threshold=-1e9, min_count=1).found[0]]
+    assert Phrases.learn(several, threshold=-1e9, min_count=1).passes[0] == [
+        *Phrases.learn(["new york", "times new"], threshold=-1e9, min_count=1).passes[0]]
 
 
 def test_everything_else_stays_as_it_is():
@@ -155,7 +155,7 @@ def test_saved_and_loaded(tmp_path):
     made = Phrases.learn(lines, threshold=1, passes=2, connectors="english")
     made.save(tmp_path / "p.json")
     again = Phrases.load(tmp_path / "p.json")
-    assert (again.found, again.config, again.info) == (made.found, made.config, made.info)
+    assert (again.passes, again.config, again.info) == (made.passes, made.config, made.info)
     assert again.join(lines) == made.join(lines)
     assert again.config.connecting == ENGLISH
 

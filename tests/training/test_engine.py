@@ -80,9 +80,9 @@ def same(a, b):
     return all(np.array_equal(x, b[name]) for name, x in a.items())
 
 
-VARIED = [{}, {"optimizer": "sgd"}, {"optimizer": "momentum"}, {"optimizer": "rmsprop"}, {"optimizer": "adam"},
-          {"optimizer": "asgd"}, {"schedule": "plateau"}, {"clip": "adaptive"}, {"average": "exponential"},
-          {"average": "tail"}, {"accumulate": 2}, {"gradient_noise": 0.01}, {"patience": 3}]
+VARIED = [{}, {"optimizer": "muon"}, {"optimizer": "sgd"}, {"optimizer": "momentum"}, {"optimizer": "rmsprop"},
+          {"optimizer": "adam"}, {"optimizer": "asgd"}, {"schedule": "plateau"}, {"clip": "adaptive"},
+          {"average": "exponential"}, {"average": "tail"}, {"accumulate": 2}, {"gradient_noise": 0.01}, {"patience": 3}]
 
 
 @pytest.mark.parametrize("options", VARIED, ids=str)

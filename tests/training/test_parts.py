@@ -1,6 +1,7 @@
 """Schedules, clipping and batches by themselves."""
 
 import math
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch")
 from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.training.clipping import Clipper  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.optimizers import Average, make_optimizer  # noqa: E402
+from seqloom.training.optimizers import Average, hidden_matrices, make_optimizer, orthogonal  # noqa: E402
 from seqloom.training.schedules import Schedule  # noqa: E402
 from seqloom.training.windows import Carried, Shuffled  # noqa: E402
 
@@ -112,7 +113,7 @@ def test_the_exponential_mean_remembers_a_thousand_updates():
     assert average.weights()["weight"].item() == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"])
 def test_weight_decay_is_for_matrices_alone(optimizer):
     network = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     for p in network.parameters():
@@ -123,6 +124,46 @@ def test_weight_decay_is_for_matrices_alone(optimizer):
     assert (network[0].weight < 1).all()
     for kept in (network[0].bias, network[1].weight, network[1].bias):
         assert (kept == 1).all()
+
+
+def test_muon_is_that_of_torch_for_hidden_matrices_and_adamw_for_the_rest():
+    """torch's works in bfloat16, of which a step shows three digits."""
+    torch.manual_seed(0)
+    ours, theirs = (torch.nn.Sequential(OrderedDict(embedding=torch.nn.Embedding(7, 4), up=torch.nn.Linear(4, 12),
+                                                    down=torch.nn.Linear(12, 4), output=torch.nn.Linear(4, 3)))
+                    for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    first = {name: p.detach().clone() for name, p in ours.named_parameters()}
+    config = TrainConfig(optimizer="muon", lr=0.02, weight_decay=0.1)
+    made = make_optimizer(config, ours)
+    hidden = {"up.weight", "down.weight"}
+    assert hidden_matrices(ours) == hidden
+    muon = torch.optim.Muon([p for name, p in theirs.named_parameters() if name in hidden], lr=0.02, weight_decay=0.1,
+                            adjust_lr_fn="match_rms_adamw")
+    rest = [(name, p) for name, p in theirs.named_parameters() if name not in hidden]
+    adamw = torch.optim.AdamW([{"params": [p for _, p in rest if p.dim() > 1], "weight_decay": 0.1},
+                               {"params": [p for _, p in rest if p.dim() < 2], "weight_decay": 0.0}], lr=0.02,
+                              betas=(0.9, 0.99))
+    for _ in range(5):
+        for a, b in zip(ours.parameters(), theirs.parameters()):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        made.step()
+        muon.step()
+        adamw.step()
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters()):
+        moved = (a - first[name]).detach().abs().max()
+        assert moved > 0.02
+        torch.testing.assert_close(a, b, rtol=0, atol=float(moved) * (0.02 if name in hidden else 1e-5))
+
+
+def test_orthogonal_makes_singular_values_alike():
+    for shape in ((5, 40), (40, 5), (16, 16)):
+        matrix = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+        values = torch.linalg.svdvals(orthogonal(matrix))
+        assert 0.6 < float(values.min()) <= float(values.max()) < 1.3
+        u, _, v = torch.linalg.svd(matrix, full_matrices=False)
+        assert float((orthogonal(matrix) * (u @ v)).sum() / min(shape)) > 0.8
 
 
 def test_adaptive_clipping_as_it_comes_neither_sinks_nor_jumps_and_follows():

@@ -87,5 +87,5 @@ def _likeliest(names: Sequence[str], table: np.ndarray) -> tuple[list[str], np.n
 
 def _ticks(domain: Sequence[float]) -> list[float]:
     """Powers of ten, not more than ten of them."""
-    found = decades(domain)
-    return found[:: -(-len(found) // 10)]
+    ticks = decades(domain)
+    return ticks[:: -(-len(ticks) // 10)]

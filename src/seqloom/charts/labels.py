@@ -57,17 +57,17 @@ def place_labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float],
     dots = [_around(x, y, GAP) for x, y in points]  # no nearer to another point than to its own
     strokes = [_around(*at, 2) for a, b in lines for at in _between(points[a], points[b])]
     taken: list[Box] = []
-    found: list[Place | None] = [None] * len(names)
+    places: list[Place | None] = [None] * len(names)
     for i in sorted(range(len(names)), key=lambda i: -ys[i]):
         others = dots[:i] + dots[i + 1:] + taken
         for avoid in (others + strokes, others):
-            found[i] = next((place for place in PLACES if all(_free(box, avoid, widths, height)
-                                                              for box in _boxes(names[i], *points[i], place))), None)
-            if found[i] is not None:
+            places[i] = next((place for place in PLACES if all(_free(box, avoid, widths, height)
+                                                               for box in _boxes(names[i], *points[i], place))), None)
+            if places[i] is not None:
                 break
-        if (place := found[i]) is not None:
+        if (place := places[i]) is not None:
             taken += _boxes(names[i], *points[i], place)
-    return found
+    return places
 
 
 def label_box(name: str, x: float, y: float, place: Place) -> Box:

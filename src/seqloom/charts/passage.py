@@ -110,7 +110,7 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
 def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], int]:
     """Where each character stands on a grid, with its colour, and how many rows there are."""
     names = theme.steps_named()
-    found: list[dict[str, Any]] = []
+    grid: list[dict[str, Any]] = []
     row = column = 0
     for piece in pieces:
         known = math.isfinite(piece.bits)
@@ -119,12 +119,12 @@ def cells(pieces: Sequence[Piece], columns: int) -> tuple[list[dict[str, Any]], 
         for sign in piece.text:
             size = 1 if sign in SIGNS else columns_of(sign)
             if size == 0 and column:  # a mark stands on what is before it
-                found[-1]["sign"] += sign
+                grid[-1]["sign"] += sign
                 continue
             size = max(size, 1)
             if column + size > columns:
                 row, column = row + 1, 0
-            found.append({"row": row, "column": column, "right": column + size, "middle": column + size / 2,
-                          "below": row + 1, "sign": SIGNS.get(sign, sign), "step": names[step], "ink": ink})
+            grid.append({"row": row, "column": column, "right": column + size, "middle": column + size / 2,
+                         "below": row + 1, "sign": SIGNS.get(sign, sign), "step": names[step], "ink": ink})
             row, column = (row + 1, 0) if sign == "\n" else (row, column + size)
-    return found, row + (column > 0)
+    return grid, row + (column > 0)

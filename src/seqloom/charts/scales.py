@@ -38,9 +38,9 @@ def round_ticks(domain: Sequence[float]) -> list[float]:
     """Round numbers of a range within a decade or so, at most eight."""
     for width in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0):
         first = math.ceil(domain[0] / width)
-        found = [round(i * width, 6) for i in range(first, math.floor(domain[1] / width) + 1)]
-        if len(found) <= 8:
-            return found
+        ticks = [round(i * width, 6) for i in range(first, math.floor(domain[1] / width) + 1)]
+        if len(ticks) <= 8:
+            return ticks
     return []
 
 
@@ -51,12 +51,12 @@ def spaced_ticks(domain: Sequence[float], height: float, apart: float = 30) -> l
     [3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0]
     """
     ratio, least = (domain[1] / domain[0]) ** (apart / height), domain[0]
-    found: list[float] = []
+    ticks: list[float] = []
     while True:
         gap = least * (1 - 1 / ratio)
         width = next(w for k in range(-9, 12) for w in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if w >= gap * 0.999)
-        tick = float(f"{math.ceil(least / width - (0.1 if found else 0.0)) * width:.6g}")
-        if tick > domain[1] or (found and tick <= found[-1]):  # the second: a range of hardly any width
-            return found
-        found.append(tick)
+        tick = float(f"{math.ceil(least / width - (0.1 if ticks else 0.0)) * width:.6g}")
+        if tick > domain[1] or (ticks and tick <= ticks[-1]):  # the second: a range of hardly any width
+            return ticks
+        ticks.append(tick)
         least = tick * ratio

@@ -27,7 +27,7 @@ def _datasets(spec: dict[str, Any]) -> list[list[Any]]:
     own = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
     inner = [part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())]
     return [*spec.get("datasets", {}).values(), *([own] if isinstance(own, list) else []),
-            *(found for part in inner for found in _datasets(part))]
+            *(dataset for part in inner for dataset in _datasets(part))]
 
 
 def version() -> str:

@@ -61,12 +61,12 @@ def member_colours(members: Mapping[str, str]) -> dict[str, str]:
     True
     """
     hues = group_colours(list(members.values()))
-    found = {}
+    colours = {}
     for group, hue in hues.items():
         names = [name for name, its in members.items() if its == group]
         for rank, name in enumerate(names):
-            found[name] = hue if len(names) == 1 else _lightness(hue, 0.55 - 0.35 * rank / (len(names) - 1))
-    return found
+            colours[name] = hue if len(names) == 1 else _lightness(hue, 0.55 - 0.35 * rank / (len(names) - 1))
+    return colours
 
 
 def _lightness(colour: str, value: float) -> str:

@@ -161,17 +161,17 @@ def _depths(cosines: Sequence[float], ring: tuple[float, float]) -> list[float]:
 
 def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
     """Names of the ring stand outside of their points, away from the middle."""
-    found = []
+    placements = []
     for spot in spots:
         turn = math.atan2(spot.y, spot.x)
         flat = abs(math.cos(turn)) > 0.35
         gap = 7 if spot.group == "further" else 10
         if spot.group == "word":
-            found.append({"align": "center", "baseline": "bottom", "dx": 0, "dy": -10})
+            placements.append({"align": "center", "baseline": "bottom", "dx": 0, "dy": -10})
         elif flat:
-            found.append({"align": "left" if spot.x > 0 else "right", "baseline": "middle", "dx": math.copysign(gap, spot.x),
-                          "dy": 0})
+            placements.append({"align": "left" if spot.x > 0 else "right", "baseline": "middle",
+                               "dx": math.copysign(gap, spot.x), "dy": 0})
         else:
-            found.append({"align": "center", "baseline": "bottom" if spot.y > 0 else "top", "dx": 0,
-                          "dy": -math.copysign(gap, spot.y)})
-    return found
+            placements.append({"align": "center", "baseline": "bottom" if spot.y > 0 else "top", "dx": 0,
+                               "dy": -math.copysign(gap, spot.y)})
+    return placements

@@ -104,16 +104,16 @@ def place_names(words: Sequence[str], xs: np.ndarray, ys: np.ndarray, *, widths:
     """
     points = np.c_[xs, ys]
     dots = points if avoid is None else np.concatenate([points, avoid])
-    found: dict[int, Name] = {}
+    names: dict[int, Name] = {}
     boxes = np.empty((len(words), 4))  # of the names that are placed: left, right, top, bottom in pixels from their point
     for zoom in zooms:
         size = np.array([[width * zoom, height * zoom] for width in widths])  # (2, 2)
         for i, word in enumerate(words):
-            if i in found:
+            if i in names:
                 continue
             for align, baseline, dx, dy in BESIDE:
                 box = _box(word, align, baseline, dx, dy)
-                placed = list(found)
+                placed = list(names)
                 if zoom == 1 and not _inside(box, points[i], size):
                     continue
                 if _hits(box, points[i], np.delete(dots, i, axis=0), np.array([-DOT, DOT, -DOT, DOT]), size):
@@ -122,9 +122,9 @@ def place_names(words: Sequence[str], xs: np.ndarray, ys: np.ndarray, *, widths:
                     continue
                 if _hits(np.array([-DOT, DOT, -DOT, DOT]), points[i], points[placed], boxes[placed].T, size):
                     break  # a name lies on the point itself
-                found[i], boxes[i] = Name(align, baseline, dx, dy, zoom), box
+                names[i], boxes[i] = Name(align, baseline, dx, dy, zoom), box
                 break
-    return [found.get(i, Name(*BESIDE[0], NEVER)) for i in range(len(words))]
+    return [names.get(i, Name(*BESIDE[0], NEVER)) for i in range(len(words))]
 
 
 def _box(word: str, align: str, baseline: str, dx: float, dy: float) -> np.ndarray:

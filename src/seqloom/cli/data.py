@@ -114,5 +114,5 @@ def _place(entry: Any) -> str | None:
     """The folder of a dataset that is all there."""
     from seqloom.data.catalogue import locate
 
-    found = [path.parent for file in entry.files if (path := locate(entry, file))]
-    return str(found[0]) if len(found) == len(entry.files) else None
+    folders = [path.parent for file in entry.files if (path := locate(entry, file))]
+    return str(folders[0]) if len(folders) == len(entry.files) else None

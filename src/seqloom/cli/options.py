@@ -53,7 +53,7 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Choice(click.Choice):
-    """One of several words; a wrong one is told its neighbour."""
+    """One of several words; for a wrong one the nearest is suggested."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value not in self.choices:

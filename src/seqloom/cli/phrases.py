@@ -53,11 +53,12 @@ def command(text: tuple[str, ...], output: str | None, shown: int | None, save: 
     corpus = read_corpus(text, encoding, column)
     if output and any(Path(str(name)).exists() and Path(str(name)).samefile(output) for name in text if Path(output).exists()):
         raise ConfigError(f"{output} is the text itself; choose another name")
-    found = phrases or Phrases.learn(corpus, config)
+    if phrases is None:
+        phrases = Phrases.learn(corpus, config)
     if save:
-        found.save(save)
-    joined = _write(found, corpus, output) if output else None
-    _tell(found, joined, output, save, shown if shown is not None else 0 if output else 20, as_json)
+        phrases.save(save)
+    joined = _write(phrases, corpus, output) if output else None
+    _tell(phrases, joined, output, save, shown if shown is not None else 0 if output else 20, as_json)
 
 
 def _write(phrases: Phrases, corpus: Corpus, output: str) -> int:

@@ -190,9 +190,9 @@ def _likelihood(runs: list[tuple[_Run, _Run]], averaged: bool, unit: str, sample
     a, b = (join([run[side].costs for run in runs]) / scale for side in (0, 1))
     weights = join([run[0].weights for run in runs])
     total = float(weights.sum())
-    found = bootstrap.paired(b, a, weights, samples=samples)
-    return Figure(unit, float(a.sum()) / total, float(b.sum()) / total, found.difference, found.low, found.high,
-                  "lines", found.p_value)
+    paired = bootstrap.paired(b, a, weights, samples=samples)
+    return Figure(unit, float(a.sum()) / total, float(b.sum()) / total, paired.difference, paired.low, paired.high,
+                  "lines", paired.p_value)
 
 
 def _counts(runs: list[tuple[_Run, _Run]], samples: int) -> list[Figure]:

@@ -66,8 +66,8 @@ def prefix(corpus: Corpus, part: int) -> Corpus | None:
     """The first 1/part of a corpus, to the end of a line or row; None where that is too little."""
     if (corpus.n_bytes or 0) // part < SMALLEST:
         return None
-    found = corpus.beginning(1 / part)
-    return found if found is not None and (found.n_bytes or 0) >= SMALLEST else None
+    beginning = corpus.beginning(1 / part)
+    return beginning if beginning is not None and (beginning.n_bytes or 0) >= SMALLEST else None
 
 
 def _point(rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int, finished: dict[str, CurvePoint],
@@ -119,8 +119,8 @@ def _write(path: Path, point: CurvePoint) -> None:
 def best_by_size(curve: Curve) -> list[tuple[int, str, float]]:
     """For each amount of text the rung that is best with it: bytes, name, bits per byte."""
     sizes = sorted({point.bytes for points in curve.values() for point in points})
-    found = []
+    best = []
     for size in sizes:
         bits, name = min((p.bits_per_byte, name) for name, points in curve.items() for p in points if p.bytes == size)
-        found.append((size, name, bits))
-    return found
+        best.append((size, name, bits))
+    return best

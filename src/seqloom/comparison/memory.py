@@ -30,5 +30,5 @@ def peak_memory() -> Iterator[Peak]:
 
 
 def _kilobytes(field: str) -> int:
-    found = re.search(rf"^{field}:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(rf"^{field}:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+    return int(match[1]) if match else 0

@@ -55,7 +55,7 @@ def rows(comparison: Comparison) -> list[Row]:
             for r in drawn(comparison.results)]
 
 
-def pictures(comparison: Comparison, found: Details) -> dict[str, Any]:
+def pictures(comparison: Comparison, page_details: Details) -> dict[str, Any]:
     """The charts by the name of their file; those without data are left out."""
     if not comparison.results:
         return {}
@@ -64,10 +64,10 @@ def pictures(comparison: Comparison, found: Details) -> dict[str, Any]:
               "quality-size": quality_against(its, "disk")}
     if comparison.curve:
         charts["curve"] = curve_chart(comparison)
-    if found.passage is not None:
-        charts["passage"] = passage_chart({name: found.passage.pieces[name] for name in shown_first(comparison)})
-    if found.calibrations:
-        charts["calibration"] = calibration_chart(found.calibrations)
+    if page_details.passage is not None:
+        charts["passage"] = passage_chart({name: page_details.passage.pieces[name] for name in shown_first(comparison)})
+    if page_details.calibrations:
+        charts["calibration"] = calibration_chart(page_details.calibrations)
     return charts
 
 

@@ -56,9 +56,9 @@ def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], *, beams: int =
     `max_tokens` counts the end symbol. `first_allowed` as in `sampling.sample`.
     """
     _check_options(beams, max_tokens, length_penalty)
-    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    hypotheses: list[list[Hypothesis]] = [[] for _ in prompts]
     if not prompts:
-        return found
+        return hypotheses
     state, log_probs = prefill(stepper, prompts)
     log_probs = restrict(log_probs, first_allowed)
     beam = _begin(len(prompts))
@@ -67,14 +67,14 @@ def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], *, beams: int =
         beam = _extend(beam, log_probs, beams)
         ended = beam.ids[:, :, -1] == stepper.eos_id
         leaving = ended if length < max_tokens else np.ones_like(ended)
-        _collect(beam, leaving, ended, length**length_penalty, found, beams)
+        _collect(beam, leaving, ended, length**length_penalty, hypotheses, beams)
         beam = _remain(beam, leaving)
-        beam = _unsettled(beam, found, beams, max_tokens**length_penalty)
+        beam = _unsettled(beam, hypotheses, beams, max_tokens**length_penalty)
         if not beam.prompt.size:
             break
         state = _follow(state, beam.rows.ravel(), len(log_probs))
         state, log_probs = stepper.step(state, beam.ids[:, :, -1].ravel())
-    return found
+    return hypotheses
 
 
 def _begin(n: int) -> _Beam:
@@ -95,17 +95,17 @@ def _extend(beam: _Beam, log_probs: np.ndarray, beams: int) -> _Beam:
 
 
 def _collect(beam: _Beam, leaving: np.ndarray, ended: np.ndarray, divisor: float,
-             found: list[list[Hypothesis]], beams: int) -> None:
+             hypotheses: list[list[Hypothesis]], beams: int) -> None:
     """Move the hypotheses that leave the beam to the results of their prompts, best first."""
     changed = set()
     for a, k in zip(*np.nonzero(leaving & (beam.log_prob > -np.inf))):
         ids = beam.ids[a, k, :-1] if ended[a, k] else beam.ids[a, k]
         log_prob = float(beam.log_prob[a, k])
-        found[beam.prompt[a]].append(Hypothesis(ids.copy(), log_prob, log_prob / divisor, bool(ended[a, k])))
+        hypotheses[beam.prompt[a]].append(Hypothesis(ids.copy(), log_prob, log_prob / divisor, bool(ended[a, k])))
         changed.add(int(beam.prompt[a]))
     for prompt in changed:
-        found[prompt].sort(key=lambda hypothesis: -hypothesis.score)
-        del found[prompt][beams:]
+        hypotheses[prompt].sort(key=lambda hypothesis: -hypothesis.score)
+        del hypotheses[prompt][beams:]
 
 
 def _remain(beam: _Beam, leaving: np.ndarray) -> _Beam:
@@ -122,10 +122,10 @@ def _remain(beam: _Beam, leaving: np.ndarray) -> _Beam:
     return _Beam(beam.prompt, log_prob, ids, np.take_along_axis(beam.rows, order, axis=1))
 
 
-def _unsettled(beam: _Beam, found: list[list[Hypothesis]], beams: int, largest_divisor: float) -> _Beam:
+def _unsettled(beam: _Beam, hypotheses: list[list[Hypothesis]], beams: int, largest_divisor: float) -> _Beam:
     """The prompts of which an open hypothesis may still get among the results."""
     bound = beam.log_prob.max(axis=1) / largest_divisor
-    results = [found[prompt] for prompt in beam.prompt]
+    results = [hypotheses[prompt] for prompt in beam.prompt]
     worst = np.array([result[-1].score if len(result) == beams else -np.inf for result in results])
     keep = bound > worst
     return _Beam(beam.prompt[keep], beam.log_prob[keep], beam.ids[keep], beam.rows[keep])

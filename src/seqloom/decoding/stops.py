@@ -37,9 +37,9 @@ class StopStrings:
         if self.hit is not None:
             return "", True
         text = self._held + piece
-        found = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
-        if found:
-            _, start, self.hit = min(found)
+        matches = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
+        if matches:
+            _, start, self.hit = min(matches)
             self._held = ""
             return text[:start], True
         safe = len(text) - self._undecided(text)

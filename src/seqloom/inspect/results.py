@@ -36,15 +36,15 @@ def errors(result: Result) -> Sheet:
     return Sheet(f"{result.signature.model}: errors", draw, data)
 
 
-def description(found: Description) -> Sheet:
+def description(result: Description) -> Sheet:
     """What `seqloom.data.describe.describe` found: coverage, unknown tokens and tokens' lengths by tokenizer, lengths."""
     def page(sheet: Sheet) -> Page:
         document = with_headings(sheet)
-        for table in found.tables():
+        for table in result.tables():
             document.heading(table.title.capitalize()).table(table.rows[0], table.rows[1:])
         return document
 
-    return Sheet(f"A description of {found.name}", lambda page: _described(found), found.to_dict(), found.summary(),
+    return Sheet(f"A description of {result.name}", lambda page: _described(result), result.to_dict(), result.summary(),
                  _two_in_a_row, page)
 
 
@@ -74,13 +74,13 @@ def _two_in_a_row(charts: Charts) -> Any:
     return alt.vconcat(*rows, spacing=30)
 
 
-def comparison(found: Comparison) -> Sheet:
+def comparison(result: Comparison) -> Sheet:
     """What `seqloom.compare` found: a page is the report, a picture its overview; each chart by name is in the sheet."""
     from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import details, overview, pictures
 
-    if not found.results:
+    if not result.results:
         raise ConfigError("no rung was trained; there is nothing to draw")
-    more = cache(lambda: details(found))  # read the test part again: only when drawn, and once
-    return Sheet(f"Language models compared on {found.corpus}", lambda page: pictures(found, more()), found.to_dict(),
-                 arrange=lambda charts: overview(found), page=lambda sheet: report_page(found, more()))
+    more = cache(lambda: details(result))  # read the test part again: only when drawn, and once
+    return Sheet(f"Language models compared on {result.corpus}", lambda page: pictures(result, more()), result.to_dict(),
+                 arrange=lambda charts: overview(result), page=lambda sheet: report_page(result, more()))

@@ -15,7 +15,7 @@ from seqloom.errors import ConfigError
 from seqloom.models.vectors.projection import Method, map_pairs, map_words, surroundings
 
 TITLE = "Word vectors"
-TOP = 300  # words of a map, unless told otherwise
+TOP = 300  # words of a map by default
 NEAR = 12  # neighbours
 HINT = "The wheel zooms, dragging moves, a double click goes back. Names appear where there is room; each point has its own."
 

@@ -113,15 +113,15 @@ class FastTextFile:
             return np.zeros(0, np.int64), np.zeros(len(words), np.int64)
         arena, offsets = padded(b"".join(words)), np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(word) for word in words], out=offsets[1:])
-        found, ends = ngram_buckets(arena, offsets, max(self.options["minn"], 1), longest, buckets)
-        kept = np.ones(len(found), bool)
+        rows, ends = ngram_buckets(arena, offsets, max(self.options["minn"], 1), longest, buckets)
+        kept = np.ones(len(rows), bool)
         if self.pruned is not None:
             table = np.full(buckets, -1, np.int64)
             table[list(self.pruned)] = list(self.pruned.values())
-            found = table[found]
-            kept = found >= 0
+            rows = table[rows]
+            kept = rows >= 0
         ends = np.concatenate([[0], np.cumsum(kept)])[ends]
-        return found[kept] + len(self.words), ends
+        return rows[kept] + len(self.words), ends
 
 
 def read_fasttext(path: str | Path) -> FastTextFile:

@@ -14,7 +14,7 @@ def open_vectors(path: str | Path) -> Any:
     """An embedder."""
     if not Path(path).is_dir():
         return read_vectors(Path(path))
-    found = storage.load(path)
-    if not hasattr(found, "vectors"):
-        raise DataError(f"{path} holds a {found.task}, not word vectors")
-    return found
+    model = storage.load(path)
+    if not hasattr(model, "vectors"):
+        raise DataError(f"{path} holds a {model.task}, not word vectors")
+    return model

@@ -45,23 +45,23 @@ def read_vectors(path: str | Path) -> WordVectors:
     """
     source = Path(path)
     if source.is_dir():
-        found = storage.load(source)
-        if not hasattr(found, "vectors"):
-            raise DataError(f"{path} holds a {found.task}, not word vectors")
-        return found.vectors
+        model = storage.load(source)
+        if not hasattr(model, "vectors"):
+            raise DataError(f"{path} holds a {model.task}, not word vectors")
+        return model.vectors
     if not source.is_file():
         raise DataError(f"{path}: no such file")
     data = _bytes(source)
-    found = sniff_vectors(data[:HEAD].tobytes())
-    if found is None:
+    sniffed = sniff_vectors(data[:HEAD].tobytes())
+    if sniffed is None:
         _refuse(str(path), data[:8].tobytes())
-    if found.form == "fasttext-bin":
+    if sniffed.form == "fasttext-bin":
         if source.stat().st_size != len(data):
             raise DataError(f"{path}: a gzipped fastText model, which is mapped and not read; unpack it first")
         return read_fasttext(source).vectors()
-    if found.form == "word2vec-binary":
-        return _read_binary(data, found, str(path))
-    return _read_text(data, found, str(path))
+    if sniffed.form == "word2vec-binary":
+        return _read_binary(data, sniffed, str(path))
+    return _read_text(data, sniffed, str(path))
 
 
 def _bytes(path: Path) -> np.ndarray:
@@ -94,20 +94,20 @@ def _unknown_behind(data: np.ndarray, size: int) -> bool:
     return data[max(0, size - (1 << 20)):size].tobytes().rpartition(b"\n")[2].startswith(b"<unk> ")
 
 
-def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
+def _read_text(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
     from seqloom.kernels.numbers import parse_vectors
     from seqloom.kernels.parallel import parallel_map
 
-    width = found.dimensions or 0
+    width = sniffed.dimensions or 0
     size = _without_end(data)
-    pieces = _pieces(data, found.begins, size)
+    pieces = _pieces(data, sniffed.begins, size)
     lines = list(parallel_map(lambda piece: int(np.count_nonzero(data[piece[0]:piece[1]] == 10)), pieces))
     lines[-1] += 1  # the last line has no newline any more
     rows = np.concatenate([[0], np.cumsum(lines)])
     total = int(rows[-1])
-    if found.words is not None and total not in (found.words, found.words + _unknown_behind(data, size)):
-        what = "the file is cut off" if total < found.words else "there is something behind the vectors"
-        raise DataError(f"{name}: the first line says {found.words:,} words, but {total:,} lines follow; {what}")
+    if sniffed.words is not None and total not in (sniffed.words, sniffed.words + _unknown_behind(data, size)):
+        what = "the file is cut off" if total < sniffed.words else "there is something behind the vectors"
+        raise DataError(f"{name}: the first line says {sniffed.words:,} words, but {total:,} lines follow; {what}")
     matrix = np.empty((total, width), np.float32)
     starts, stops = np.empty(total, np.int64), np.empty(total, np.int64)
 
@@ -120,22 +120,22 @@ def _read_text(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
         for i, (done, at) in enumerate(parallel_map(parse, range(len(pieces)))):
             bar.advance(done)
             if done < lines[i]:
-                number = int(rows[i]) + done + 1 + (found.words is not None)
+                number = int(rows[i]) + done + 1 + (sniffed.words is not None)
                 shown = data[at:at + 200].tobytes().partition(b"\n")[0].decode("utf-8", "backslashreplace")
                 raise DataError(f"{name}, line {number:,}: expected a word and {width} numbers; found {shown[:60]!r}")
-    return _finish(data, starts, stops, matrix, found, name)
+    return _finish(data, starts, stops, matrix, sniffed, name)
 
 
-def _check_blanks(arena: np.ndarray, offsets: np.ndarray, found: Sniffed, name: str) -> None:
-    """A word of several parts that ends in a number may be a phrase (route 66), or a line with too many numbers: one is told,
-    many are refused."""
+def _check_blanks(arena: np.ndarray, offsets: np.ndarray, sniffed: Sniffed, name: str) -> None:
+    """A word of several parts that ends in a number may be a phrase (route 66), or a line with too many numbers:
+    few are reported, many are refused."""
     blanks = np.flatnonzero(arena[:offsets[-1]] == 32)
     several = np.unique(np.searchsorted(offsets, blanks, side="right") - 1).tolist()
     words = [(i, arena[offsets[i]:offsets[i + 1]].tobytes()) for i in several]
-    doubtful = [(i + 1 + (found.words is not None), word) for i, word in words if is_number(word.rsplit(b" ", 1)[1])]
+    doubtful = [(i + 1 + (sniffed.words is not None), word) for i, word in words if is_number(word.rsplit(b" ", 1)[1])]
     if doubtful:
         line, word = doubtful[0]
-        said = f"{name}, line {line:,}: {word.decode('utf-8', 'backslashreplace')!r} stands before {found.dimensions} numbers"
+        said = f"{name}, line {line:,}: {word.decode('utf-8', 'backslashreplace')!r} stands before {sniffed.dimensions} numbers"
         if 2 * len(doubtful) > len(offsets) - 1:
             raise DataError(f"{said}; most lines have more, so the dimensions are not what the file says or seems to say")
         progress.say(f"{said} and was taken as one word" + (f", {len(doubtful) - 1:,} more like it" if doubtful[1:] else ""))
@@ -164,26 +164,26 @@ def _pieces(data: np.ndarray, start: int, size: int) -> list[tuple[int, int]]:
 
 # ---- binary
 
-def _read_binary(data: np.ndarray, found: Sniffed, name: str) -> WordVectors:
+def _read_binary(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
     from seqloom.kernels.numbers import parse_binary_vectors
 
-    total, width = found.words or 0, found.dimensions or 0
+    total, width = sniffed.words or 0, sniffed.dimensions or 0
     least = total * (4 * width + 2)
-    if len(data) - found.begins < least - 1:
+    if len(data) - sniffed.begins < least - 1:
         raise DataError(f"{name}: the file is cut off: {total:,} words of {width} dimensions take at least "
-                        f"{found.begins + least:,} bytes, it has {len(data):,}")
+                        f"{sniffed.begins + least:,} bytes, it has {len(data):,}")
     matrix = np.empty((total, width), "<f4")
     starts, stops = np.empty(total, np.int64), np.empty(total, np.int64)
-    done, at = parse_binary_vectors(data, found.begins, len(data), matrix.view(np.uint8), starts, stops)
+    done, at = parse_binary_vectors(data, sniffed.begins, len(data), matrix.view(np.uint8), starts, stops)
     if done < total:
         raise DataError(f"{name}: the file is cut off: the first line says {total:,} words, it holds {done:,}")
     if _without_end(data[at:]):
         raise DataError(f"{name}: {len(data) - at:,} bytes follow the {total:,} words that the first line names; "
                         "the file is damaged or not what it says")
-    return _finish(data, starts, stops, matrix.astype(np.float32, copy=False), found, name)
+    return _finish(data, starts, stops, matrix.astype(np.float32, copy=False), sniffed, name)
 
 
-def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, found: Sniffed,
+def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.ndarray, sniffed: Sniffed,
             name: str) -> WordVectors:
     """Words and matrix together; later vectors of a word that was there already are left out."""
     from seqloom.kernels import PAD
@@ -193,8 +193,8 @@ def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.
     np.cumsum(stops - starts, out=offsets[1:])
     arena = np.zeros(int(offsets[-1]) + PAD, np.uint8)
     gather_words(data, starts, stops, offsets, arena)
-    if found.form != "word2vec-binary":
-        _check_blanks(arena, offsets, found, name)
+    if sniffed.form != "word2vec-binary":
+        _check_blanks(arena, offsets, sniffed, name)
     words = Words.from_bytes(arena, offsets)
     again = words.repeated()
     if len(again):

@@ -30,9 +30,9 @@ def ngram_buckets(arena: np.ndarray, offsets: np.ndarray, shortest: int, longest
     """The bucket of every n-gram, int64, word after word, and how many there are up to the end of each word."""
     ends = np.zeros(len(offsets) - 1, np.int64)
     given = arena, offsets, shortest, longest, buckets, alone
-    found = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
-    hash_ngrams(*given, found, ends)
-    return found, ends
+    bucket_ids = np.empty(hash_ngrams(*given, np.zeros(0, np.int64), ends), np.int64)
+    hash_ngrams(*given, bucket_ids, ends)
+    return bucket_ids, ends
 
 
 @njit(nogil=True, cache=True)

@@ -267,14 +267,14 @@ def renumber(ids, where, number, symbols):
     number, (K,), is -1 everywhere, and is left so.
     """
     known = np.empty(min(len(where), len(number)), np.int64)
-    found = 0
+    count = 0
     for row in range(len(where)):
         symbol = ids[where[row]]
         if number[symbol] < 0:
-            number[symbol] = found
-            known[found] = symbol
-            found += 1
+            number[symbol] = count
+            known[count] = symbol
+            count += 1
         symbols[row] = number[symbol]
-    for k in range(found):
+    for k in range(count):
         number[known[k]] = -1
-    return known[:found].copy()
+    return known[:count].copy()

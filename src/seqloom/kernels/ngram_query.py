@@ -152,7 +152,7 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, in
     left = np.empty(LANES, np.int64)  # children of the state
     right = np.empty(LANES, np.int64)
     slot = np.empty(LANES, np.int64)  # where the index is asked, or -1
-    found = np.empty(LANES, np.int64)
+    child = np.empty(LANES, np.int64)
     cost = np.zeros(LANES, np.float64)
     paying = np.ones(LANES, np.bool_)
     todo = lo
@@ -188,13 +188,13 @@ def score_span(words, contexts, context_values, leaves, leaf_values, chained, in
                 node = _find_indexed(index, slot[j], left[j], right[j], w)
             else:
                 node = find_child(words, left[j], right[j], w)
-            found[j] = node
+            child[j] = node
             if node >= n_inner:
                 prefetch(leaves, node - n_inner, 0)
             else:
                 prefetch(contexts, node if node >= 0 else np.int64(contexts[state[j], LINK]), 0)
         for j in range(active - 1, -1, -1):
-            node = found[j]
+            node = child[j]
             if node < 0:
                 if paying[j]:
                     cost[j] += context_values[state[j], BACKOFF]

@@ -175,7 +175,7 @@ def _hash_all(data, starts, stops, hashes):
 
 
 @njit(nogil=True, cache=True)
-def _find_all(data, starts, stops, hashes, arena, offsets, slots, found):
+def _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens):
     """Token of every spelling; where the table does not hold it, -1 - (the free slot where it belongs)."""
     mask = np.int64(len(slots) - 1)
     for k in range(len(starts)):
@@ -198,17 +198,17 @@ def _find_all(data, starts, stops, hashes, arena, offsets, slots, found):
                     break
             slot = (slot + 1) & mask
             token = np.int64(slots[slot])
-        found[k] = token if token >= 0 else -1 - slot
+        tokens[k] = token if token >= 0 else -1 - slot
 
 
 @njit(nogil=True, cache=True)
-def _add_all(data, starts, stops, hashes, amounts, found, arena, offsets, counts, slots, n):
+def _add_all(data, starts, stops, hashes, amounts, tokens, arena, offsets, counts, slots, n):
     """Add the amounts to the counts, new spellings at the end; returns (how many were done, n)."""
     for k in range(len(amounts)):
-        token = found[k]
+        token = tokens[k]
         if token < 0 and slots[-1 - token] >= 0:  # the slot was taken by an earlier token of this chunk
-            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], arena, offsets, slots, found[k:k + 1])
-            token = found[k]
+            _find_all(data, starts[k:k + 1], stops[k:k + 1], hashes[k:k + 1], arena, offsets, slots, tokens[k:k + 1])
+            token = tokens[k]
         if token < 0:
             at, length = offsets[n], stops[k] - starts[k]
             if n >= len(counts) or 2 * n >= len(slots) or at + length + PAD > len(arena):
@@ -230,13 +230,13 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
     It returns before the end of the data when the table is full: grow it and call again.
     """
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
-    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     ones = np.ones(_CHUNK, np.int64)
     while i < size:
         m, i = split_tokens(data, size, i, splitter, np.bool_(False), classes, starts, stops)
         _hash_all(data, starts[:m], stops[:m], hashes)
-        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, found)
-        done, n = _add_all(data, starts, stops, hashes, ones[:m], found, arena, offsets, counts, slots, n)
+        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, tokens)
+        done, n = _add_all(data, starts, stops, hashes, ones[:m], tokens, arena, offsets, counts, slots, n)
         if done < m:
             return starts[done], n
     return i, n
@@ -245,14 +245,14 @@ def count_tokens(data, size, i, splitter, classes, arena, offsets, counts, slots
 @njit(nogil=True, cache=True)
 def merge_counts(other_arena, other_offsets, other_counts, first, last, arena, offsets, counts, slots, n):
     """Add the spellings `first..last` of another table; returns (next spelling, n), as `count_tokens` does."""
-    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     while first < last:
         m = min(_CHUNK, last - first)
         starts, stops = other_offsets[first:first + m], other_offsets[first + 1:first + m + 1]
         _hash_all(other_arena, starts, stops, hashes)
-        _find_all(other_arena, starts, stops, hashes, arena, offsets, slots, found)
+        _find_all(other_arena, starts, stops, hashes, arena, offsets, slots, tokens)
         amounts = other_counts[first:first + m]
-        done, n = _add_all(other_arena, starts, stops, hashes, amounts, found, arena, offsets, counts, slots, n)
+        done, n = _add_all(other_arena, starts, stops, hashes, amounts, tokens, arena, offsets, counts, slots, n)
         first += done
         if done < m:
             break
@@ -275,27 +275,27 @@ def fill_slots(arena, offsets, first, last, slots):
 
 
 @njit(nogil=True, cache=True)
-def find_tokens(data, starts, stops, arena, offsets, slots, found):
+def find_tokens(data, starts, stops, arena, offsets, slots, tokens):
     """Token of every spelling `data[start:stop]`, negative where the table does not hold it."""
     hashes = np.empty(len(starts), np.int64)
     _hash_all(data, starts, stops, hashes)
-    _find_all(data, starts, stops, hashes, arena, offsets, slots, found)
+    _find_all(data, starts, stops, hashes, arena, offsets, slots, tokens)
 
 
 @njit(nogil=True, cache=True)
 def encode_tokens(data, size, splitter, newline_ends, classes, arena, offsets, slots, unk_id, eos_id, ids):
     """Write the ids of the data into `ids` (room for one a byte) and return how many there are."""
     starts, stops = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
-    hashes, found = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    hashes, tokens = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     n, i = 0, np.int64(0)  # a literal zero would be compiled apart
     while i < size:
         m, i = split_tokens(data, size, i, splitter, newline_ends, classes, starts, stops)
         _hash_all(data, starts[:m], stops[:m], hashes)
-        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, found)
+        _find_all(data, starts[:m], stops[:m], hashes, arena, offsets, slots, tokens)
         for k in range(m):
             if stops[k] == starts[k]:
                 ids[n + k] = eos_id
             else:
-                ids[n + k] = found[k] if found[k] >= 0 else unk_id
+                ids[n + k] = tokens[k] if tokens[k] >= 0 else unk_id
         n += m
     return n

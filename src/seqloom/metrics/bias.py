@@ -154,15 +154,15 @@ def told_by_neighbours(vectors: np.ndarray, leans: np.ndarray, k: int = NEIGHBOU
 
 def known_words(vectors: Vectors, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Words as they are, else in lower case, that have a vector, each once; and those that have none."""
-    found: dict[str, None] = {}
+    known: dict[str, None] = {}
     missing = []
     for word in words:
         form = next((form for form in (word, word.lower()) if vectors.knows(form)), None)
         if form is None:
             missing.append(word)
         else:
-            found[form] = None
-    return list(found), missing
+            known[form] = None
+    return list(known), missing
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:

@@ -120,20 +120,20 @@ def built_in() -> WordLists:
 def read_word_lists(path: str | Path) -> WordLists:
     """What a JSON file holds; `tests` may also name built-in lists, which an own list of that name replaces."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise DataError(f"{path}: not a JSON file of word lists ({error})") from None
-    if isinstance(found, list):
-        found = {Path(path).stem: found}
-    if not isinstance(found, dict) or not found:
+    if isinstance(content, list):
+        content = {Path(path).stem: content}
+    if not isinstance(content, dict) or not content:
         raise DataError(f'{path}: a JSON object of word lists is needed, such as {{"career": ["office", "salary"], ..}}')
     made = WordLists()
-    if set(FOUR) <= found.keys():
-        found = {**{key: value for key, value in found.items() if key not in FOUR},
-                 Path(path).stem: {key: found[key] for key in FOUR}}
-    for name, value in found.items():
+    if set(FOUR) <= content.keys():
+        content = {**{key: value for key, value in content.items() if key not in FOUR},
+                   Path(path).stem: {key: content[key] for key in FOUR}}
+    for name, value in content.items():
         if name == "tests" and isinstance(value, dict):
             for test, four in value.items():
                 _take_test(made, str(path), test, four)

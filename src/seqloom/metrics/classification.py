@@ -41,14 +41,14 @@ def judge(classes: Sequence[str], gold_labels: Sequence[str], texts: Sequence[st
     """
     log_probs = _checked(classes, gold_labels, texts, log_probs)
     names, gold = with_unseen(classes, gold_labels)
-    found = log_probs.argmax(axis=1)  # (n,)
+    predicted = log_probs.argmax(axis=1)  # (n,)
     top = np.exp(np.minimum(log_probs.max(axis=1), 0.0))  # (n,)
-    right = gold == found
+    right = gold == predicted
     known = gold < len(classes)
     costs = np.full(len(gold), math.inf)
     costs[known] = -np.minimum(log_probs[known, gold[known]], 0.0)
     bins = _reliability(top, right)
-    rows = class_rows("class", names, gold, found)
+    rows = class_rows("class", names, gold, predicted)
     metrics = {
         "accuracy": float(right.mean()),
         **({"accuracy_interval": interval(right, np.ones(len(right)), samples=samples)} if samples else {}),
@@ -59,8 +59,8 @@ def judge(classes: Sequence[str], gold_labels: Sequence[str], texts: Sequence[st
         "calibration_error": sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / len(gold),
         "texts": len(gold),
     }
-    details = {"classes": rows, **confusion(names, gold, found),
-               "errors": _errors(names, gold, found, top, texts, examples), "reliability": bins}
+    details = {"classes": rows, **confusion(names, gold, predicted),
+               "errors": _errors(names, gold, predicted, top, texts, examples), "reliability": bins}
     return metrics, details, _notes(rows, names[len(classes):], int(np.count_nonzero(~known)),
                                     int(np.count_nonzero(np.isinf(costs[known]))))
 
@@ -77,7 +77,7 @@ def with_unseen(known: Sequence[str], gold: Sequence[str]) -> tuple[list[str], n
     return names, np.fromiter((at[name] for name in gold), np.int64, len(gold))
 
 
-def confusion(names: Sequence[str], gold: np.ndarray, found: np.ndarray) -> dict[str, Any]:
+def confusion(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """How often each pair came, rows gold and columns predicted, as a part of details; nothing if it would be vast.
 
     >>> confusion(["a", "b"], np.array([0, 1, 1]), np.array([0, 0, 1]))
@@ -86,13 +86,13 @@ def confusion(names: Sequence[str], gold: np.ndarray, found: np.ndarray) -> dict
     size = len(names)
     if size > MATRIX:
         return {}
-    counts = np.bincount(gold * size + found, minlength=size * size).reshape(size, size)  # (C, C)
+    counts = np.bincount(gold * size + predicted, minlength=size * size).reshape(size, size)  # (C, C)
     return {"confusion": {"classes": list(names), "counts": counts.tolist()}}
 
 
-def class_rows(key: str, names: Sequence[str], gold: np.ndarray, found: np.ndarray) -> list[dict[str, Any]]:
+def class_rows(key: str, names: Sequence[str], gold: np.ndarray, predicted: np.ndarray) -> list[dict[str, Any]]:
     """Precision, recall, F1 and the numbers behind them, one row a class, its name under `key`."""
-    each = [np.bincount(values, minlength=len(names)).tolist() for values in (gold[gold == found], gold, found)]
+    each = [np.bincount(values, minlength=len(names)).tolist() for values in (gold[gold == predicted], gold, predicted)]
     return [{key: name, **scores(*numbers)} for name, *numbers in zip(names, *each)]
 
 
@@ -107,17 +107,17 @@ def scores(correct: int, support: int, predicted: int) -> dict[str, Any]:
             "support": support, "predicted": predicted}
 
 
-def kinds_of_errors(gold: np.ndarray, found: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+def kinds_of_errors(gold: np.ndarray, predicted: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """(gold, predicted, places) of each pair of unlike ones, the commonest first."""
-    wrong = np.flatnonzero(gold != found)
+    wrong = np.flatnonzero(gold != predicted)
     if not len(wrong):
         return
-    pairs = np.stack([gold[wrong], found[wrong]])  # (2, errors)
+    pairs = np.stack([gold[wrong], predicted[wrong]])  # (2, errors)
     order = np.lexsort(pairs[::-1])  # stable: places of a pair stay in the order of the data
     borders = np.flatnonzero(np.diff(pairs[:, order], axis=1).any(axis=0)) + 1
     groups = np.split(wrong[order], borders)
     for places in sorted(groups, key=len, reverse=True):
-        yield int(gold[places[0]]), int(found[places[0]]), places
+        yield int(gold[places[0]]), int(predicted[places[0]]), places
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
@@ -140,11 +140,11 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(repr(shortened(name, 40)) for name in names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _errors(names: Sequence[str], gold: np.ndarray, found: np.ndarray, top: np.ndarray, texts: Sequence[str],
+def _errors(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, top: np.ndarray, texts: Sequence[str],
             examples: int) -> list[dict[str, Any]]:
     """Kinds of errors, each with the texts that the model was surest about."""
     kinds = []
-    for is_class, said, places in kinds_of_errors(gold, found):
+    for is_class, said, places in kinds_of_errors(gold, predicted):
         surest = places[np.argsort(-top[places], kind="stable")[:examples]].tolist()
         kinds.append({"gold": names[is_class], "predicted": names[said], "count": len(places), "examples": [
             {"text": shortened(texts[i]), "probability": round(float(top[i]), 6)} for i in surest]})

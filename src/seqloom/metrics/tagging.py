@@ -44,8 +44,8 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
     strange = sorted(set(said) - set(tags))
     if strange:
         raise ValueError(f"predicted tags that are not among the model's: {some(strange)}")
-    found = np.fromiter((at[tag] for tag in said), np.int64, len(said))
-    right = gold == found
+    predicted_ids = np.fromiter((at[tag] for tag in said), np.int64, len(said))
+    right = gold == predicted_ids
     familiar = {word: bool(knows(word)) for word in dict.fromkeys(words)}
     known = np.fromiter((familiar[word] for word in words), bool, len(words))
     correct = np.add.reduceat(right, np.cumsum(lengths) - lengths, dtype=np.int64)  # (sentences,)
@@ -57,7 +57,7 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
         "unknown_share": float(1 - known.mean()),
         "sentence_accuracy": float((correct == lengths).mean()),
     }
-    rows = class_rows("tag", names, gold, found)
+    rows = class_rows("tag", names, gold, predicted_ids)
     details: dict[str, Any] = {"tags": rows}
     notes = _notes(rows, names[len(tags):])
     if tagged.scheme is not None:
@@ -66,8 +66,8 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
         if not more["spans"]:
             notes += ("there are no spans in this data; recall counts as 0",)
     metrics |= {"words": len(words), "sentences": len(lengths)}
-    details |= {**confusion(names, gold, found),
-                "errors": _errors(names, gold, found, words, np.cumsum(lengths), examples)}
+    details |= {**confusion(names, gold, predicted_ids),
+                "errors": _errors(names, gold, predicted_ids, words, np.cumsum(lengths), examples)}
     return metrics, details, notes
 
 
@@ -92,11 +92,11 @@ def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], sc
             **({"span_f1_interval": ends} if samples else {}), "spans": total["support"]}, rows
 
 
-def _errors(names: Sequence[str], gold: np.ndarray, found: np.ndarray, words: Sequence[str], stops: np.ndarray,
+def _errors(names: Sequence[str], gold: np.ndarray, predicted: np.ndarray, words: Sequence[str], stops: np.ndarray,
             examples: int) -> list[dict[str, Any]]:
     """Kinds of errors; examples are of unlike words, those first that are wrong most often, each where it first came."""
     kinds = []
-    for is_tag, said, places in kinds_of_errors(gold, found):
+    for is_tag, said, places in kinds_of_errors(gold, predicted):
         first: dict[str, int] = {}
         often: Counter[str] = Counter()
         for place in places.tolist():

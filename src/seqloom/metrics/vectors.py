@@ -78,7 +78,7 @@ def judge_analogies(questions: Questions, spell: Callable[[str], str | None],
     table, right, asked, missing = [], 0, 0, 0
     forms: dict[str, str | None] = {}
     for section, lines in questions.sections.items():
-        known = [found for line in lines if None not in (found := tuple(_form(word, spell, forms) for word in line))]
+        known = [spelled for line in lines if None not in (spelled := tuple(_form(word, spell, forms) for word in line))]
         answers = answer(*(list(column) for column in list(zip(*known))[:3])) if known else []
         good = sum(given == line[3] for given, line in zip(answers, known))
         table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),

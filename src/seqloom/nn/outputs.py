@@ -169,9 +169,9 @@ class AdaptiveSoftmax(nn.Module):
 
     def _rows(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
         """For each cluster that has targets, its number and their rows."""
-        found = [(i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
-                 for i, (low, high) in enumerate(pairwise(self.edges))]
-        return [(i, rows) for i, rows in found if len(rows)]
+        by_cluster = [(i, ((ranks >= low) & (ranks < high)).nonzero()[:, 0])
+                      for i, (low, high) in enumerate(pairwise(self.edges))]
+        return [(i, rows) for i, rows in by_cluster if len(rows)]
 
 
 class _Tail(nn.Module):

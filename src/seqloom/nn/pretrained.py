@@ -8,7 +8,7 @@ of three things: a random vector as long as the others, one built from its spell
     >>> from seqloom.models.vectors.word_vectors import WordVectors
     >>> vectors = WordVectors.of(["cat", "dog"], [[1.0, 0.0], [0.0, 1.0]])
     >>> made = table(vectors, ["dog", "zebra"], unknown="mean")
-    >>> made.matrix.tolist(), made.found.tolist()
+    >>> made.matrix.tolist(), made.known.tolist()
     ([[0.0, 1.0], [0.0, 1.0]], [True, False])
 
 In a module of one's own: `torch.nn.Embedding.from_pretrained(torch.from_numpy(made.matrix), freeze=True)`.
@@ -41,7 +41,7 @@ class Source(Protocol):
 
 class Table(NamedTuple):
     matrix: np.ndarray  # float32 (V, D), a row for each token
-    found: np.ndarray  # bool (V,): the token has a vector of its own
+    known: np.ndarray  # bool (V,): the token has a vector of its own
     built: np.ndarray  # bool (V,): its vector was built from its spelling
 
 
@@ -53,22 +53,23 @@ def table(vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random"
     """
     if unknown not in ("random", "subword", "mean"):
         raise ConfigError(f"unknown must be one of random, subword, mean; got {unknown!r}")
-    known = vectors.vectors
-    places = known.words.find(tokens)
-    found = places >= 0
-    if not found.any():
-        raise DataError(f"none of the {len(tokens):,} tokens, such as {_some(tokens)}, is among the {len(known.words):,} words "
-                        f"that have vectors, such as {_some(known.words[:3])}; they must be spelled alike")
-    matrix = np.array(known.matrix[np.maximum(places, 0)], np.float32)  # (V, D), in memory of its own
-    if not np.isfinite(matrix[found]).all():
-        bad = int(np.flatnonzero(found & ~np.isfinite(matrix).all(axis=1))[0])
+    pretrained = vectors.vectors
+    places = pretrained.words.find(tokens)
+    known = places >= 0
+    if not known.any():
+        raise DataError(f"none of the {len(tokens):,} tokens, such as {_some(tokens)}, is among the "
+                        f"{len(pretrained.words):,} words that have vectors, such as {_some(pretrained.words[:3])}; "
+                        "they must be spelled alike")
+    matrix = np.array(pretrained.matrix[np.maximum(places, 0)], np.float32)  # (V, D), in memory of its own
+    if not np.isfinite(matrix[known]).all():
+        bad = int(np.flatnonzero(known & ~np.isfinite(matrix).all(axis=1))[0])
         raise DataError(f"the vector of {tokens[bad]!r} has a value that is not a finite number")
     built = np.zeros(len(tokens), bool)
     if unknown == "mean":
-        matrix[~found] = matrix[found].mean(axis=0, dtype=np.float64)
-        return Table(matrix, found, built)
-    scale = np.sqrt(np.square(matrix[found], dtype=np.float64).mean())
-    missing = np.flatnonzero(~found)
+        matrix[~known] = matrix[known].mean(axis=0, dtype=np.float64)
+        return Table(matrix, known, built)
+    scale = np.sqrt(np.square(matrix[known], dtype=np.float64).mean())
+    missing = np.flatnonzero(~known)
     matrix[missing] = np.random.default_rng(seed).normal(0.0, scale, (len(missing), matrix.shape[1]))
     if unknown == "subword" and len(missing):
         made = vectors.unseen([tokens[i] for i in missing.tolist()])
@@ -77,7 +78,7 @@ def table(vectors: Source, tokens: Sequence[str], *, unknown: Unknown = "random"
                               "subwords, such as fasttext, or unknown tokens as random or mean")
         some = np.any(made != 0, axis=1)
         matrix[missing[some]], built[missing[some]] = made[some], True
-    return Table(matrix, found, built)
+    return Table(matrix, known, built)
 
 
 def _some(words: Sequence[str]) -> str:

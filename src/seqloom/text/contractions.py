@@ -37,8 +37,8 @@ class _Expanded(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) > 100_000:  # a text with that many has none of the usual ones
             self.clear()
-        self[word] = found = _expand_word(word)
-        return found
+        self[word] = expansion = _expand_word(word)
+        return expansion
 
 
 _expanded = _Expanded()
@@ -56,10 +56,10 @@ def expand(text: str) -> str:
             start -= 1
         if start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_'\u2019"):
             continue
-        found = (_REST if start < apostrophe.start() else _OPENING).match(text, apostrophe.start())
-        if found:
-            pieces += (text[done:start], _expanded[text[start:found.end()]])
-            done = found.end()
+        match = (_REST if start < apostrophe.start() else _OPENING).match(text, apostrophe.start())
+        if match:
+            pieces += (text[done:start], _expanded[text[start:match.end()]])
+            done = match.end()
     return "".join([*pieces, text[done:]]) if pieces else text
 
 
@@ -89,7 +89,7 @@ def clitics(word: str) -> list[str]:
     >>> clitics("she'll"), clitics("rock'n'roll")
     (['she', "'ll"], ["rock'n'roll"])
     """
-    found = _CLITIC.search(word)
-    if not found or not found.start():
+    match = _CLITIC.search(word)
+    if not match or not match.start():
         return [word]
-    return [*clitics(word[:found.start()]), found[0]]
+    return [*clitics(word[:match.start()]), match[0]]

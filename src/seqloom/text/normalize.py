@@ -180,8 +180,8 @@ class Normalizer:
         if final:
             return len(data)
         if not blanks_count:
-            found = _BETWEEN_WORDS.match(data)
-            return found.end() if found else 0
+            match = _BETWEEN_WORDS.match(data)
+            return match.end() if match else 0
         stop = data.rfind(b"\n")
         while stop > 0:
             start = data.rfind(b"\n", 0, stop)
@@ -202,9 +202,9 @@ def _pattern(kind: str, extra: str) -> re.Pattern[str]:
     return re.compile(rf"[{_ASCII_MARKS}{extra}][{_ASCII_MARKS}{extra}]*")
 
 
-def _gap(found: re.Match[str]) -> str:
+def _gap(match: re.Match[str]) -> str:
     """What is left of something taken out: a blank where two words would grow together."""
-    text, start, stop = found.string, found.start(), found.end()
+    text, start, stop = match.string, match.start(), match.end()
     between = start > 0 and stop < len(text) and not text[start - 1].isspace() and not text[stop].isspace()
     return " " if between else ""
 
@@ -217,25 +217,25 @@ def _without_punctuation(text: str) -> str:
     return _pattern("marks", beyond_ascii(text, "P")).sub(_mark_gap, _INNER_APOSTROPHE.sub("", text))
 
 
-def _mark_gap(found: re.Match[str]) -> str:
-    text, at = found.string, found.start()
-    if found[0] in (".", ",") and 0 < at < len(text) - 1:
+def _mark_gap(match: re.Match[str]) -> str:
+    text, at = match.string, match.start()
+    if match[0] in (".", ",") and 0 < at < len(text) - 1:
         before, after = text[at - 1], text[at + 1]
         if before.isdigit() and after.isdigit():  # 3.14 and 1,000 keep theirs
-            return found[0]
+            return match[0]
         alone = at == 1 or not (text[at - 2].isalnum() or text[at - 2] == "_")
-        if found[0] == "." and before.isalpha() and alone and after.isalpha() and text[at + 2:at + 3] == ".":
+        if match[0] == "." and before.isalpha() and alone and after.isalpha() and text[at + 2:at + 3] == ".":
             return ""  # U.S.
-    return _gap(found)
+    return _gap(match)
 
 
-def _placeholder(found: re.Match[str]) -> str:
-    return "MONEY" if found[1] else "NUM"
+def _placeholder(match: re.Match[str]) -> str:
+    return "MONEY" if match[1] else "NUM"
 
 
-def _money(found: re.Match[str]) -> str:
-    at = found.start()
-    return " MONEY" if at and found.string[at - 1].isalnum() else "MONEY"  # US$5
+def _money(match: re.Match[str]) -> str:
+    at = match.start()
+    return " MONEY" if at and match.string[at - 1].isalnum() else "MONEY"  # US$5
 
 
 def _standardised(text: str) -> str:
@@ -245,8 +245,8 @@ def _standardised(text: str) -> str:
     return _REPEATED.sub(_one_mark, text)
 
 
-def _one_mark(found: re.Match[str]) -> str:
-    run = found[0]
+def _one_mark(match: re.Match[str]) -> str:
+    run = match[0]
     return "..." if run[0] == "." else "".join(dict.fromkeys(run))  # ?!?! to ?!, --- to -
 
 
@@ -255,9 +255,9 @@ def _named_symbols(text: str) -> str:
     return _pattern("name", symbols).sub(_name_run, text) if symbols else text
 
 
-def _name_run(found: re.Match[str]) -> str:
-    names = [name for part in _EMOJI.findall(found[0]) if (name := _camel(part))]
-    text, start, stop = found.string, found.start(), found.end()
+def _name_run(match: re.Match[str]) -> str:
+    names = [name for part in _EMOJI.findall(match[0]) if (name := _camel(part))]
+    text, start, stop = match.string, match.start(), match.end()
     before = " " if start > 0 and not text[start - 1].isspace() else ""
     after = " " if stop < len(text) and not text[stop].isspace() else ""
     return before + " ".join(names) + after

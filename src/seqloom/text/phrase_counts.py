@@ -186,6 +186,6 @@ def _find(spelled: list[bytes], arena: np.ndarray, offsets: np.ndarray, slots: n
 
     borders = np.zeros(len(spelled) + 1, np.int64)
     np.cumsum([len(s) for s in spelled], out=borders[1:])
-    found = np.empty(len(spelled), np.int64)
-    find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], arena, offsets, slots, found)
-    return found
+    tokens = np.empty(len(spelled), np.int64)
+    find_tokens(padded(b"".join(spelled)), borders[:-1], borders[1:], arena, offsets, slots, tokens)
+    return tokens

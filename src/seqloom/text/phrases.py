@@ -4,7 +4,7 @@ Mikolov et al. 2013, "Distributed representations of words and phrases and their
 that come together far more often than by chance are a phrase. Scores, with counts c, n tokens in all and v different words
 and pairs together (as gensim has it; the paper leaves the factor open):
 
-    default   (c(ab) - min_count) / (c(a) c(b)) * v        above `threshold`, 10 unless told otherwise
+    default   (c(ab) - min_count) / (c(a) c(b)) * v        above `threshold`, 10 by default
     npmi      ln(p(ab) / (p(a) p(b))) / -ln p(ab)          -1 to 1 (Bouma 2009), above 0.5; pairs below min_count have none
 
 A second pass finds longer ones (`new_york_times`). Connecting words neither begin nor end a phrase, but may stand inside
@@ -79,11 +79,11 @@ class Phrase:
 class Phrases:
     """Phrases that were learnt from a text; `join` puts them into any other."""
 
-    def __init__(self, config: PhrasesConfig, found: list[list[Phrase]], info: dict[str, int]) -> None:
+    def __init__(self, config: PhrasesConfig, passes: list[list[Phrase]], info: dict[str, int]) -> None:
         self.config = config
-        self.found = found  # of each pass, the best first
+        self.passes = passes  # the phrases of each, the best first
         self.info = info  # tokens of the text, different words and pairs of the first pass
-        self._joiners = [Joiner([p.words for p in each], config.connecting, config.joiner) for each in found]
+        self._joiners = [Joiner([p.words for p in each], config.connecting, config.joiner) for each in passes]
 
     @classmethod
     def learn(cls, corpus: Any, config: PhrasesConfig | None = None, **options: Any) -> Phrases:
@@ -97,16 +97,16 @@ class Phrases:
     def _one_more(self, corpus: Any) -> Phrases:
         """With the phrases of another pass, over the text as the passes before leave it."""
         size = getattr(corpus, "n_bytes", None)
-        with progress.task(f"phrases, pass {len(self.found) + 1}", 2 * size if size else None, "bytes") as bar:
+        with progress.task(f"phrases, pass {len(self.passes) + 1}", 2 * size if size else None, "bytes") as bar:
             pairs = PairCounts(lambda: _watched(self.join_blocks(corpus), bar), self.config.connecting)
         info = self.info or {"tokens": pairs.tokens, "words": pairs.n_words, "pairs": pairs.n_pairs}
-        return Phrases(self.config, [*self.found, _scored(pairs, self.config)], info)
+        return Phrases(self.config, [*self.passes, _scored(pairs, self.config)], info)
 
     def __len__(self) -> int:
-        return sum(len(each) for each in self.found)
+        return sum(len(each) for each in self.passes)
 
     def __iter__(self) -> Iterator[Phrase]:
-        return (phrase for each in self.found for phrase in each)
+        return (phrase for each in self.passes for phrase in each)
 
     # ---- joining
 
@@ -139,7 +139,7 @@ class Phrases:
     def save(self, path: str | Path) -> None:
         """One JSON file."""
         values = {"format": FORMAT, "format_version": 1, "config": self.config.to_dict(), "info": self.info,
-                  "passes": [[[*p.words, p.count, p.score] for p in each] for each in self.found]}
+                  "passes": [[[*p.words, p.count, p.score] for p in each] for each in self.passes]}
         with writing_file(path, DataError) as partial:
             partial.write_text(json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace("],[", "],\n["),
                                encoding="utf-8", errors="surrogatepass")
@@ -155,11 +155,11 @@ class Phrases:
         if not isinstance(values, dict) or values.get("format") != FORMAT or values.get("format_version") != 1:
             raise ModelError(f"{path}: not a file of phrases that this seqloom can read; learn and save them again")
         try:
-            found = [[Phrase(tuple(row[:-2]), int(row[-2]), float(row[-1])) for row in each] for each in values["passes"]]
-            if not all(isinstance(word, str) for each in found for p in each for word in p.words) or not all(
-                    len(p.words) > 1 for each in found for p in each):
+            passes = [[Phrase(tuple(row[:-2]), int(row[-2]), float(row[-1])) for row in each] for each in values["passes"]]
+            if not all(isinstance(word, str) for each in passes for p in each for word in p.words) or not all(
+                    len(p.words) > 1 for each in passes for p in each):
                 raise ValueError("a phrase has at least two words")
-            return cls(PhrasesConfig.from_dict(values["config"]), found, dict(values["info"]))
+            return cls(PhrasesConfig.from_dict(values["config"]), passes, dict(values["info"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ModelError(f"{path}: damaged ({error}); learn and save the phrases again") from None
 

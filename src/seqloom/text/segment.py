@@ -78,32 +78,32 @@ def sentences(text: str, language: str = "en") -> list[str]:
 
 def _sentences(text: str, language: str) -> Iterator[str]:
     start = 0
-    for found in _END.finditer(text):
-        if found["wide"] or found["paragraph"] or _ends(text, start, found, language):
-            sentence = text[start:found.end()].strip()
+    for match in _END.finditer(text):
+        if match["wide"] or match["paragraph"] or _ends(text, start, match, language):
+            sentence = text[start:match.end()].strip()
             if sentence:
                 yield sentence
-            start = found.end()
+            start = match.end()
     if rest := text[start:].strip():
         yield rest
 
 
-def _ends(text: str, start: int, found: re.Match[str], language: str) -> bool:
+def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
     """Whether a mark with white space after it ends the sentence that began at `start`."""
-    if found.end() == len(text) or re.search(r"\n\s*\n", found["space"]):
+    if match.end() == len(text) or re.search(r"\n\s*\n", match["space"]):
         return True
-    following = _NEXT.match(text, found.end())
+    following = _NEXT.match(text, match.end())
     word = following[1] if following else ""
     if word[:1].islower():
         return False
-    if found["mark"] != ".":
+    if match["mark"] != ".":
         return True
-    last = _BEFORE.search(text[max(start, found.start() - 40):found.start()])
+    last = _BEFORE.search(text[max(start, match.start() - 40):match.start()])
     before = last[1] if last else ""
-    if not before.strip() or found["close"]:
+    if not before.strip() or match["close"]:
         return True
     if before.isdigit():  # "1." opens a list, "3." counts a day in German
-        alone = not text[start:found.start()].strip().strip(before)
+        alone = not text[start:match.start()].strip().strip(before)
         return not alone and not (language == "de" and len(before) <= 2)
     titles, endings = _abbreviations(language)
     if before.lower() in titles or (before.lower() in _COUNTED.get(language, ()) and word[:1].isdigit()):
@@ -130,10 +130,10 @@ def words(text: str, contractions: Literal["keep", "split", "clitic"] = "keep") 
     """The words of a text, with contractions whole (don't), cut at the apostrophe, or at the seam (do n't)."""
     if contractions not in ("keep", "split", "clitic"):
         raise ConfigError(f"contractions must be one of keep, split, clitic; got {contractions!r}")
-    found = _word_pattern(contractions != "split").findall(text)
+    tokens = _word_pattern(contractions != "split").findall(text)
     if contractions != "clitic":
-        return found
-    return [part for word in found for part in (clitics(word) if "'" in word or "\u2019" in word else (word,))]
+        return tokens
+    return [part for word in tokens for part in (clitics(word) if "'" in word or "\u2019" in word else (word,))]
 
 
 @cache

@@ -55,11 +55,11 @@ class Stemmer:
 
     def all(self, words: Iterable[str]) -> list[str]:
         """The stems of many words."""
-        known, found = self._known, []
+        known, stems = self._known, []
         for word in words:
             stem = known.get(word)
-            found.append(self(word) if stem is None else stem)
-        return found
+            stems.append(self(word) if stem is None else stem)
+        return stems
 
 
 @cache

@@ -80,11 +80,11 @@ class Subword:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
         stretches, places = distinct(data, word_borders(np.frombuffer(data, np.uint8), newline_ends))
-        found = self._encode_each(stretches)
+        encoded = self._encode_each(stretches)
         if newline_ends and b"\n" in stretches:
-            found[stretches.index(b"\n")] = [self.eos_id]
-        lengths = np.array([len(ids) for ids in found])
-        flat = np.fromiter(chain.from_iterable(found), np.uint32)
+            encoded[stretches.index(b"\n")] = [self.eos_id]
+        lengths = np.array([len(ids) for ids in encoded])
+        flat = np.fromiter(chain.from_iterable(encoded), np.uint32)
         starts, sizes = (np.cumsum(lengths) - lengths)[places], lengths[places]
         shifts = starts - (np.cumsum(sizes) - sizes)
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]

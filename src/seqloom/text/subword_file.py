@@ -64,9 +64,9 @@ def panics_told(what: str) -> Iterator[None]:
 
 def _once(pairs: _Pairs) -> dict[str, Any]:
     """Two values of one name may be read one way here and another way there."""
-    found = dict(pairs)
-    _need(len(found) == len(pairs), "a name stands twice in one object")
-    return found
+    values = dict(pairs)
+    _need(len(values) == len(pairs), "a name stands twice in one object")
+    return values
 
 
 def _need(good: bool, fault: str) -> None:

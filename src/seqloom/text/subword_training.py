@@ -47,17 +47,17 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     maker = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
 
     def make(stop: Event) -> Engine:
-        told = False
+        warned = False
 
         def texts() -> Iterator[str]:
-            nonlocal told
+            nonlocal warned
             for block in blocks():
                 for piece in _pieces(block):
                     if stop.is_set():
                         raise InterruptedError
                     parts = _cut_words(piece.decode("utf-8", "replace"), boundary)
-                    if len(parts) > 1 and not told:
-                        told = True
+                    if len(parts) > 1 and not warned:
+                        warned = True
                         progress.say(f"to train the tokenizer, words of more than {LONGEST_WORD:,} characters are cut")
                     yield from parts
                 bar.advance(len(block))

@@ -246,9 +246,9 @@ def split(text: str, kind: str) -> list[str]:
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
     from seqloom.kernels.tokens import find_tokens
 
-    found = np.empty(1, np.int64)
-    find_tokens(padded(spelling), np.zeros(1, np.int64), np.array([len(spelling)]), arena, offsets, slots, found)
-    return int(found[0]) if found[0] >= 0 else None
+    tokens = np.empty(1, np.int64)
+    find_tokens(padded(spelling), np.zeros(1, np.int64), np.array([len(spelling)]), arena, offsets, slots, tokens)
+    return int(tokens[0]) if tokens[0] >= 0 else None
 
 
 def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]:

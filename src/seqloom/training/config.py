@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
+_RATES = {"muon": 1e-2, "adamw": 3e-3, "adam": 2e-3, "rmsprop": 1e-3, "sgd": 1.0, "momentum": 0.2, "asgd": 10.0}
 MINUTES = 5.0  # when the user says nothing about length
 
 
@@ -15,7 +16,7 @@ MINUTES = 5.0  # when the user says nothing about length
 class TrainConfig(Config):
     only_with: ClassVar[OnlyWith] = {"decay": {"schedule": ("step", "plateau")}, "decay_every": {"schedule": ("step",)},
                  "clip_at": {"clip": ("norm", "value", "adaptive")},
-                 "average": {"optimizer": ("adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself
+                 "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself
 
     minutes: float | None = option(None, "how long to train; becomes a number of steps after a few timed ones "
                                    "[default: 5, unless steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
@@ -26,7 +27,8 @@ class TrainConfig(Config):
     truncation: int = option(32, "tokens of each sequence in one step, through which gradients flow",
                              minimum=1, maximum=1_000_000)
     random_truncation: bool = option(False, "vary the truncation from step to step (AWD-LSTM)")
-    optimizer: Literal["adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] = option("adamw", "how gradients move weights")
+    optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] = option(
+        "muon", "how gradients move weights; muon: orthogonal steps of the matrices between layers, AdamW for the rest")
     lr: float | None = option(None, "learning rate at its highest [default: by optimizer]", minimum=0.0, maximum=1e6)
     weight_decay: float = option(0.01, "pull of the matrices towards zero at each step", minimum=0.0, maximum=1e6)
     schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
@@ -70,4 +72,4 @@ class TrainConfig(Config):
         """The highest learning rate."""
         if self.lr is not None:
             return self.lr
-        return {"adamw": 3e-3, "adam": 2e-3, "rmsprop": 1e-3, "sgd": 1.0, "momentum": 0.2, "asgd": 10.0}[self.optimizer]
+        return _RATES[self.optimizer]

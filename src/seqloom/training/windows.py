@@ -18,7 +18,7 @@ from seqloom.errors import ConfigError
 from seqloom.metrics.costs import unit_lengths
 from seqloom.training.batches import Batch, Cursor
 
-DEFAULT_TOKENS, FEWEST_ROWS = 1024, 8  # of a batch, unless told: many small steps learn faster than few large ones
+DEFAULT_TOKENS, FEWEST_ROWS = 1024, 8  # of a batch by default: many small steps learn faster than few large ones
 
 
 class Carried:

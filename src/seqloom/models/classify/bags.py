@@ -110,9 +110,9 @@ class BagReader:
         blob = blob if self.tokenizer.normalizer is None else self.tokenizer.normalizer.of_bytes(blob)
         data, starts, stops = padded(blob), np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
         n, _ = split_tokens(data, len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
-        starts, stops, found = starts[:n], stops[:n], np.empty(n, np.int64)
-        find_tokens(data, starts, stops, vocabulary.arena, vocabulary.offsets, vocabulary.slots, found)
-        ids = np.where(found >= 0, self.ids[np.maximum(found, 0)], UNKNOWN)
+        starts, stops, tokens = starts[:n], stops[:n], np.empty(n, np.int64)
+        find_tokens(data, starts, stops, vocabulary.arena, vocabulary.offsets, vocabulary.slots, tokens)
+        ids = np.where(tokens >= 0, self.ids[np.maximum(tokens, 0)], UNKNOWN)
         at_end = starts == stops
         ids[at_end] = END
         words = np.flatnonzero(~at_end)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from seqloom.config import ITERATES, MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
-MINUTES = 5.0  # that tune may take, unless told
+MINUTES = 5.0  # that tune may take by default
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,9 +95,9 @@ class FeatureCounts:
             self.documents, (0, len(self.labels) - len(self.documents)))
         done = 0
         cut = self._cut_known if self.tokenizer else self._cut_new
-        for n, ids, first, found in parallel_map(cut, text_batches(texts, _BATCH)):
-            if found is not None:
-                self._place(ids, first, found)
+        for n, ids, first, new_words in parallel_map(cut, text_batches(texts, _BATCH)):
+            if new_words is not None:
+                self._place(ids, first, new_words)
             self._add_ids(ids, numbers[done : done + n])
             done += n
             yield n
@@ -121,20 +121,20 @@ class FeatureCounts:
         ends = starts == stops
         new = np.flatnonzero((ids < 0) & ~ends)
         ids[ends] = END
-        every, found = TokenCounts(kind), TokenCounts(kind)
+        every, new_words = TokenCounts(kind), TokenCounts(kind)
         every.n, every.counts = len(new), np.ones(len(new), np.int64)
         every.arena = padded(bytes(int((stops[new] - starts[new]).sum())))
         every.offsets = np.zeros(len(new) + 1, np.int64)
         gather(data, starts, stops, new, every.arena, every.offsets)
-        found.merge(every)
-        ids[new] = known.n + _numbers(every, found)
-        return len(texts), ids.astype(np.int32), known.n, found
+        new_words.merge(every)
+        ids[new] = known.n + _numbers(every, new_words)
+        return len(texts), ids.astype(np.int32), known.n, new_words
 
-    def _place(self, ids: np.ndarray, first: int, found: TokenCounts) -> None:
+    def _place(self, ids: np.ndarray, first: int, new_words: TokenCounts) -> None:
         """Add the new words of a batch to all words, and give them the ids that they have there."""
-        self.spellings.merge(found)
+        self.spellings.merge(new_words)
         new = np.flatnonzero(ids >= first)
-        ids[new] = _numbers(found, self.spellings)[ids[new] - first]
+        ids[new] = _numbers(new_words, self.spellings)[ids[new] - first]
         if self.spellings.n > self.known.n + self.known.n // 64:  # a copy, since threads read it while the original grows
             self.known = copy.deepcopy(self.spellings)
 
@@ -246,6 +246,6 @@ def _numbers(of: TokenCounts, there: TokenCounts | Vocabulary) -> np.ndarray:
     """int64 (n,): the number that each spelling has in another table, negative where it has none."""
     from seqloom.kernels.tokens import find_tokens
 
-    found = np.empty(of.n, np.int64)
-    find_tokens(of.arena, of.offsets[: of.n], of.offsets[1 : of.n + 1], there.arena, there.offsets, there.slots, found)
-    return found
+    numbers = np.empty(of.n, np.int64)
+    find_tokens(of.arena, of.offsets[: of.n], of.offsets[1 : of.n + 1], there.arena, there.offsets, there.slots, numbers)
+    return numbers

@@ -67,11 +67,11 @@ def quantise(matrix: np.ndarray, seed: int = 0) -> Codes:
         return _learn(np.ascontiguousarray(some[:, part]), np.random.default_rng([seed, part]))
 
     with progress.task("quantising", parts + n, "rows") as bar:
-        found = []
+        by_part = []
         for one in parallel_map(centroids_of, range(parts)):
-            found.append(one)
+            by_part.append(one)
             bar.advance()
-        centroids = np.stack(found)  # (S, 256, 2)
+        centroids = np.stack(by_part)  # (S, 256, 2)
 
         def code(bounds: tuple[int, int]) -> None:
             low, high = bounds

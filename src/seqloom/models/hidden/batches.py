@@ -40,10 +40,10 @@ class Batch:
 
 def check_lengths(total: int, lengths: np.ndarray | None) -> np.ndarray:
     """int64 lengths that add up; None is one sequence."""
-    found = np.array([total] if lengths is None else lengths, np.int64).reshape(-1)
-    if (found < 0).any() or found.sum() != total:
-        raise DataError(f"lengths must be at least 0 and add up to the {total:,} tokens; they add up to {found.sum():,}")
-    return found
+    lengths = np.array([total] if lengths is None else lengths, np.int64).reshape(-1)
+    if (lengths < 0).any() or lengths.sum() != total:
+        raise DataError(f"lengths must be at least 0 and add up to the {total:,} tokens; they add up to {lengths.sum():,}")
+    return lengths
 
 
 def check_symbols(ids: np.ndarray, vocab_size: int) -> np.ndarray:

@@ -124,8 +124,8 @@ class Markov(ABC):
         beliefs, log_probs = np.empty((len(data), self.n_states)), np.empty(len(data))
 
         def one(batch: Batch) -> None:
-            found, log_probs[batch.where] = filtered(self.padded, batch, self.view(data, batch))
-            beliefs[batch.where] = found[:, : self.n_states]
+            padded_beliefs, log_probs[batch.where] = filtered(self.padded, batch, self.view(data, batch))
+            beliefs[batch.where] = padded_beliefs[:, : self.n_states]
 
         run(one, self.packer(data, lengths))
         return beliefs, log_probs

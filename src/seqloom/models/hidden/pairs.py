@@ -41,15 +41,15 @@ def viterbi_pairs(log_transitions: np.ndarray, emissions: np.ndarray, lengths: n
             raise DataError(f"candidates: a tag is outside 0..{n_tags - 1}")
     arriving = np.ascontiguousarray(np.asarray(log_transitions, np.float64).transpose(1, 2, 0))  # [v, w, u]
     begins = np.cumsum(lengths) - lengths
-    found, joints = np.empty(total, np.int64), np.zeros(len(lengths))
+    best, joints = np.empty(total, np.int64), np.zeros(len(lengths))
     cuts = np.flatnonzero(np.diff(begins // TOKENS, prepend=-1, append=-1))
 
     def one(part: tuple[int, int]) -> None:
         lo, hi = part
-        best_tags(arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, found, joints[lo:hi])
+        best_tags(arriving, emissions, begins[lo:hi], lengths[lo:hi], firsts, tags, best, joints[lo:hi])
 
     parallel_run(one, zip(cuts[:-1].tolist(), cuts[1:].tolist()))
     if len(joints) and joints.min() == -np.inf:
         raise DataError(f"sequence {int(joints.argmin())} (counted from 0) has no possible tagging; "
                         "smooth the transitions, or allow more tags")
-    return found, joints
+    return best, joints

@@ -84,8 +84,8 @@ def run_forward(padded: Padded, batch: Batch, view: View, *, smoothing: bool = F
         lanes = np.arange(n) - np.repeat(batch.offsets[:-1], np.diff(batch.offsets))
         out.log_likelihoods += np.bincount(lanes, view.shift, len(batch.order))
     for lane in lost.tolist():
-        found = with_logarithms(padded, view.log_rows(batch.rows(lane)), smoothing)
-        out.again[lane], out.log_likelihoods[lane] = found, found.log_scales.sum()
+        log_pass = with_logarithms(padded, view.log_rows(batch.rows(lane)), smoothing)
+        out.again[lane], out.log_likelihoods[lane] = log_pass, log_pass.log_scales.sum()
     return out
 
 
@@ -105,9 +105,9 @@ def filtered(padded: Padded, batch: Batch, view: View) -> tuple[np.ndarray, np.n
     log_probs = log(done.scales)
     if view.shift is not None:
         log_probs += view.shift
-    for lane, found in done.again.items():
+    for lane, log_pass in done.again.items():
         rows = batch.rows(lane)
-        done.beliefs[rows], log_probs[rows] = found.beliefs, found.log_scales
+        done.beliefs[rows], log_probs[rows] = log_pass.beliefs, log_pass.log_scales
     return done.beliefs, log_probs
 
 
@@ -131,10 +131,10 @@ def run_smooth(padded: Padded, batch: Batch, view: View, *, by_row: bool, want_p
     smooth(padded.transitions, view.table, view.symbols, batch.offsets, done.beliefs, done.scales, targets, counts,
            firsts, pairs, want_pairs)
     pairs = np.where(padded.transitions > 0, pairs, 0.0) * padded.transitions
-    for lane, found in done.again.items():  # they left only zeros behind in the kernel
-        np.add.at(counts, targets[batch.rows(lane)], found.smoothed)
-        firsts += found.smoothed[0]
-        pairs += found.pairs
+    for lane, log_pass in done.again.items():  # they left only zeros behind in the kernel
+        np.add.at(counts, targets[batch.rows(lane)], log_pass.smoothed)
+        firsts += log_pass.smoothed[0]
+        pairs += log_pass.pairs
     return Smoothed(done.log_likelihoods, counts, firsts, pairs)
 
 

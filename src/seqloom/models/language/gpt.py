@@ -47,7 +47,7 @@ class GPT(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
 
-        return GPTLanguageNet(self.config, self.tokenizer.vocab_size, size.width, counts)
+        return GPTLanguageNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts)
 
     def shapes(self, size: Size) -> Shapes:
         if size.width % self.config.multiple:

@@ -17,7 +17,7 @@ class GPTLanguageNet(GPTNet):
     def __init__(self, config: GPTConfig, vocab_size: int, width: int, counts: Tensor | None = None) -> None:
         c = config
         super().__init__(vocab_size, c.context, width, c.n_layers, c.n_heads, positions=c.positions, norm=c.norm,
-                         activation=c.activation, dropout=c.dropout)
+                         activation=c.activation, dropout=c.dropout or 0.0)
         tied = c.tied and c.softmax != "adaptive"
         self.output = make_output(c.softmax, width, vocab_size, tied=self.embedding if tied else None, counts=counts,
                                   samples=c.samples, label_smoothing=c.label_smoothing, bias=False)

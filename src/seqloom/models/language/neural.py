@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ from seqloom.models.language.neural_configs import NeuralConfig
 from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network
 from seqloom.models.network.shapes import Shapes
-from seqloom.models.network.sizes import Size, choose_width
+from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
 from seqloom.models.network.trained import TrainedNetwork, array_specs
 from seqloom.training.config import TrainConfig
 
@@ -132,10 +132,11 @@ class NeuralLanguageModel(LanguageModel):
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
-        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, first.dimensions if first else None)
+        batches = self.batches(ids, config)
+        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, first.dimensions if first else None,
+                             updates=batches.length((0, 0)) / config.accumulate)
         if size.chosen:
-            progress.say(f"width {size.width}: for {len(ids):,} tokens and the time given; "
-                         f"--{self.width_option.replace('_', '-')} {size.width} keeps it, another number sets another")
+            progress.say(f"chose --{self.width_option.replace('_', '-')} {size.width} for this text and time")
         self.learnt = {"width": size.width}
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "tokenizer": self.tokenizer.label()}
@@ -143,7 +144,7 @@ class NeuralLanguageModel(LanguageModel):
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
         gradual = self.config.pretrained_training == "gradual"
-        task = LanguageTask(self, self.batches(ids, config), size, ids, valid, device, config, first)
+        task = LanguageTask(self, batches, size, ids, valid, device, config, first)
         network, record = train_network(
             task, config, device, run=how.run, facts=facts,
             late=Late(("embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
@@ -166,16 +167,31 @@ class NeuralLanguageModel(LanguageModel):
             raise ConfigError(f"{name} is {given}, but the vectors of {self.config.pretrained} have {dimensions} dimensions; "
                               f"leave {name} out or give {dimensions}")
 
-    def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None) -> Size:
-        """The width that was given, or one that suits; `d_embed` of vectors that the network begins with."""
+    def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None, *,
+                 updates: float | None = None) -> Size:
+        """The width that was given, or one that suits; `d_embed` of vectors that the network begins with.
+
+        `updates`: how many there are in one pass over the tokens.
+        """
         c = self.config
         given = d_embed if d_embed and self.width_option == self.embed_option else getattr(c, self.width_option)
-        if given is not None:
-            return Size(given, d_embed=d_embed)
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
-        width = choose_width(train, tokens, lambda width: self.body_cost(width) + outputs * width,
-                             multiple=getattr(c, "multiple", 1))
-        return Size(width, chosen=True, d_embed=d_embed)
+
+        def cost(width: int) -> float:
+            body = self.body_cost(width)
+            muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.optimizer == "muon" else 0.0
+            return body + muon + outputs * width  # Muon: twelve products of each matrix with one of this width, at each update
+
+        width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
+        return Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+
+    def settled(self, size: Size) -> Any:
+        """The options with the dropout that follows from the passes over the text, where none is given."""
+        c = self.config
+        values = {"dropout": size.dropout if c.dropout is None else c.dropout}
+        if hasattr(c, "input_dropout") and c.input_dropout is None:
+            values["input_dropout"] = values["dropout"] / 2
+        return replace(c, **values)
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""

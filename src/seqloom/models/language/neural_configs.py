@@ -40,8 +40,10 @@ class RecurrentConfig(NeuralConfig):
                                  minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "recurrent layers, one on the other", minimum=1, maximum=1000)
     tied: bool = option(True, "the output layer uses the token vectors")
-    dropout: float = option(0.2, "share of what leaves each layer that is set to zero", minimum=0.0, maximum=0.95)
-    input_dropout: float = option(0.1, "the same for token vectors", minimum=0.0, maximum=0.95)
+    dropout: float | None = option(None, "share of what leaves each layer that is set to zero [default: 0 to 0.2, by the "
+                                   "number of passes over the text]", minimum=0.0, maximum=0.95)
+    input_dropout: float | None = option(None, "the same for token vectors [default: half of dropout]",
+                                         minimum=0.0, maximum=0.95)
     word_dropout: float = option(0.0, "share of the vocabulary whose vectors are zero in a step", minimum=0.0, maximum=0.95)
     recurrent_dropout: float = option(0.0, "share of the state that is hidden from the next step", minimum=0.0, maximum=0.95)
     weight_drop: float = option(0.0, "share of the recurrent weights that is zero in a step", minimum=0.0, maximum=0.95)
@@ -76,7 +78,8 @@ class NPLMConfig(NeuralConfig):
     d_hidden: int | None = option(None, "width of the hidden layer [default: by the text and the time]",
                                   minimum=1, maximum=MOST_WIDTH)
     direct: bool = option(False, "also connect the vectors with the output directly")
-    dropout: float = option(0.1, "share of the hidden layer that is set to zero", minimum=0.0, maximum=0.95)
+    dropout: float | None = option(None, "share of the hidden layer that is set to zero [default: 0 to 0.2, by the number of "
+                                   "passes over the text]", minimum=0.0, maximum=0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,8 @@ class GPTConfig(NeuralConfig):
     positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "how it knows the order of tokens")
     norm: Literal["pre", "post"] = option("pre", "normalise before each part of a block, or after it")
     activation: Literal["gelu", "relu"] = option("gelu", "inside the blocks")
-    dropout: float = option(0.1, "share of what leaves each part that is set to zero", minimum=0.0, maximum=0.95)
+    dropout: float | None = option(None, "share of what leaves each part that is set to zero [default: 0 to 0.2, by the "
+                                   "number of passes over the text]", minimum=0.0, maximum=0.95)
     tied: bool = option(True, "the output layer uses the token vectors")
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ class NPLM(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.nplm_net import NPLMNet
 
-        return NPLMNet(self.config, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return NPLMNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
     def shapes(self, size: Size) -> Shapes:
         return nplm_shapes(self.config, self.tokenizer.vocab_size, size)

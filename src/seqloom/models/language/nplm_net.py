@@ -23,7 +23,7 @@ class NPLMNet(nn.Module):
         d_window = self.before * d_embed
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.hidden = nn.Linear(d_window, width)
-        self.drop = nn.Dropout(config.dropout)
+        self.drop = nn.Dropout(config.dropout or 0.0)
         self.output = make_output(config.softmax, width + (d_window if config.direct else 0), vocab_size, counts=counts,
                                   samples=config.samples, label_smoothing=config.label_smoothing)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)

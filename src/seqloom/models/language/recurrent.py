@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.contracts import Fitting
 from seqloom.errors import ConfigError
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
@@ -39,10 +38,12 @@ class Recurrent(NeuralLanguageModel):
         "recompute": "it is for gpt; lower truncation to save memory",
     }
 
-    def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
-        if not self.config.variational and self.config.dropout == self.config.input_dropout == 0:
-            raise ConfigError("variational has no effect where dropout and input_dropout are 0; leave it out")
-        super().fit_ids(ids, how)
+    def size_for(self, *args: Any, **options: Any) -> Size:
+        size = super().size_for(*args, **options)
+        c = self.settled(size)
+        if not c.variational and c.dropout == c.input_dropout == 0:
+            raise ConfigError("variational has no effect where dropout and input_dropout are 0; leave it out, or give dropout")
+        return size
 
     def label(self) -> str:
         return f"{self.name}-{self.config.n_layers}x{self.learnt.get('width', self.config.d_hidden)}"
@@ -50,7 +51,7 @@ class Recurrent(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.recurrent_net import RecurrentNet
 
-        return RecurrentNet(self.config, self.cell, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
     def shapes(self, size: Size) -> Shapes:
         return recurrent_shapes(self.config, self.cell, self.tokenizer.vocab_size, size)

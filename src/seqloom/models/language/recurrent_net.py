@@ -31,7 +31,7 @@ class RecurrentNet(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.recurrent = RecurrentStack(d_embed, width, c.n_layers, cell=cell, d_projection=c.d_projection,
                                         layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start,
-                                        dropout=c.dropout, variational=c.variational, weight_drop=c.weight_drop,
+                                        dropout=c.dropout or 0.0, variational=c.variational, weight_drop=c.weight_drop,
                                         recurrent_dropout=c.recurrent_dropout, **special)
         tied = c.tied and c.softmax != "adaptive"
         d_out = self.recurrent.d_out
@@ -39,7 +39,7 @@ class RecurrentNet(nn.Module):
         self.output = make_output(c.softmax, d_embed if tied else d_out, vocab_size, tied=self.embedding if tied else None,
                                   counts=counts, samples=c.samples, label_smoothing=c.label_smoothing)
         drop = VariationalDropout if c.variational else nn.Dropout
-        self.drop_in, self.drop_out, self.word_dropout = drop(c.input_dropout), drop(c.dropout), c.word_dropout
+        self.drop_in, self.drop_out, self.word_dropout = drop(c.input_dropout or 0.0), drop(c.dropout or 0.0), c.word_dropout
         initialise(self.recurrent)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
 

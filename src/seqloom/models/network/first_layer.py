@@ -71,12 +71,12 @@ def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray,
         initial = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
         raise type(error)(f"pretrained: {path}: {error}") from None
-    n_found, text = int(initial.found.sum()), float(counts[initial.found].sum() / max(counts.sum(), 1))
+    n_known, text = int(initial.known.sum()), float(counts[initial.known].sum() / max(counts.sum(), 1))
     rest = {"random": "the others are random", "mean": "the others are the mean of these",
             "subword": f"{int(initial.built.sum()):,} were built from their spelling"}[unknown]
-    progress.say(f"pretrained: {n_found:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
-                 + _case_advice(vectors.vectors.words, tokens, initial.found))
-    return FirstLayer(initial.matrix, {"found": n_found, "of": len(tokens), "built": int(initial.built.sum()),
+    progress.say(f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
+                 + _case_advice(vectors.vectors.words, tokens, initial.known))
+    return FirstLayer(initial.matrix, {"found": n_known, "of": len(tokens), "built": int(initial.built.sum()),
                                        "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]})
 
 

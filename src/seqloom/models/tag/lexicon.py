@@ -76,12 +76,12 @@ class Lexicon:
 
     def scores(self, word: str) -> np.ndarray:
         """log p(word | tag) but for a constant of the word, (S,)."""
-        found = self._known.get(word)
-        if found is None:
+        scores = self._known.get(word)
+        if scores is None:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            found = self._known[word] = np.log(self.probs(word)) - np.log(self.prior)
-        return found
+            scores = self._known[word] = np.log(self.probs(word)) - np.log(self.prior)
+        return scores
 
     def _endings(self, word: str) -> list[tuple[str, str]]:
         """Shape and ending, from the most general to the longest; never the whole word."""

@@ -68,9 +68,9 @@ class Graph:
 
         size = len(self.exact.matrix)
         offered = k if limit == size else 2 * -(-k * size // limit)  # twice what the part would hold by its share
-        found: Any = self._links.search(queries, min(offered, size), threads=thread_count())
-        keys = np.atleast_2d(found.keys)  # for a single query it gives one row, cut to what it found
-        counts = found.counts if len(queries) > 1 else np.array([found.keys.size])
+        matches: Any = self._links.search(queries, min(offered, size), threads=thread_count())
+        keys = np.atleast_2d(matches.keys)  # for a single query it gives one row, cut to what it found
+        counts = matches.counts if len(queries) > 1 else np.array([matches.keys.size])
         there = np.arange(keys.shape[1]) < counts[:, None]
         rows = np.full((len(queries), max(keys.shape[1], k)), size, np.int64)
         rows[:, :keys.shape[1]][there] = keys[there]

@@ -66,8 +66,8 @@ def tsne(matrix: np.ndarray, *, perplexity: float | None = None, seed: int = 0) 
     if np.ptp(rows, axis=0).max() == 0:
         return Plane(np.zeros((len(rows), 2)), None)
     with threadpool_limits(1):  # for so few points its threads wait for each other most of the time
-        found = TSNE(2, perplexity=near, init="pca", random_state=seed).fit_transform(rows)
-    return Plane(np.asarray(found, np.float64), None)
+        points = TSNE(2, perplexity=near, init="pca", random_state=seed).fit_transform(rows)
+    return Plane(np.asarray(points, np.float64), None)
 
 
 def map_words(vectors: Embedder, groups: Mapping[str, Sequence[str]] | Sequence[str], *, method: Method = "pca",
@@ -116,8 +116,8 @@ def surroundings(vectors: Embedder, word: str, k: int = 12, further: int = 3, *,
     taken = {word, *vectors.made_of([word])[0], *names}
     own: dict[str, list[tuple[str, float]]] = {name: [] for name in names}
     if further:
-        for name, found in zip(names, vectors.nearest(names, k + 3 * further, among=among)):
-            fresh = [pair for pair in found if pair[0] not in taken][:further]
+        for name, neighbours in zip(names, vectors.nearest(names, k + 3 * further, among=among)):
+            fresh = [pair for pair in neighbours if pair[0] not in taken][:further]
             own[name] = fresh
             taken |= {other for other, _ in fresh}
     order = np.argsort(turn, kind="stable").tolist()

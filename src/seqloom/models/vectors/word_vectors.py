@@ -134,9 +134,11 @@ class WordVectors(Embedder):
             try:
                 self._index = Index(self.matrix)
             except DataError:
-                bad = int(np.flatnonzero(~np.isfinite(self.matrix).all(axis=1))[0])
-                raise DataError(f"the vector of {self.words[bad]!r} (row {bad}) has a value that is not a finite number; "
-                                "leave the word out or train again") from None
+                with np.errstate(over="ignore", invalid="ignore"):
+                    bad = int(np.flatnonzero(~np.isfinite(np.square(self.matrix).sum(axis=1)))[0])
+                what = "is too long" if np.isfinite(self.matrix[bad]).all() else "has a value that is not a finite number"
+                raise DataError(f"the vector of {self.words[bad]!r} (row {bad}) {what}; leave the word out or train "
+                                "again") from None
         return self._index
 
     def approximate_index(self, threads: int = 1) -> Graph:
