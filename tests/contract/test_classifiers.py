@@ -25,7 +25,7 @@ def test_contract(name, rule):
     check(rule, subject(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "majority"])  # which answers the same for every text
 def test_what_was_seen_is_mostly_right(name):
     model = subject(name).model
     assert model.classes == ["bad", "good", "neutral"]

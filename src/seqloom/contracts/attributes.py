@@ -8,7 +8,7 @@ refused when the model is saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from reprlib import repr  # short, whatever it is
 from typing import Any
 
@@ -24,12 +24,12 @@ LARGEST = 2**63  # whole numbers that JSON readers keep
 ADVICE = "keep it as an array, or as numbers, texts, lists or dicts with text keys; or write arrays() and restore_arrays()"
 
 
-def collect(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of a fitted model by name, and its attributes for JSON."""
+def collect(model: Any, known: Set[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a fitted model by name, and its attributes for JSON; `known`: those of its contract, which are left out."""
     arrays: dict[str, np.ndarray] = {}
     values = {}
     for name, value in vars(model).items():
-        if name in model.contract_attributes:
+        if name in known:
             continue
         if fault := _unusable_name(type(model), name):
             raise ModelError(f"cannot save the attribute {name!r} of {type(model).__name__}: {fault}; give it another name")
@@ -38,12 +38,13 @@ def collect(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
-    """The inverse; neither is trusted."""
+    """The inverse, for a model that has those of its contract alone; neither is trusted."""
+    known = set(vars(model))
     if not isinstance(values, dict):
         raise ModelError(f"its {KEY} are {repr(values)}: the file is damaged")
     left = dict(arrays)
     for name, value in values.items():
-        if name in model.contract_attributes or _unusable_name(type(model), name):
+        if name in known or _unusable_name(type(model), name):
             raise ModelError(f"{repr(name)} cannot be an attribute of a {model.name} model: the file is damaged")
         setattr(model, name, _rebuilt(value, left))
     if left:

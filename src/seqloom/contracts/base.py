@@ -56,8 +56,6 @@ class Model(ABC):
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
     primitives: ClassVar[tuple[str, ...]] = ()  # methods of which a model of this task must write one
-    contract_attributes: ClassVar[frozenset[str]] = frozenset(  # of every instance; what else there is, `fit` gave it
-        {"config", "members", "fitted", "tokenizers", "learnt", "fit_info"})
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -130,7 +128,7 @@ class Model(ABC):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learnt, for `model.safetensors`."""
-        return attributes.collect(self)[0]
+        return attributes.collect(self, self._contract_attributes())[0]
 
     def array_specs(self, length: Length) -> dict[str, Spec] | None:
         """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
@@ -213,9 +211,13 @@ class Model(ABC):
         if not self._saves_attributes():
             check_learnt(self.learnt, self.learnt_values)
             return self.arrays(), self.learnt
-        arrays, values = attributes.collect(self)
+        arrays, values = attributes.collect(self, self._contract_attributes())
         check_learnt(self.learnt, self.learnt_values)
         return arrays, {**self.learnt, attributes.KEY: values}
+
+    def _contract_attributes(self) -> set[str]:
+        """What every model of its task has; what else there is, the class or `fit` gave it."""
+        return set(vars(self._unfitted(self.config)))
 
     @classmethod
     def _unfitted(cls, config: Config) -> Self:
@@ -273,6 +275,6 @@ def _show_option(cls: type[Model], name: str, known: bool) -> None:
     delattr(cls, name)
     if known:
         return
-    if callable(getattr(cls, name, None)) or name in cls.contract_attributes:
+    if callable(getattr(cls, name, None)) or name in ("config", "members", "fitted", "tokenizers", "learnt", "fit_info"):
         raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model has something else of that name")
     setattr(cls, name, property(lambda self: getattr(self.config, name)))

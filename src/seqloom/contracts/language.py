@@ -52,7 +52,6 @@ class LanguageModel(Model):
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
     config_class: ClassVar[type[TextConfig]] = TextConfig
     primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")
-    contract_attributes: ClassVar[frozenset[str]] = Model.contract_attributes | {"_decoders"}
     members: list[LanguageModel]
 
     def __init__(self, config: Any = None, **options: Any) -> None:
