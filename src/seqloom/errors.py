@@ -31,6 +31,10 @@ class DataError(SeqloomError, ValueError):
     """Input text that is missing, empty, not text, or in the wrong encoding."""
 
 
+class EncodingError(DataError):
+    """A file that is not text in the encoding that was asked for."""
+
+
 class ModelError(SeqloomError):
     """A saved model that is missing, incomplete, foreign, or newer than this program."""
 

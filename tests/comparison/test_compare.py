@@ -230,6 +230,12 @@ def test_repeated_text_is_warned_of(shakespeare, tmp_path):
     assert "Warning" not in markdown(clean)
 
 
+def test_a_test_part_of_another_kind_is_warned_of(shakespeare, tmp_path):
+    other = "".join(f"zq{i % 997}xv{i % 89}\n" for i in range(4000))
+    _, ear = listened(shakespeare[:160_000] + other, rungs=["uniform"], work=tmp_path)
+    assert any("the test is of another kind of text" in m for m in ear.said)
+
+
 def test_too_little_text_and_wrong_names(tmp_path):
     with pytest.raises(DataError, match="12 bytes are too few to compare models; give at least 2,000"):
         compare("twelve bytes", work=tmp_path)

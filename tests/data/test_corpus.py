@@ -297,6 +297,56 @@ def test_a_block_grows_until_it_can_be_cut(tmp_path: Path) -> None:
     assert [len(block.data) for block in corpus.blocks(cut_nowhere, 10)] == [2001]
 
 
+# ---- files that are not text, in a directory
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    write(tmp_path / "d" / "good.txt", TEXT)
+    write(tmp_path / "d" / "image.txt", b"\x7fELF\0\0\xff\xfe" * 500)
+    write(tmp_path / "d" / "latin.txt", ("plain\n" * 5000 + "naïve\n").encode("latin-1"))  # not at its beginning
+    write(tmp_path / "d" / "sub" / "wide.txt", "wide".encode("utf-16"))
+    return tmp_path / "d"
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.txt"], ids=["directory", "pattern"])
+def test_files_that_are_not_text_are_skipped_and_reported(mixed: Path, said: list[str], pattern: str) -> None:
+    place = mixed / pattern
+    assert read(place).text() == TEXT
+    assert said == [f"{place}: skipped 1 binary file",
+                    f"{place}: skipped 2 files: not valid UTF-8 (latin.txt, wide.txt)"]
+    with pytest.raises(DataError, match=r"image\.txt looks like a binary file"):
+        read(place, strict=True)
+    (mixed / "image.txt").unlink()
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text: line 5001"):
+        read(place, strict=True)
+
+
+def test_a_file_named_directly_is_not_skipped(mixed: Path) -> None:
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text: line 5001"):
+        read([mixed / "good.txt", mixed / "latin.txt"]).text()
+
+
+def test_tables_and_other_encodings_are_skipped_too(tmp_path: Path, said: list[str]) -> None:
+    write(tmp_path / "d" / "a.csv", "text\nhello\n")
+    write(tmp_path / "d" / "b.csv", "text\nnaïve\n".encode("latin-1"))
+    assert read(tmp_path / "d", column="text").text() == "hello\n"
+    write(tmp_path / "e" / "a.txt", "plain".encode("utf-16"))
+    for i in range(7):
+        write(tmp_path / "e" / f"b{i}.txt", b"odd")
+    assert read(tmp_path / "e", encoding="utf-16").text() == "plain"
+    assert said == [f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.csv)",
+                    f"{tmp_path}/e: skipped 7 files: not valid utf-16 (b0.txt, b1.txt, b2.txt, b3.txt, b4.txt, and 2 more)"]
+
+
+def test_where_no_file_is_text_the_first_is_named(mixed: Path) -> None:
+    with pytest.raises(DataError, match="matches binary files only"):
+        read(mixed / "im*")
+    (mixed / "good.txt").unlink()
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text.*--encoding latin-1"):
+        read(mixed)
+
+
 # ---- splits and overlap
 
 
@@ -326,13 +376,62 @@ def test_split_without_lines() -> None:
             words.split(wrong)
 
 
-def test_split_over_several_files(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{i}.txt", f"file {i} " * 100 + "\n") for i in range(10)]
-    splits = read(paths).split()
-    assert [len(part.documents) for part in splits] == [8, 1, 1]
-    assert "".join(part.text() for part in splits) == read(paths).text()
-    joined = read([write(tmp_path / "x", "a " * 500), write(tmp_path / "y", "b " * 500)]).split((0.25, 0.5, 0.25))
-    assert [[d.name[-1] for d in part.documents] for part in joined] == [["x"], ["x", "y"], ["y"]]
+def notes(folder: Path, names: list[str], sizes: list[int]) -> Corpus:
+    folder.mkdir()
+    for i, (name, size) in enumerate(zip(names, sizes)):
+        write(folder / name, "".join(f"line {k} of note {i}\n" for k in range(size)))
+    return read(folder)
+
+
+def names_of(part: Corpus) -> list[str]:
+    return [Path(document.name).name for document in part.documents]
+
+
+def test_several_files_are_split_by_whole_files_whatever_their_names(tmp_path: Path) -> None:
+    plain = [f"{i:02}.txt" for i in range(30)]
+    sizes = [20 + 3 * (i % 7) for i in range(30)]
+    corpus = notes(tmp_path / "notes", plain, sizes)
+    splits = corpus.split()
+    assert splits.description == "whole files 80/10/10 by bytes in the order of their hashes"
+    assert sorted(name for part in splits for name in names_of(part)) == plain
+    assert names_of(splits.test) != sorted(plain)[-len(names_of(splits.test)):]  # not the last ones by name
+    for part, share in zip(splits, (0.8, 0.1, 0.1)):
+        assert share / 1.3 < (part.n_bytes or 0) / (corpus.n_bytes or 0) < share * 1.3
+    renamed = notes(tmp_path / "zettel", [f"{99 - i}.md" for i in range(30)], sizes).split()
+    assert renamed.fingerprint == splits.fingerprint
+    assert [part.text() for part in renamed] == [part.text() for part in splits]
+
+
+def test_copies_of_a_file_stay_in_one_part(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for i in range(60):
+        write(tmp_path / "notes" / f"{i}.txt", f"this is the note number {i % 20} here\n" * 10)
+    splits = read(tmp_path / "notes").split()
+    texts = [{text for _, text in part.each_document()} for part in splits]
+    assert [len(part.documents) for part in splits] == [48, 6, 6]
+    assert not texts[0] & texts[1] | texts[0] & texts[2] | texts[1] & texts[2]
+
+
+@pytest.mark.parametrize("sizes", [[200, 200, 200], [2000, *[10] * 8]], ids=["few", "one large"])
+def test_files_that_cannot_be_held_out_whole_are_each_cut(tmp_path: Path, said: list[str], sizes: list[int]) -> None:
+    corpus = notes(tmp_path / "notes", [f"{i}.txt" for i in range(len(sizes))], sizes)
+    splits = corpus.split()
+    assert splits.description == "contiguous 80/10/10 by bytes of every file"
+    assert said == ["notes: too few files, or one too large, to hold out whole ones; the parts are contiguous ones of every "
+                    "file"]
+    assert [sorted(names_of(part)) for part in splits] == [[f"{i}.txt" for i in range(len(sizes))]] * 3
+    for part, share in zip(splits, (0.8, 0.1, 0.1)):
+        assert abs((part.n_bytes or 0) / (corpus.n_bytes or 0) - share) < 0.01
+        assert all(text.endswith("\n") for _, text in part.each_document())
+    again = notes(tmp_path / "other", [f"{9 - i}.txt" for i in range(len(sizes))], sizes).split()
+    assert again.fingerprint == splits.fingerprint
+
+
+def test_a_file_larger_than_a_part_is_trained_on(tmp_path: Path) -> None:
+    corpus = notes(tmp_path / "notes", [f"{i}.txt" for i in range(21)], [200, *[20] * 20])
+    splits = corpus.split()
+    assert "0.txt" in names_of(splits.train)
+    assert splits.description.startswith("whole files")
 
 
 def test_overlap() -> None:

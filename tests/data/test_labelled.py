@@ -86,6 +86,22 @@ def test_bytes_that_are_no_text(tmp_path, name):
     assert read_labelled(path, encoding="latin-1").texts[-1] == "naïve"
 
 
+def test_badly_encoded_files_of_folders_are_skipped(tmp_path, said):
+    for i, (text, label) in enumerate(ROWS):
+        write(tmp_path / "d" / label / f"{i}.txt", text)
+    write(tmp_path / "d" / "good" / "old.txt", "naïve".encode("latin-1"))
+    assert sorted(zip((data := read_labelled(tmp_path / "d")).texts, data.labels)) == sorted(ROWS)
+    assert said == [f"{tmp_path}/d/good: skipped 1 file: not valid UTF-8 (old.txt)"]
+    with pytest.raises(DataError, match=r"old\.txt is not UTF-8 text: line 1"):
+        read_labelled(tmp_path / "d", strict=True)
+    write(tmp_path / "d" / "good" / "a.bin", b"\xff\0\1")
+    with pytest.raises(DataError, match=r"a\.bin looks like a binary file"):
+        read_labelled(tmp_path / "d", strict=True)
+    write(tmp_path / "e" / "good" / "old.txt", "naïve".encode("latin-1"))
+    with pytest.raises(DataError, match="name its encoding"):
+        read_labelled(tmp_path / "e")
+
+
 def test_folders(tmp_path, said):
     for i, (text, label) in enumerate(ROWS):
         write(tmp_path / "d" / label / f"{i}.txt", text)
@@ -98,8 +114,8 @@ def test_folders(tmp_path, said):
     data = read_labelled(tmp_path / "d")
     assert sorted(zip(data.texts, data.labels)) == sorted([*ROWS, ("packed", "bad"), ("marked\r\n", "good")])
     assert data.labels == sorted(data.labels)
-    assert said == [f"{tmp_path}/d: left out 1 file beside the folders of the classes",
-                    f"{tmp_path}/d/good: left out 1 binary file"]
+    assert said == [f"{tmp_path}/d: skipped 1 file beside the folders of the classes",
+                    f"{tmp_path}/d/good: skipped 1 binary file"]
     assert read_labelled(tmp_path / "d", form="folders").fingerprint == data.fingerprint
     (tmp_path / "d" / "README").unlink()
     with pytest.raises(DataError, match=rf"{tmp_path}/d has folders in it \(bad, good\) and no files; give the folder"):
@@ -111,8 +127,9 @@ def test_folders(tmp_path, said):
     with pytest.raises(DataError, match="is no directory"):
         read_labelled(tmp_path / "d" / "bad" / "1.txt", form="folders")
     write(tmp_path / "d" / "good" / "z.txt", b"fine\nna\xefve\n")
+    (tmp_path / "d" / "good" / "x.bin").unlink()
     with pytest.raises(DataError, match=r"good/z\.txt is not UTF-8 text: line 2, byte offset 7"):
-        read_labelled(tmp_path / "d")
+        read_labelled(tmp_path / "d", strict=True)
 
 
 def test_directory_of_files_and_several_files(tmp_path):

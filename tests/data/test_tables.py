@@ -138,7 +138,7 @@ def test_several_files(tmp_path: Path, said: list[str]) -> None:
     write(tmp_path / "d" / "notes.txt", "not a table\n")
     assert read(tmp_path / "d", column="body").text() == TEXT  # in a directory a column means: the tables
     left_out = f"{tmp_path}/d/2.csv: left out 1 row without text in column 'body'"
-    assert said == [left_out, left_out, f"{tmp_path}/d: left out 1 files that are no tables", left_out]
+    assert said == [left_out, left_out, f"{tmp_path}/d: skipped 1 file that is not a table", left_out]
     mixed = read([tmp_path / "d" / "notes.txt", write(tmp_path / "one.csv", "text\nhello\n")])
     assert mixed.text() == "not a table\nhello\n"
     assert [len(part.documents) for part in (mixed,)] == [2]

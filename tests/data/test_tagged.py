@@ -294,3 +294,13 @@ def test_as_tagged(tmp_path):
     for wrong in (iter([(["a"], ["N"])]), {"a": "N"}, b"a", 3):
         with pytest.raises(DataError, match="is no tagged text; give a list"):
             as_tagged(wrong)
+
+
+def test_badly_encoded_files_of_a_directory_are_skipped(tmp_path, said):
+    (tmp_path / "d").mkdir()
+    write(tmp_path / "d" / "a.conll", "Zoe N\nruns V\n")
+    write(tmp_path / "d" / "b.conll", "Zoë N\n".encode("latin-1"))
+    assert len(read_tagged(tmp_path / "d", form="conll")) == 1
+    assert said == [f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.conll)"]
+    with pytest.raises(DataError, match=r"b\.conll is not UTF-8 text"):
+        read_tagged(tmp_path / "d", form="conll", strict=True)

@@ -37,7 +37,7 @@ Examples:
 @reading
 @common
 def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
-            folds: int, seeds: str | None, encoding: str, column: str | None, as_json: bool) -> None:
+            folds: int, seeds: str | None, encoding: str, column: str | None, strict: bool, as_json: bool) -> None:
     """The same language model with and without a step, on the same held-out lines of TEXT, with paired intervals.
 
     Options are those of `seqloom fit MODEL`. Without TEXT, or with -, standard input is read.
@@ -51,7 +51,7 @@ def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str,
         numbers = [int(seed) for seed in seeds.replace(",", " ").split()] if seeds else []
     except ValueError:
         raise ConfigError(f"--seeds must be whole numbers such as 1,2,3; got {seeds!r}") from None
-    result = ab(read_corpus(text, encoding, column), model=model, a=_options(config, a), b=_options(config, b),
+    result = ab(read_corpus(text, encoding, column, strict), model=model, a=_options(config, a), b=_options(config, b),
                 both=_options(config, both), folds=folds, seeds=numbers)
     emit(result.to_dict()) if as_json else click.echo(result.table())
 

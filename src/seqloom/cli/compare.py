@@ -37,7 +37,7 @@ Examples:
 @reading
 @common
 def command(text: tuple[str, ...], output: str | None, rungs: str | None, minutes: float | None, curve: bool | None,
-            work: str | None, seed: int, samples: bool, encoding: str, column: str | None, as_json: bool) -> None:
+            work: str | None, seed: int, samples: bool, encoding: str, column: str | None, strict: bool, as_json: bool) -> None:
     """Train the whole line of models on TEXT and compare them in bits per byte of the same held-out bytes."""
     from seqloom.comparison.report import check_place, curve_table, visible, write_report
     from seqloom.comparison.run import compare
@@ -46,7 +46,7 @@ def command(text: tuple[str, ...], output: str | None, rungs: str | None, minute
         check_place(output)
     if column and not text:
         raise ConfigError("--column is for a table; name the file")
-    corpus = read_corpus(text, encoding, column) if text else None
+    corpus = read_corpus(text, encoding, column, strict) if text else None
     names = rungs.replace(",", " ").split() if rungs else None
     try:
         with _live(as_json) as show:

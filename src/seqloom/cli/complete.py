@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.command(name="complete", epilog="""\b
 Examples:
   seqloom complete model "to be or not "
+  seqloom complete model --json "to be or not "
   seqloom complete model            # interactive: type, see suggestions, a number takes one
 """)
 @click.argument("model")
@@ -27,23 +28,24 @@ Examples:
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
     """Likely next words after TEXT; where it does not end in a blank, words that its last one may become.
 
-    Without TEXT it is interactive, or reads standard input line by line.
+    Without TEXT it is interactive, or reads standard input line by line. With --json each text gives one object: the prompt
+    and its suggestions, each with the text and its probability.
     """
     loaded = open_model("complete", model)
     if text is not None and text != "-":
-        _show(loaded.complete(text, number), as_json)
+        _show(text, loaded.complete(text, number), as_json)
     elif text is None and sys.stdin.isatty() and not as_json:
         _interactive(loaded, number)
     else:
         for row, line in enumerate(stdin_lines()):
             if row and not as_json:
                 click.echo()
-            _show(loaded.complete(line, number), as_json)
+            _show(line, loaded.complete(line, number), as_json)
 
 
-def _show(suggestions: list[tuple[str, float]], as_json: bool) -> None:
+def _show(prompt: str, suggestions: list[tuple[str, float]], as_json: bool) -> None:
     if as_json:
-        emit([{"text": word, "probability": p} for word, p in suggestions])
+        emit({"prompt": prompt, "suggestions": [{"text": word, "probability": p} for word, p in suggestions]})
         return
     for word, p in suggestions:
         click.echo(f"{p:.4f}\t{word}")

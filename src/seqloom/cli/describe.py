@@ -22,7 +22,7 @@ Examples:
 @reading
 @common
 def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, sizes: str | None, normalize: str,
-            chart: str | None, encoding: str, column: str | None, as_json: bool) -> None:
+            chart: str | None, encoding: str, column: str | None, strict: bool, as_json: bool) -> None:
     """Words, coverage, unknown words by tokenizer and size, and lengths of TEXT.
 
     Without TEXT, or with -, standard input is read.
@@ -39,9 +39,9 @@ def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, size
         numbers = tuple(int(size) for size in sizes.replace(",", " ").split()) if sizes else SIZES
     except ValueError:
         raise ConfigError(f"--sizes must be numbers such as 1000,8000; got {sizes!r}") from None
-    statistics = describe(read_corpus(text, encoding, column),
+    statistics = describe(read_corpus(text, encoding, column, strict),
                           held_out=None if held_out is None else
-                          read_corpus((held_out,), encoding, column if table_kind(held_out) else None),
+                          read_corpus((held_out,), encoding, column if table_kind(held_out) else None, strict),
                           kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
                           normalize=normalize)
     if chart is not None:

@@ -10,6 +10,7 @@ import click
 from seqloom import progress, tasks
 from seqloom.cli.fitting import fit_and_save, fitting_options, prepare
 from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.sections import SectionedCommand, fit_sections
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, Entry, config_class, load_plugins, model_class
 
@@ -84,7 +85,8 @@ def _command_for(name: str) -> click.Command:
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
     about = f"Fit: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
-    @click.command(name=name, help=about, epilog=f"\b\nExamples:\n{example}\n")
+    @click.command(cls=SectionedCommand, name=name, help=about, epilog=f"\b\nExamples:\n{example}\n",
+                   sections=fit_sections(options_class, task))
     @click.argument("paths", nargs=-1, metavar=f"[{task.data}]...")
     @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
     @click.option("--valid", metavar="FILE", help=task.valid_help)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from seqloom.data.corpus import Corpus
     from seqloom.tasks.task import Task
 
+_WIDE = 60  # characters of choices that do not fit beside a flag
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -73,18 +75,24 @@ def config_options(cls: type[Config], skip: typing.Collection[str] = ()) -> Call
     return decorate
 
 
-def union_options(classes: Sequence[type[Config]]) -> Callable[[F], F]:
-    """One option for each name among the fields of several configs; where they differ in their choices, all are offered."""
+def union_options(classes: Sequence[tuple[str, type[Config]]]) -> Callable[[F], F]:
+    """One option for each name among the fields of configs, each with whose it is; where they differ in their choices all are
+    offered, and where they differ in their help all of it is shown."""
     offered: dict[str, list[str]] = {}
-    for cls in classes:
-        for name, kind in field_types(cls).items():
-            offered.setdefault(name, []).extend(choices(kind))
+    helps: dict[str, dict[str, list[str]]] = {}
+    for owner, cls in classes:
+        for f in dataclasses.fields(cls):
+            offered.setdefault(f.name, []).extend(choices(field_types(cls)[f.name]))
+            helps.setdefault(f.name, {}).setdefault(_help(f), []).append(owner)
+    shown = {name: next(iter(texts)) if len(texts) == 1 else
+             " ".join(f"For {' or '.join(owners)}: {_continued(text)}" for text, owners in texts.items())
+             for name, texts in helps.items()}
 
     def decorate(function: F) -> F:
         done: set[str] = set()
         options: list[Callable[..., Any]] = []
-        for cls in classes:
-            options += _options(cls, done, offered)
+        for _, cls in classes:
+            options += _options(cls, done, offered, shown)
             done |= {f.name for f in dataclasses.fields(cls)}
         for option in reversed(options):
             function = option(function)
@@ -93,23 +101,32 @@ def union_options(classes: Sequence[type[Config]]) -> Callable[[F], F]:
     return decorate
 
 
-def _options(cls: type[Config], skip: typing.Collection[str],
-             offered: typing.Mapping[str, list[str]] | None = None) -> typing.Iterator[Callable[..., Any]]:
-    """`offered`: by name, choices that take the place of the field's own."""
+def _continued(text: str) -> str:
+    """As it is written inside a sentence; names such as CoNLL stay."""
+    return text[0].lower() + text[1:] if text[1:2].islower() and text.split()[0].istitle() else text
+
+
+def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Mapping[str, list[str]] | None = None,
+             helps: typing.Mapping[str, str] | None = None) -> typing.Iterator[Callable[..., Any]]:
+    """`offered` and `helps`: by name, what takes the place of the field's own choices and help."""
     kinds = field_types(cls)
     for f in dataclasses.fields(cls):
         if f.name in skip:
             continue
         kind, meta = kinds[f.name], f.metadata
         flag = "--" + f.name.replace("_", "-")
-        settings: dict[str, Any] = {"help": _help(f.default, meta), "default": None, "metavar": meta.get("metavar")}
+        settings: dict[str, Any] = {"help": (helps or {}).get(f.name) or _help(f), "default": None,
+                                    "metavar": meta.get("metavar")}
         if kind is bool:
             both = f"{flag}/--no-{flag[2:]}" if meta.get("negatable", True) else flag
             yield click.option(both, f.name, help=settings["help"], default=None, is_flag=True)
             continue
         if choices(kind):
             every = (offered or {}).get(f.name) or choices(kind)
-            settings["type"] = Choice([c for c in dict.fromkeys(every) if c != "imported"])
+            words = [c for c in dict.fromkeys(every) if c != "imported"]
+            settings["type"] = Choice(words)
+            if len("|".join(words)) > _WIDE and settings["metavar"] is None:
+                settings |= {"metavar": "NAME", "help": _with_choices(settings["help"], words)}
         elif typing.get_origin(kind) is tuple:
             settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
         else:
@@ -117,9 +134,23 @@ def _options(cls: type[Config], skip: typing.Collection[str],
         yield click.option(flag, f.name, **settings)
 
 
-def _help(default: Any, meta: typing.Mapping[str, Any]) -> str:
+def _with_choices(text: str, words: Sequence[str]) -> str:
+    """A help that names all choices, for flags where they would not fit beside it."""
+    if all(word in text for word in words):
+        return text
+    before, mark, default = text.partition("  [default")
+    return f"{before.rstrip('.')}: {', '.join(words)}{mark}{default}"
+
+
+def _help(f: dataclasses.Field[Any]) -> str:
+    """What the field says of itself, and its default; of a switch that can only be turned on, off goes without saying."""
+    default, text = f.default, str(f.metadata["help"])
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-    return meta["help"] + ("" if shown in (None, "") else f"  [default: {shown}]")
+    if shown in (None, "") or not f.metadata.get("negatable", True):
+        return text
+    if isinstance(default, bool):
+        shown = "on" if default else "off"
+    return f"{text}  [default: {shown}]"
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
@@ -157,17 +188,18 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-reading = config_options(TextReading)  # --encoding and --column, for commands that read text
+reading = config_options(TextReading)  # --encoding, --column and --strict, for commands that read text
 
 
-def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None) -> Corpus:
+def read_corpus(paths: tuple[str, ...], encoding: str | None = None, column: str | None = None,
+                strict: bool | None = None) -> Corpus:
     """The text arguments of a command; none, or `-`, is standard input."""
-    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column})))
+    return read_text(paths, TextReading(**given(TextReading, {"encoding": encoding, "column": column, "strict": strict})))
 
 
 def task_options(configs: Callable[[Task], Sequence[type[Config]]]) -> Callable[[F], F]:
     """The options of all tasks, for a command that learns from its model which task it is about."""
-    return union_options([config for task in tasks.every() for config in configs(task)])
+    return union_options([(task.phrase, config) for task in tasks.every() for config in configs(task)])
 
 
 def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: dict[str, Any],

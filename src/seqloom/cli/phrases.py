@@ -34,7 +34,7 @@ Examples:
 @config_options(PhrasesConfig)
 @common
 def command(text: tuple[str, ...], output: str | None, shown: int | None, save: str | None, use: str | None, encoding: str,
-            column: str | None, as_json: bool, **options: Any) -> None:
+            column: str | None, strict: bool, as_json: bool, **options: Any) -> None:
     """Find words that belong together in TEXT, and join them: new york becomes new_york.
 
     Words are what white space separates; split off punctuation first where it matters (seqloom tokenize --kind word).
@@ -50,7 +50,7 @@ def command(text: tuple[str, ...], output: str | None, shown: int | None, save: 
         check_file(Path(target))
     config = PhrasesConfig(**chosen)
     phrases = Phrases.load(use) if use else None
-    corpus = read_corpus(text, encoding, column)
+    corpus = read_corpus(text, encoding, column, strict)
     if output and any(Path(str(name)).exists() and Path(str(name)).samefile(output) for name in text if Path(output).exists()):
         raise ConfigError(f"{output} is the text itself; choose another name")
     if phrases is None:

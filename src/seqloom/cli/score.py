@@ -39,7 +39,7 @@ Examples:
 @reading
 @common
 def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force_colour: bool, encoding: str,
-            column: str | None, as_json: bool) -> None:
+            column: str | None, strict: bool, as_json: bool) -> None:
     """Natural-log probability of each line of TEXT (of each file or of the whole where that is the model's unit).
 
     Without TEXT, or with -, standard input is read.
@@ -47,7 +47,7 @@ def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
     loaded = open_model("score", model)
-    corpus = read_corpus(text, encoding, column)
+    corpus = read_corpus(text, encoding, column, strict)
     if tokens:
         for number, unit in enumerate(_units(corpus, loaded.unit), 1):
             _show_tokens(loaded, number, unit, as_json)

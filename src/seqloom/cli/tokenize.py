@@ -29,7 +29,7 @@ Examples:
 @config_options(TokenizerConfig)
 @common
 def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_file: str | None, ids: bool, unit: Any,
-            encoding: str, column: str | None, as_json: bool, **options: Any) -> None:
+            encoding: str, column: str | None, strict: bool, as_json: bool, **options: Any) -> None:
     """Train a tokenizer on TEXT, or use a saved one, and print the tokens of each line.
 
     Without TEXT, or with -, standard input is read.
@@ -45,7 +45,7 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
         check_target(save)
     if ids_file:
         check_file(Path(ids_file))
-    corpus = read_corpus(text, encoding, column)
+    corpus = read_corpus(text, encoding, column, strict)
     made = Tokenizer.load(tokenizer) if tokenizer else Tokenizer(**{"kind": "word", **chosen}).fit(corpus)
     if save:
         made.save(save)

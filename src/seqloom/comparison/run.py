@@ -27,6 +27,7 @@ from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, Bench, NotPossible,
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
+from seqloom.data.shift import shift
 from seqloom.errors import ConfigError, DataError, SeqloomError, suggest
 from seqloom.metrics import bootstrap, likelihood
 from seqloom.metrics.costs import segment_costs
@@ -128,6 +129,8 @@ def compare(data: Any = None, *, rungs: Sequence[str] | None = None, minutes: fl
     if out.overlap > 0.01:
         progress.say(f"warning: {out.overlap:.1%} of the longer test lines also stand in the training part; "
                      "memory will look like skill")
+    if (distance := shift(splits.train, splits.test)).far:
+        progress.say(distance.warning())
     folder = Path(work) if work else cache_directory() / "compare"
     place = folder / _key(splits.fingerprint, seed)
     if not work:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from seqloom import storage
+from seqloom import progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, config_with, declared_options, field_types, make, parse_size
 from seqloom.contracts import attributes
@@ -109,6 +109,19 @@ class Model(ABC):
         """What the record of the fit says, if it is there and of the type of the default: a saved record may be anything."""
         value = self.fit_info.get(name)
         return value if type(value) is type(default) else default
+
+    def remark_training_data(self, name: str, fingerprint: str, files: Collection[str] = ()) -> None:
+        """Say it where data that it is judged on is what it, or a member, was fitted on, as a whole or by single files."""
+        known = self._data_hashes()
+        again = sum(digest[:16] in known for digest in files)
+        part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
+        if again or fingerprint[:16] in known:
+            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; judged on that, memory looks like skill")
+
+    def _data_hashes(self) -> set[str]:
+        """Beginnings of the hashes of what it and its members were fitted on, of the whole and of single files."""
+        known = {self.recorded("data_hash", ""), *map(str, self.recorded("data_files", []))}
+        return known.union(*(member._data_hashes() for member in self.members))
 
     @property
     def trained(self) -> bool:

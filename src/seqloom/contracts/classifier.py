@@ -129,6 +129,7 @@ class Classifier(Model):
         """
         self.check_fitted()
         labelled = as_labelled(data)
+        self.remark_training_data(labelled.name, labelled.fingerprint)
         log_probs = self.log_probs(labelled.examples)
         if self.multi_label:
             gold = labelled.labels if labelled.multi_label else [(label,) for label in labelled.labels]

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 
+MOST_FILES = 1000  # whose hashes are kept, so that judging a model on its training text is seen
+
+
 class LanguageModel(Model):
     """A probability for every text."""
 
@@ -153,6 +156,8 @@ class LanguageModel(Model):
                 how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
             self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
                              "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
+            if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
+                self.fit_info["data_files"] = [digest[:16] for digest in files]
             self.fit_ids(ids, how)
         self._decoders = Decoders()  # not before: what was made meanwhile is of the old weights
         return self
@@ -228,6 +233,7 @@ class LanguageModel(Model):
         `dynamic`: a copy of a network learns from each stretch of the data after it was scored, at the rate `dynamic_lr`.
         """
         corpus, tokenizer = as_corpus(data), self.tokenizer
+        self.remark_training_data(corpus.name, corpus.fingerprint, corpus.file_hashes)
         if dynamic_lr is not None and not dynamic:
             raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None

@@ -120,6 +120,7 @@ class Tagger(Model):
         """
         self.check_fitted()
         gold, scheme = as_tagged(data), self.learnt["scheme"]
+        self.remark_training_data(gold.name, gold.fingerprint)
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
         predicted = self.predict(gold.sentences)

@@ -23,7 +23,9 @@ class Content(NamedTuple):
 
 
 def read_content(document: Document | Table, bar: progress.Task) -> Content:
-    """One pass over a document."""
+    """One pass over a document, unless there was one."""
+    if isinstance(document, Document) and document.content is not None:
+        return document.content
     digest, borders, size, rows, data = hashlib.sha256(), hashlib.sha256(), 0, _Ends(), b""
     for piece in document.pieces():
         data = piece.data

@@ -1,8 +1,9 @@
 """Text to learn from: files, directories, compressed files, standard input or texts in memory, as one stream.
 
 A corpus is a list of documents that can be read any number of times and is never in memory as a whole.
-`blocks` cuts it where the tokenizer says that a cut changes nothing. `split` makes contiguous parts, because
-shuffled lines of running text put neighbours of the training text into the test; `overlap` measures that.
+`blocks` cuts it where the tokenizer says that a cut changes nothing. `split` holds out whole files, or contiguous parts of
+a single file, because shuffled lines of running text put neighbours of the training text into the test; `overlap`
+measures that.
 
     >>> corpus = Corpus.from_texts(["to be", "or not to be"])
     >>> list(corpus.lines())
@@ -29,6 +30,7 @@ from seqloom.data.contents import Content, read_content
 from seqloom.data.documents import Document, check_encoding
 from seqloom.data.pieces import NONE
 from seqloom.data.sources import find_documents
+from seqloom.data.splitting import whole_files
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError
 from seqloom.text.coding import to_bytes
@@ -103,11 +105,21 @@ class Corpus:
                 contents.append(read_content(document, bar))
         return contents
 
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Where each document ends in the whole text, in bytes."""
+        return np.cumsum([content.size for content in self._contents])
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the content, or of the documents' hashes when there are several."""
-        digests = [content.digest for content in self._contents if content.size]
+        digests = self.file_hashes
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    @property
+    def file_hashes(self) -> list[str]:
+        """SHA-256 of each document that is not empty."""
+        return [content.digest for content in self._contents if content.size]
 
     def text(self) -> str:
         """The whole text; for small corpora."""
@@ -135,28 +147,53 @@ class Corpus:
                 yield rest
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
-        """Contiguous training, validation and test parts; borders move to the end of a line where one is near.
+        """Training, validation and test parts: contiguous ones of a single file, whole files of several.
 
-        In a table they move to the end of a row.
+        Files are held out in the order of the hashes of their contents, so that names do not matter. Where whole files would
+        miss a fraction by more than a factor of two, the parts are contiguous ones of every file. A border inside a
+        file moves to the end of a line where one is near, in a table to the end of a row.
         """
         if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
             raise DataError(f"a split needs three positive fractions that sum to 1; got {fractions}")
-        total = sum(content.size for content in self._contents)
-        low = self._border(round(total * fractions[0]))
-        high = self._border(round(total * (fractions[0] + fractions[1])))
-        if not 0 < low < high < total:
-            rows = any(isinstance(document, Table) for document in self.documents)
-            raise DataError(f"{self.name} ({total} bytes) {'has too few rows' if rows else 'is too small'} to split into "
-                            f"three parts{' at their ends' if rows else ''}; give more text")
         shares = "/".join(f"{100 * share:g}" for share in fractions)
-        train, valid, test = (self._part(a, b, f"{self.name}:{label}") for a, b, label in
-                              ((0, low, "train"), (low, high, "valid"), (high, total, "test")))
-        return Splits(train, valid, test, f"contiguous {shares} by bytes", (low, high, total))
+        sizes = [content.size for content in self._contents]
+        several = sum(size > 0 for size in sizes) > 1
+        whole = whole_files([content.digest for content in self._contents], sizes, fractions) if several else None
+        if whole is not None:
+            parts = [[self.documents[place] for place in places] for places in whole]
+            manner = f"whole files {shares} by bytes in the order of their hashes"
+        else:
+            parts = self._contiguous(fractions)
+            manner = f"contiguous {shares} by bytes{' of every file' * several}"
+        if several and whole is None:
+            progress.say(f"{self.name}: too few files, or one too large, to hold out whole ones; the parts are contiguous "
+                         "ones of every file")
+        if not all(parts):
+            rows = any(isinstance(document, Table) for document in self.documents)
+            raise DataError(f"{self.name} ({sum(sizes)} bytes) {'has too few rows' if rows else 'is too small'} to split into "
+                            f"three parts{' at their ends' if rows else ''}; give more text")
+        train, valid, test = (Corpus(part, f"{self.name}:{label}") for part, label in zip(parts, ("train", "valid", "test")))
+        return Splits(train, valid, test, manner)
+
+    def _contiguous(self, fractions: tuple[float, float, float]) -> list[list[Document | Table]]:
+        """Contiguous parts of every document, which are in the order of their hashes."""
+        parts: list[list[Document | Table]] = [[], [], []]
+        for place in sorted(range(len(self.documents)), key=lambda place: self._contents[place].digest):
+            end = int(self._ends[place])
+            if (base := end - self._contents[place].size) == end:
+                continue
+            borders = [0, *(min(max(self._border(base + round((end - base) * share), place), base), end) - base
+                            for share in (fractions[0], fractions[0] + fractions[1])), end - base]
+            for part, low, high in zip(parts, borders, borders[1:]):
+                if low < high:
+                    part.append(self.documents[place].part(low, high))
+        return parts
 
     def beginning(self, fraction: float) -> Corpus | None:
         """About the first so much of the text, to the end of a line or row; None where that is nothing or all of it."""
         total = sum(content.size for content in self._contents)
-        stop = self._border(round(total * fraction))
+        target = round(total * fraction)
+        stop = self._border(target, min(int(np.searchsorted(self._ends, target, side="right")), len(self._ends) - 1))
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
     def _part(self, start: int, stop: int, name: str) -> Corpus:
@@ -168,15 +205,13 @@ class Corpus:
             base += content.size
         return Corpus(parts, name)
 
-    def _border(self, target: int) -> int:
-        """The end of a row, line or document nearest to a byte, else white space, else the end of a character."""
-        sizes = [content.size for content in self._contents]
-        ends = np.cumsum(sizes)
-        at = min(int(np.searchsorted(ends, target, side="right")), len(sizes) - 1)
-        base, document = int(ends[at]) - sizes[at], self.documents[at]
+    def _border(self, target: int, at: int) -> int:
+        """The end of a row, line or document nearest to a byte of that document, else white space, else of a character."""
+        ends, document = self._ends, self.documents[at]
+        base = int(ends[at]) - self._contents[at].size
         if isinstance(document, Table):
             return _nearest(np.append(base, base + self._contents[at].ends), target)
-        reach = min(_NEAR, sum(sizes) // 100)
+        reach = min(_NEAR, int(ends[-1]) // 100)
         start, stop = max(target - reach, base), min(target + reach, int(ends[at]))
         window = np.frombuffer(b"".join(document.part(start - base, stop - base).unchecked()), np.uint8)
         lines = np.append(start + 1 + np.flatnonzero(window == ord("\n")), ends[np.abs(ends - target) < reach])
@@ -216,7 +251,6 @@ class Splits:
     valid: Corpus
     test: Corpus
     description: str
-    borders: tuple[int, int, int]
 
     def __iter__(self) -> Iterator[Corpus]:
         return iter((self.train, self.valid, self.test))
@@ -248,18 +282,20 @@ def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
     return Corpus.from_texts(data)
 
 
-def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None) -> Corpus:
+def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,
+         strict: bool = False) -> Corpus:
     """A corpus from a file, several files, a directory, a pattern such as `data/*.txt`, or `-` for standard input.
 
     Files ending in .gz, .xz and .zst are decompressed. Other encodings than UTF-8 must be named. Files ending
     in .csv, .tsv, .jsonl, .ndjson or .parquet are tables: `column` is read, a name or a path such as
     `messages.0.content`, and each row is a document. Without it, the only column of text is taken. `data:ptb/train`
-    is a dataset of the catalogue.
+    is a dataset of the catalogue. Of a directory or pattern, binary files and those in another encoding are skipped and
+    reported; `strict` refuses them.
     """
     encoding = check_encoding(encoding)
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources
-                 for document in find_documents(one, encoding, tables_only=column is not None)]
+                 for document in find_documents(one, encoding, tables_only=column is not None, strict=strict)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     first = str(sources[0])

@@ -1,6 +1,6 @@
 """What a corpus is made of, before any model: words, how far a vocabulary reaches, how long things are.
 
-Everything is counted on the first part of the text and asked of the last (contiguous, as in `compare`), or of a
+Everything is counted on the first part of the text and asked of the last (as `compare` splits it), or of a
 held-out text that is given. A vocabulary of the most frequent words is a prefix of the longest one, so one pass
 gives the coverage and the unknown words of every size.
 
@@ -122,7 +122,7 @@ class Description:
 
 def describe(data: Any, *, held_out: Any = None, kinds: Sequence[str] = KINDS, sizes: Sequence[int] = SIZES,
              normalize: str = "none") -> Description:
-    """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` the last tenth of the text is held out."""
+    """Count a corpus; `data` and `held_out` as in `fit`. Without `held_out` a tenth of the text is, as `split` does it."""
     corpus = as_corpus(data)
     train, test, name = _parts(corpus, held_out)
     words = Tokenizer(kind="word", normalize=normalize).fit(train)
@@ -152,7 +152,7 @@ def _parts(corpus: Corpus, held_out: Any) -> tuple[Corpus, Corpus | None, str]:
         splits = corpus.split((0.8, 0.1, 0.1))
     except DataError:  # too small for figures about unseen text
         return corpus, None, ""
-    return splits.train, splits.test, "last tenth"
+    return splits.train, splits.test, "a tenth of the files" if splits.description.startswith("whole") else "last tenth"
 
 
 def _ordinary(tokenizer: Tokenizer) -> int:

@@ -13,13 +13,17 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seqloom import progress
 from seqloom.data.pieces import Piece
 from seqloom.data.unpacking import COMPRESSED, unpacked
 from seqloom.data.vector_files import BINARY, vectors_instead_of_text
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, EncodingError, suggest
 from seqloom.text.boundaries import cut_between_characters
+
+if TYPE_CHECKING:
+    from seqloom.data.contents import Content
 
 CHUNK = 1 << 20
 
@@ -38,10 +42,11 @@ class Document:
     start: int = 0
     stop: int | None = None
     kept: object = field(default=None, repr=False, compare=False)  # holds open a file that has no name
+    content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
 
     def part(self, start: int, stop: int) -> Document:
         """A document over a range of this one's content."""
-        return replace(self, start=self.start + start, stop=self.start + stop)
+        return replace(self, start=self.start + start, stop=self.start + stop, content=None)
 
     def size(self) -> int | None:
         """Number of bytes when it is known without reading: not for compressed or transcoded files."""
@@ -86,7 +91,7 @@ class Document:
             return
         head = self.head()
         if head[:2] in _UTF16_MARKS:
-            raise DataError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
+            raise EncodingError(f"{self.name} is UTF-16 text; read it with encoding='utf-16' (--encoding utf-16)")
         vectors = vectors_instead_of_text(head)
         if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
             if vectors:
@@ -158,7 +163,7 @@ class Document:
         except UnicodeError as error:
             start = getattr(error, "start", 0) - held
             line = lines + piece[:max(start, 0)].count(b"\n")
-            raise DataError(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
+            raise EncodingError(f"{self.name} is not {self.encoding} text: line {line}, byte offset {read + start}; "
                             "name its encoding (--encoding)") from None
 
     def _check(self, data: bytes, position: int) -> None:
@@ -171,7 +176,7 @@ class Document:
             line = 1 + sum(chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked())
             if self.path is not None and self.path.suffix not in COMPRESSED:
                 offset += self._mark_size()
-            raise DataError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
+            raise EncodingError(f"{self.name} is not UTF-8 text: line {line}, byte offset {offset} holds "
                             f"0x{data[error.start]:02X}; name its encoding, for example --encoding latin-1") from None
 
 

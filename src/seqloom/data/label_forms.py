@@ -25,8 +25,9 @@ from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.rows import KINDS, Rows, open_rows, table_kind
+from seqloom.data.sources import report_skipped
 from seqloom.data.unpacking import COMPRESSED
-from seqloom.errors import ConfigError, DataError, suggest
+from seqloom.errors import ConfigError, DataError, EncodingError, suggest
 
 Batch = tuple[list[str], list[str]]  # texts and labels of some rows
 Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]
@@ -171,39 +172,51 @@ def has_folders(path: Path) -> bool:
     return any(True for _ in _subfolders(path))
 
 
-def read_folders(path: Path, encoding: str) -> Iterator[Batch]:
+def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Batch]:
     """Each file below a directory is a text, and the directory right below `path` its label."""
     classes = sorted(_subfolders(path))
     if not classes:
         raise DataError(f"{path} has no folders in it; with the form folders each class is one")
     loose = sum(entry.is_file() and not entry.name.startswith(".") for entry in os.scandir(path))
     if loose:
-        progress.say(f"{path}: left out {loose:,} file{'s' * (loose > 1)} beside the folders of the classes")
+        progress.say(f"{path}: skipped {loose:,} file{'s' * (loose > 1)} beside the folders of the classes")
     for label in classes:
         inside = sorted(_subfolders(path / label))
         if inside and not any(entry.is_file() for entry in (path / label).iterdir()):
             raise DataError(f"{path / label} has folders in it ({', '.join(inside[:3])}) and no files; give the folder "
                             "whose folders are the classes")
-        yield from _folder(path / label, label, encoding)
+        yield from _folder(path / label, label, encoding, strict)
 
 
-def _folder(path: Path, label: str, encoding: str) -> Iterator[Batch]:
-    """The texts of one class."""
+def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Batch]:
+    """The texts of one class; files that are not text are skipped and reported, or refused."""
     names = sorted(os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files
                    if not name.startswith(".") and "/." not in folder[len(str(path)):].replace(os.sep, "/"))
-    binary = 0
+    binary, misread = 0, []
     for start in range(0, len(names), _FILES):
-        texts = [text for name in names[start:start + _FILES] if (text := _file_text(name, encoding)) is not None]
-        binary += len(names[start:start + _FILES]) - len(texts)
+        texts = []
+        for name in names[start:start + _FILES]:
+            try:
+                text = _file_text(name, encoding, strict)
+            except EncodingError as error:
+                if strict:
+                    raise
+                misread.append((name, error))
+                continue
+            if text is None:
+                binary += 1
+            else:
+                texts.append(text)
         yield texts, [label] * len(texts)
-    if binary:
-        progress.say(f"{path}: left out {binary:,} binary file{'s' * (binary > 1)}")
+    report_skipped(str(path), binary, [name for name, _ in misread], encoding)
+    if misread and len(misread) + binary == len(names):
+        raise misread[0][1]
     if binary == len(names):
         raise DataError(f"there is no text file in the directory {path}")
 
 
-def _file_text(name: str, encoding: str) -> str | None:
-    """What a file holds, None if that is not text; most are plain and small, so that opening is what costs."""
+def _file_text(name: str, encoding: str, strict: bool) -> str | None:
+    """What a file holds, None if that is binary, which `strict` refuses; most are small, so that opening is what costs."""
     document = Document(name, Path(name), encoding=encoding)
     if encoding == "utf-8" and not name.endswith(COMPRESSED):
         try:
@@ -213,7 +226,7 @@ def _file_text(name: str, encoding: str) -> str | None:
                 return data.removeprefix(BOM_UTF8).decode("utf-8")
         except (OSError, UnicodeDecodeError):
             pass  # the document says what is wrong
-    if encoding == "utf-8" and document.looks_binary():
+    if not strict and encoding == "utf-8" and document.looks_binary():
         return None
     document.check_head()
     return next(document.documents())[1]

@@ -101,14 +101,15 @@ class Labelled:
 
 
 def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
-                  encoding: str = "utf-8") -> Labelled:
+                  encoding: str = "utf-8", strict: bool = False) -> Labelled:
     """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
     from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
-    end of the name and by the first lines. Files may be packed (.gz, .xz, .zst).
+    end of the name and by the first lines. Files may be packed (.gz, .xz, .zst). Of a directory or pattern, binary and badly
+    encoded files are skipped and reported; `strict` refuses them.
     """
-    name, batches = _open(source, form, Choice(text_column, label_column), encoding)
+    name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
     texts: list[str] = []
     labels: list[str] = []
     for some_texts, some_labels in batches:
@@ -118,11 +119,11 @@ def read_labelled(source: Source, *, form: Form = "auto", text_column: str | Non
 
 
 def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
-                    encoding: str = "utf-8", size: int = 50_000) -> Iterator[Labelled]:
+                    encoding: str = "utf-8", strict: bool = False, size: int = 50_000) -> Iterator[Labelled]:
     """The same rows in the same order, `size` at a time (the last part may be smaller)."""
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
-    name, batches = _open(source, form, Choice(text_column, label_column), encoding)
+    name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
     return _parts(name, batches, size)
 
 
@@ -154,7 +155,7 @@ def digest(texts: list[str]) -> bytes:
     return whole.digest()
 
 
-def _open(source: Source, form: Form, choice: Choice, encoding: str) -> tuple[str, Iterator[Batch]]:
+def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: bool) -> tuple[str, Iterator[Batch]]:
     """The name of the data and its rows; what can be said before reading is said now."""
     check_form(form)
     encoding = check_encoding(encoding)
@@ -166,9 +167,10 @@ def _open(source: Source, form: Form, choice: Choice, encoding: str) -> tuple[st
         if folder.is_dir() and form in ("auto", "folders") and (form == "folders" or has_folders(folder)):
             if choice != (None, None):
                 raise DataError(f"{one} holds folders per class and has no columns; leave out the names of columns")
-            opened.append((str(one), read_folders(folder, encoding)))
+            opened.append((str(one), read_folders(folder, encoding, strict)))
         else:
-            opened += [(document.name, read_rows(document, form, choice)) for document in find_documents(one, encoding)]
+            opened += [(document.name, read_rows(document, form, choice))
+                       for document in find_documents(one, encoding, strict=strict)]
     if not opened:
         raise DataError("the list of files is empty; name at least one")
     return dataset_name(source, [name for name, _ in opened]), _all_rows(opened)

@@ -9,22 +9,27 @@ import shutil
 import sys
 import tempfile
 import weakref
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
+from seqloom.data.contents import read_content
 from seqloom.data.documents import Document
 from seqloom.data.rows import table_kind
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, EncodingError, suggest
 
+_LISTED = 5  # names of files that are reported
 _REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own
 
 
-def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False) -> list[Document]:
+def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False, strict: bool = False) -> list[Document]:
     """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now.
 
-    `tables_only` leaves out the other files of a directory.
+    `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that are not text are skipped
+    and reported; `strict` refuses them.
     """
     if source == "-":
         return [_spool(sys.stdin.buffer, "stdin", encoding)]
@@ -32,27 +37,77 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
         source = resolve(str(source))
     path = Path(source).expanduser()
     if path.is_dir():
-        return _directory(path, encoding, tables_only)
+        return _directory(path, encoding, tables_only, strict)
     if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
         with open(path, "rb") as file:
             return [_spool(file, str(source), encoding)]
-    paths = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path), recursive=True))
-                                          if os.path.isfile(match)]
+    if path.exists():
+        document = Document(str(path), path, encoding=encoding)
+        _check_head(document)
+        return [document]
+    paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(match)]
     if not paths:
         siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
-    return _checked([Document(str(p), p, encoding=encoding) for p in paths])
+    return _texts(str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict)
 
 
-def _checked(documents: list[Document]) -> list[Document]:
-    for document in documents:
-        if table_kind(document.name) != "parquet":
-            document.check_head()
-    return documents
+def _check_head(document: Document) -> None:
+    if table_kind(document.name) != "parquet":
+        document.check_head()
 
 
-def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
-    """All text files below a directory in sorted order; hidden and binary ones are left out."""
+def _texts(place: str, documents: list[Document], strict: bool) -> list[Document]:
+    """Those that are text, read once; the others are skipped and reported, or refused."""
+    texts, binary, errors = [], 0, []
+    with progress.task(f"reading {place}", sum(d.path.stat().st_size for d in documents if d.path), "bytes") as bar:
+        for document in documents:
+            if not strict and _is_binary(document):
+                binary += 1
+                continue
+            try:
+                texts.append(_read_once(document, bar))
+            except EncodingError as error:
+                if strict:
+                    raise
+                errors.append((document.name, error))
+    if not texts and errors:
+        raise errors[0][1]
+    if not texts:
+        raise DataError(f"there is no text file in the directory {place}" if os.path.isdir(place) else
+                        f"{place} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
+    report_skipped(place, binary, [name for name, _ in errors], documents[0].encoding)
+    return texts
+
+
+def report_skipped(place: str, binary: int, misread: Sequence[str], encoding: str) -> None:
+    """Say how many files of a place are binary, and which are not valid in the encoding."""
+    if binary:
+        progress.say(f"{place}: skipped {binary:,} binary file{'s' * (binary > 1)}")
+    if misread:
+        names = ", ".join(map(os.path.basename, misread[:_LISTED]))
+        more = f", and {len(misread) - _LISTED:,} more" if len(misread) > _LISTED else ""
+        progress.say(f"{place}: skipped {len(misread):,} file{'s' * (len(misread) > 1)}: not valid "
+                     f"{'UTF-8' if encoding == 'utf-8' else encoding} ({names}{more})")
+
+
+def _is_binary(document: Document) -> bool:
+    return document.encoding == "utf-8" and table_kind(document.name) != "parquet" and document.looks_binary()
+
+
+def _read_once(document: Document, bar: progress.Task) -> Document:
+    """The document with what there is to know of it; of a table only that it is text is known."""
+    _check_head(document)
+    kind = table_kind(document.name)
+    if kind is None:
+        return replace(document, content=read_content(document, bar))
+    for chunk in document.chunks() if kind != "parquet" else ():
+        bar.advance(len(chunk))
+    return document
+
+
+def _directory(path: Path, encoding: str, tables_only: bool, strict: bool) -> list[Document]:
+    """All text files below a directory in sorted order, but for hidden ones."""
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
 
@@ -64,17 +119,12 @@ def _directory(path: Path, encoding: str, tables_only: bool) -> list[Document]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [Path(folder, name) for name in files if not name.startswith(".")]
     documents = [Document(str(p), p, encoding=encoding) for p in sorted(paths) if p.is_file()]
-    if tables_only:
-        texts = [document for document in documents if table_kind(document.name)]
-    else:
-        texts = [document for document in documents if encoding != "utf-8" or table_kind(document.name) == "parquet"
-                 or not document.looks_binary()]
-    if len(texts) < len(documents):
-        kind = "files that are no tables" if tables_only else "binary files"
-        progress.say(f"{path}: left out {len(documents) - len(texts)} {kind}")
-    if not texts:
+    chosen = [document for document in documents if table_kind(document.name)] if tables_only else documents
+    if others := len(documents) - len(chosen):
+        progress.say(f"{path}: skipped {others:,} file{'s that are not tables' if others > 1 else ' that is not a table'}")
+    if not chosen:
         raise DataError(f"there is no {'table' if tables_only else 'text file'} in the directory {path}")
-    return _checked(texts)
+    return _texts(str(path), chosen, strict)
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:

@@ -98,16 +98,17 @@ class Tagged:
 
 
 def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int | None = None,
-                scheme: SchemeChoice = "auto", encoding: str = "utf-8") -> Tagged:
+                scheme: SchemeChoice = "auto", encoding: str = "utf-8", strict: bool = False) -> Tagged:
     """Tagged sentences from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `conll`, columns between blanks or tabs with the word first, the tag last or in `tag_column` (a number from 1),
     a blank line after each sentence; `conllu`, where `tag_column` is upos, xpos, deprel or the name of a feature such as
-    Number; `slash`, word/TAG. `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst).
+    Number; `slash`, word/TAG. `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a
+    directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
     encoding = check_encoding(encoding)
     sources = [source] if isinstance(source, (str, Path)) else list(source)
-    documents = [document for one in sources for document in find_documents(one, encoding)]
+    documents = [document for one in sources for document in find_documents(one, encoding, strict=strict)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
     parts = [read_sentences(document, form, tag_column) for document in documents]

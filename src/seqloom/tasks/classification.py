@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, text_units
+from seqloom.tasks.task import Command, Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
@@ -22,10 +22,11 @@ PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the
 @dataclass(frozen=True, kw_only=True)
 class LabelledReading(Config):
     form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"] = option(
-        "auto", "Of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
+        "auto", "Form of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
     text_column: str | None = option(None, "Of a table: the column with the text.", metavar="NAME|N")
     label_column: str | None = option(None, "Of a table: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
+    strict: bool = strict_option()
 
 
 @dataclass(frozen=True, kw_only=True)

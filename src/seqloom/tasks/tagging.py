@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.tasks.classification import BATCH, PREDICT
-from seqloom.tasks.task import Outcome, Task, TextReading, text_units
+from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TaggedReading(Config):
     form: Literal["auto", "conll", "conllu", "slash"] = option(
-        "auto", "Of the data: conll, conllu, slash; auto: by name and content.")
+        "auto", "Form of the data: conll, conllu, slash; auto: by name and content.")
     tag_column: str | None = option(None, "CoNLL: the number of the tag's column [default: the last]; CoNLL-U: upos, xpos, "
                                     "deprel or a feature  [default: upos].", metavar="NAME|N")
     scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option("auto", "How tags mark spans; none: they do not.")
     encoding: str = option("utf-8", "Encoding of the text files.")
+    strict: bool = strict_option()
 
 
 class Tagging(Task):

@@ -33,6 +33,12 @@ class Outcome(NamedTuple):
     values: dict[str, Any] | None  # None: only for people, such as a line of headings
 
 
+def strict_option() -> Any:
+    """--strict of every task."""
+    return option(False, "Refuse binary and badly encoded files of a directory or pattern instead of skipping them.",
+                  negatable=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextReading(Config):
     """How text is read."""
@@ -40,6 +46,7 @@ class TextReading(Config):
     encoding: str = option("utf-8", "Encoding of the text files.")
     column: str | None = option(None, "Of a table (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
                                 "messages.0.content; each row is a document.", metavar="NAME")
+    strict: bool = strict_option()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +138,8 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     sources = list(paths) or ["-"]
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
-    return read(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column)
+    return read(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
+                strict=reading.strict)
 
 
 def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:

@@ -14,6 +14,8 @@ MINUTES = 5.0  # when the user says nothing about length
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
+    """Training options."""
+
     only_with: ClassVar[OnlyWith] = {"decay": {"schedule": ("step", "plateau")}, "decay_every": {"schedule": ("step",)},
                  "clip_at": {"clip": ("norm", "value", "adaptive")},
                  "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself

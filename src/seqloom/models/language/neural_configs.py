@@ -42,7 +42,7 @@ class RecurrentConfig(NeuralConfig):
     tied: bool = option(True, "the output layer uses the token vectors")
     dropout: float | None = option(None, "share of what leaves each layer that is set to zero [default: 0 to 0.2, by the "
                                    "number of passes over the text]", minimum=0.0, maximum=0.95)
-    input_dropout: float | None = option(None, "the same for token vectors [default: half of dropout]",
+    input_dropout: float | None = option(None, "share of the token vectors that is set to zero [default: half of dropout]",
                                          minimum=0.0, maximum=0.95)
     word_dropout: float = option(0.0, "share of the vocabulary whose vectors are zero in a step", minimum=0.0, maximum=0.95)
     recurrent_dropout: float = option(0.0, "share of the state that is hidden from the next step", minimum=0.0, maximum=0.95)

@@ -1,0 +1,54 @@
+"""Which files of a corpus are held out.
+
+Files are taken in the order of the hashes of their contents, so that neither the name of a file nor that of its folder
+decides where it goes, and copies of a file stay together. The test part takes each file that brings it nearer to its size,
+then the validation part; the others are trained on. So a large file never ends up where a small part is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
+
+
+def whole_files(digests: Sequence[str], sizes: Sequence[int],
+                fractions: tuple[float, float, float]) -> tuple[list[int], list[int], list[int]] | None:
+    """Places of the files for training, validation and test; None where whole files miss the fractions by too much.
+
+    >>> whole_files(["c", "a", "b", "d"], [50, 10, 10, 30], (0.8, 0.1, 0.1))
+    ([0, 3], [2], [1])
+    >>> whole_files(["c", "a", "b"], [10, 10, 10], (0.8, 0.1, 0.1)) is None
+    True
+    """
+    total, groups = sum(sizes), _groups(digests, sizes)
+    parts: list[list[int]] = []
+    for fraction in (fractions[2], fractions[1]):
+        wanted, have, taken, rest = fraction * total, 0, [], []
+        for group in groups:
+            size = _size(group, sizes)
+            if abs(have + size - wanted) < abs(have - wanted):
+                taken += group
+                have += size
+            else:
+                rest.append(group)
+        parts.append(taken)
+        groups = rest
+    test, valid = parts
+    train = [place for group in groups for place in group]
+    for part, fraction in zip((train, valid, test), fractions):
+        if not fraction * total / TOLERANCE <= _size(part, sizes) <= fraction * total * TOLERANCE:
+            return None
+    return train, valid, test
+
+
+def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:
+    """Files of the same content together, in the order of the hashes; empty files are left out."""
+    groups: dict[str, list[int]] = {}
+    for place in sorted((i for i, size in enumerate(sizes) if size), key=lambda i: digests[i]):
+        groups.setdefault(digests[place], []).append(place)
+    return list(groups.values())
+
+
+def _size(places: Sequence[int], sizes: Sequence[int]) -> int:
+    return sum(sizes[place] for place in places)

@@ -1,0 +1,3 @@
+from tests.generated import write
+
+write()
