@@ -59,7 +59,7 @@ class Model(ABC):
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        if "name" not in vars(cls):
+        if "name" not in vars(cls) and not cls.__module__.startswith("seqloom.contracts."):
             cls.name = _words(cls.__name__)
         if options := declared_options(cls):
             known = cls.config_class.__dataclass_fields__

@@ -107,7 +107,7 @@ class LanguageModel(Model):
         return ContextStepper(self.next_log_probs, self.tokenizer.vocab_size, self.tokenizer.eos_id, self.context)
 
     def sized_stepper(self, *, eight_bit: bool = False) -> Stepper:
-        """The same, with the sizes of the tokenizer where it says none of its own."""
+        """`stepper`, with the sizes of the tokenizer where it says none of its own."""
         return sized(self.stepper(eight_bit=eight_bit), self.tokenizer.vocab_size, self.tokenizer.eos_id)
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
