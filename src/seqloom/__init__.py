@@ -13,6 +13,7 @@ from seqloom._version import __version__ as __version__
 if TYPE_CHECKING:
     from seqloom import inspect as inspect
     from seqloom import testing as testing
+    from seqloom.comparison.ab import ab as ab
     from seqloom.comparison.run import compare as compare
     from seqloom.config import Config as Config
     from seqloom.config import TextConfig as TextConfig
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig as TrainConfig
 
 _MODULES = {
+    "comparison.ab": "ab",
     "comparison.run": "compare",
     "config": "Config TextConfig option",
     "contracts": "Classifier Embedder LanguageModel Tagger",

@@ -168,8 +168,10 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
                       for name, settings in config["tokenizers"].items()}
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
         members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
-        return cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
-                                 members))
+        model = cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
+                                  members))
+        model.log = _read_log(place / TRAINING_LOG)
+        return model
     except MissingExtra:
         raise
     except SeqloomError as error:
@@ -181,6 +183,20 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     except _DAMAGE as error:  # of what no check foresaw
         raise ModelError(f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
                          "fit and save it again") from error
+
+
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    """The reports of a training that are saved with a model; nothing relies on them, so what is damaged is left out."""
+    lines = []
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                values = json.loads(line)
+                if isinstance(values, dict) and all(isinstance(value, (str, float, bool)) or
+                                                    (isinstance(value, int) and abs(value) < 1 << 62)
+                                                    for value in values.values()):
+                    lines.append(values)
+    return lines
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:

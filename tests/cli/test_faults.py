@@ -221,7 +221,7 @@ def test_a_file_of_ids_that_cannot_be_written(seqloom, process, saved, tmp_path,
 SLOW = """
 import sys, time
 import seqloom.cli.options, seqloom.storage
-from seqloom.cli.reporter import PlainReporter
+from seqloom.reporters import PlainReporter
 
 def stop(where):
     print("now", where, flush=True)

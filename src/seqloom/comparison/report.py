@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from seqloom import directories, progress
+from seqloom.charts.spec import require_charts
 from seqloom.comparison.run import Comparison, RungResult
 from seqloom.comparison.rungs import RUNGS
 from seqloom.metrics.result import plain
@@ -125,6 +126,7 @@ def against(c: Comparison, r: RungResult) -> str:
 def check_place(directory: str | Path) -> None:
     """Refuse, before the work of a long comparison, a place where its report could not be written."""
     directories.check_target(directory, "a directory", Path.is_dir)
+    require_charts()
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from seqloom import progress, storage
+from seqloom import history, progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, choices, config_with, declared_options, field_types, make, parse_size
 from seqloom.contracts import attributes
 from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
+from seqloom.frames import as_frame
+from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -82,6 +84,7 @@ class Model(ABC):
         self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
         self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
         self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
+        self.log: history.Lines = []  # of its training, report by report
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -122,6 +125,16 @@ class Model(ABC):
         """Beginnings of the hashes of what it and its members were fitted on, of the whole and of single files."""
         known = {self.recorded("data_hash", ""), *map(str, self.recorded("data_files", []))}
         return known.union(*(member._data_hashes() for member in self.members))
+
+    @property
+    def history(self) -> Any:
+        """The log of its training, a row for each report: a frame of pandas or polars where one is installed, else a light
+        table. Models that count have none. A loaded model has what was saved with it, which may be less."""
+        self.check_fitted()
+        nothing: list[float] = []
+        losses, likelihoods = self.recorded("losses", nothing), self.recorded("log_likelihoods", nothing)
+        return as_frame(self.log or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+                        or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)])
 
     @property
     def trained(self) -> bool:
@@ -181,9 +194,11 @@ class Model(ABC):
     def learning(self) -> Iterator[None]:
         """While open the model learns, from scratch; what is broken off is not a fitted model."""
         self._forget()
+        announce_compiling()
         try:
-            yield
-            self.fitted = True
+            with history.recording() as log:
+                yield
+            self.fitted, self.log = True, log
         except BaseException as error:
             self._forget()
             if lacks_memory(error) and not isinstance(error, SeqloomError):
@@ -262,6 +277,7 @@ class Model(ABC):
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
         model = cls._unfitted(cls.config_class.from_saved(saved.config))
+        announce_compiling()
         check_learnt({key: value for key, value in saved.learnt.items()
                       if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
         model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True

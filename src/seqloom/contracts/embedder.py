@@ -252,13 +252,28 @@ class Embedder(Model):
         self.check_fitted()
         questions = judging.as_questions(data)
         if questions.kind == "similarity":
-            metrics, details, notes = judging.judge_pairs(questions, lambda w: w if self.knows(w) else None, self.similarity)
+            metrics, details, notes = judging.judge_pairs(questions, self._known, self.similarity)
             return Result(metrics, self.signature(questions.fingerprint), notes, details)
-        words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
-        metrics, details, notes = judging.judge_analogies(
-            questions, lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
-            lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
+        metrics, details, notes = judging.judge_analogies(questions, *self._asking(among, method))
         return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
+
+    def outcomes(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> np.ndarray:
+        """Question by question what `evaluate` sums up: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
+        NaN where a word has no vector."""
+        self.check_fitted()
+        questions = judging.as_questions(data)
+        if questions.kind == "similarity":
+            return judging.pair_cosines(questions, self._known, self.similarity)
+        return judging.analogy_outcomes(questions, *self._asking(among, method))
+
+    def _known(self, word: str) -> str | None:
+        return word if self.knows(word) else None
+
+    def _asking(self, among: int | None, method: Literal["add", "mul"]) -> tuple[judging.Spell, judging.Answer]:
+        """How words are spelled and analogies answered among the first words."""
+        words, limit = self.vectors.words, len(self.vectors.words) if among is None else among
+        return (lambda w: form if 0 <= words.find([form := self._spelled([w])[0]])[0] < limit else None,
+                lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """What a number of this model depends on."""

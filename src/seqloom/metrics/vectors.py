@@ -9,6 +9,7 @@ what has no vector is left out and counted.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom.errors import DataError
+from seqloom.metrics.bootstrap import correlation
 from seqloom.metrics.result import Value
 
 Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
@@ -72,33 +74,56 @@ def read_questions(raw: bytes, name: str) -> Questions:
     return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
 
 
-def judge_analogies(questions: Questions, spell: Callable[[str], str | None],
-                    answer: Callable[[list[str], list[str], list[str]], list[str]]) -> Judged:
-    """Share of right answers in each section and in all; `spell`: the word as the model has it, None where it does not."""
-    table, right, asked, missing = [], 0, 0, 0
+Spell = Callable[[str], str | None]  # the word as the model has it, None where it does not
+Answer = Callable[[list[str], list[str], list[str]], list[str]]
+Similarity = Callable[[list[str], list[str]], np.ndarray]
+
+
+def analogy_outcomes(questions: Questions, spell: Spell, answer: Answer) -> np.ndarray:
+    """Of each question in the order of the file: 1 where the answer is right, 0 where not, NaN where a word is missing."""
+    outcomes: list[float] = []
     forms: dict[str, str | None] = {}
+    for lines in questions.sections.values():
+        spelled = [tuple(_form(word, spell, forms) for word in line) for line in lines]
+        known = [words for words in spelled if None not in words]
+        answers = iter(answer(*(list(column) for column in list(zip(*known))[:3])) if known else [])
+        outcomes += [math.nan if None in words else float(next(answers) == words[3]) for words in spelled]
+    return np.array(outcomes)
+
+
+def pair_cosines(questions: Questions, spell: Spell, similarity: Similarity) -> np.ndarray:
+    """Of each pair in the order of the file; NaN where a word is missing."""
+    forms: dict[str, str | None] = {}
+    spelled = [(_form(a, spell, forms), _form(b, spell, forms)) for a, b, _ in questions.pairs]
+    known = [i for i, words in enumerate(spelled) if None not in words]
+    cosines = np.full(len(spelled), math.nan)
+    if known:
+        cosines[known] = similarity([str(spelled[i][0]) for i in known], [str(spelled[i][1]) for i in known])
+    return cosines
+
+
+def judge_analogies(questions: Questions, spell: Spell, answer: Answer) -> Judged:
+    """Share of right answers in each section and in all."""
+    outcomes, table, start = analogy_outcomes(questions, spell, answer), [], 0
     for section, lines in questions.sections.items():
-        known = [spelled for line in lines if None not in (spelled := tuple(_form(word, spell, forms) for word in line))]
-        answers = answer(*(list(column) for column in list(zip(*known))[:3])) if known else []
-        good = sum(given == line[3] for given, line in zip(answers, known))
-        table.append({"section": section, "accuracy": good / len(known) if known else None, "asked": len(known),
-                      "missing": len(lines) - len(known)})
-        right, asked, missing = right + good, asked + len(known), missing + len(lines) - len(known)
-    notes = _left_out(missing, "question")
-    return ({"accuracy": right / asked if asked else None, "asked": asked, "missing": missing}, {"sections": table}, notes)
+        its = outcomes[start:start + len(lines)]
+        start, asked = start + len(lines), int(np.count_nonzero(~np.isnan(its)))
+        table.append({"section": section, "accuracy": float(np.nansum(its)) / asked if asked else None, "asked": asked,
+                      "missing": len(lines) - asked})
+    asked = int(np.count_nonzero(~np.isnan(outcomes)))
+    missing = len(outcomes) - asked
+    return ({"accuracy": float(np.nansum(outcomes)) / asked if asked else None, "asked": asked, "missing": missing},
+            {"sections": table}, _left_out(missing, "question"))
 
 
-def judge_pairs(questions: Questions, spell: Callable[[str], str | None],
-                similarity: Callable[[list[str], list[str]], np.ndarray]) -> Judged:
+def judge_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> Judged:
     """Rank correlation of the cosines with people's scores."""
-    forms: dict[str, str | None] = {}
-    known = [(a, b, score) for first, second, score in questions.pairs
-             if (a := _form(first, spell, forms)) is not None and (b := _form(second, spell, forms)) is not None]
-    missing = len(questions.pairs) - len(known)
-    cosines = similarity([a for a, _, _ in known], [b for _, b, _ in known]) if known else np.zeros(0)
-    rho = spearman(cosines, np.array([score for _, _, score in known])) if len(known) > 1 else None
-    notes = _left_out(missing, "pair")
-    return {"spearman": rho, "pairs": len(known), "missing": missing}, {}, notes
+    cosines = pair_cosines(questions, spell, similarity)
+    known = ~np.isnan(cosines)
+    scores, n = np.array([score for _, _, score in questions.pairs]), int(np.count_nonzero(known))
+    rho = spearman(cosines[known], scores[known]) if n > 1 else None
+    missing = len(cosines) - n
+    return {"spearman": rho, "pairs": n, "missing": missing}, {}, _left_out(missing, "pair")
 
 
 def _left_out(n: int, what: str) -> tuple[str, ...]:
@@ -112,13 +137,11 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    x, y = _ranks(a), _ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return round(float(x @ y) / size, 12) if size > 0 else 0.0
+    return correlation(np.stack([ranks(a), ranks(b)], axis=1))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Of each value, from 1; ties have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
