@@ -14,7 +14,7 @@ LEVELS = {
     "cli": 11, "serve": 11,
     "tasks": 10,
     "inspect": 9,
-    "comparison": 8, "interop": 8,
+    "comparison": 8, "interop": 8, "testing": 8,
     "models": 7,
     "training": 6,
     "contracts": 5,

@@ -15,6 +15,7 @@ option that would have no effect beside the others (`only_with`).
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import types
 import typing
@@ -107,6 +108,24 @@ class TextConfig(Config):
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
     unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+
+
+def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Fields made by `option` among the attributes of a class, each with its type."""
+    types_of = inspect.get_annotations(cls)
+    fields = {name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)}
+    if untyped := [name for name in fields if name not in types_of]:
+        raise TypeError(f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = option(...), "
+                        "or int, str, bool")
+    return {name: (types_of[name], value) for name, value in fields.items()}
+
+
+def config_with(base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]) -> type[Config]:
+    """The config of a model class that declares these options itself, besides those of `base`."""
+    made = dataclasses.make_dataclass(f"{owner.__name__}Config", [(name, *rest) for name, rest in options.items()],
+                                      bases=(base,), frozen=True, kw_only=True, namespace={"__module__": owner.__module__})
+    made.__qualname__ = f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
+    return made
 
 
 def conditions(cls: type[Config]) -> OnlyWith:

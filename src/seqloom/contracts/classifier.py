@@ -19,7 +19,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, labels, one_of, optional
 from seqloom.data.in_memory import values
 from seqloom.data.labelled import Labelled, as_labelled
-from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.sanity import check_scores, check_table
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import classification, multilabel
 from seqloom.metrics.result import Result, Signature
@@ -108,7 +108,8 @@ class Classifier(Model):
         parts = []
         with progress.task("classifying", len(examples), "texts") as bar:
             for start in range(0, len(examples), BATCH):
-                parts.append(self.class_log_probs(examples[start : start + BATCH]))
+                batch = examples[start : start + BATCH]
+                parts.append(check_table(self.class_log_probs(batch), len(batch), len(self.classes)))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 

@@ -1,8 +1,8 @@
 """One tag for every word of a sentence.
 
-A tagger writes `tag_ids(sentences)`. Where tags mark spans (BIO and its kin), `evaluate` also reads the spans and gives
-their F1 as the conlleval script counts it. A tagger may work in another scheme than its data has (`works_in`); what it
-answers is in the scheme of the data.
+A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark spans (BIO and its kin),
+`evaluate` also reads the spans and gives their F1 as the conlleval script counts it. A tagger may work in another scheme
+than its data has (`works_in`); what it answers is in the scheme of the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from seqloom.contracts.learnt import Kind, names, one_of
 from seqloom.data.in_memory import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
-from seqloom.errors import DataError
+from seqloom.errors import DataError, ModelError
 from seqloom.metrics import tagging
 from seqloom.metrics.result import Result, Signature
 from seqloom.text.file_names import refuse_existing_file
@@ -35,6 +35,7 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
     learnt_values: ClassVar[dict[str, Kind]] = {"tags": names, "working_tags": names, "scheme": one_of(None, *SCHEMES),
                                                 "working_scheme": one_of(None, *SCHEMES)}
 
@@ -54,9 +55,13 @@ class Tagger(Model):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         """Learn from tagged sentences; `tags` is already there, and sorted."""
 
-    @abstractmethod
+    def tag(self, words: list[str]) -> list[str]:
+        """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
+        raise NotImplementedError
+
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """The place in `tags` of each word's tag, one array a sentence."""
+        return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
 
     def sequences(self, given: Any) -> tuple[Any, bool]:
         """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
@@ -137,6 +142,16 @@ class Tagger(Model):
         """What a number of this model depends on."""
         extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
+
+
+def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
+    """The place of each tag among those that are known."""
+    if len(tags) != len(words):
+        raise ModelError(f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each")
+    places = {tag: place for place, tag in enumerate(known)}
+    if strange := [tag for tag in tags if tag not in places]:
+        raise ModelError(f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}")
+    return np.array([places[tag] for tag in tags], np.int64)
 
 
 def _check_words(rows: list[list[str]], one: bool) -> None:
