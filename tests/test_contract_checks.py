@@ -41,11 +41,9 @@ class Reusing(Counting):
     """A stepper that gives out the same array each time."""
 
     def step(self, state, ids):
-        self.given = getattr(self, "given", np.empty((len(ids), self.table.shape[1]), np.float32))
-        if len(ids) != len(self.given):
-            return state, self.table[ids]
-        self.given[:] = self.table[ids]
-        return state, self.given
+        given = vars(self).setdefault(f"given_{len(ids)}", np.empty((len(ids), self.table.shape[1]), np.float32))
+        given[:] = self.table[ids]
+        return state, given
 
 
 def noisy(self, context):

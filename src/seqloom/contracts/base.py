@@ -101,7 +101,7 @@ class Model(ABC):
 
     def __sklearn_clone__(self) -> Self:
         """For scikit-learn: a model with the same options that has learnt nothing."""
-        other = type(self)(self.config)
+        other = self._unfitted(self.config)
         other.members = list(self.members)
         return other
 
