@@ -41,8 +41,8 @@ def run(quick: bool, only: str) -> None:
 
 def _rows(quick: bool, only: str) -> Iterator[Row]:
     from seqloom import Mixture, NGram, bundled, progress
-    from seqloom.cli.reporter import PlainReporter
     from seqloom.registry import model_class
+    from seqloom.reporters import PlainReporter
     from seqloom.training.config import TrainConfig
 
     text = bundled().text()

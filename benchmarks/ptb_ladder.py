@@ -68,10 +68,10 @@ def _show(ladder: Ladder, quick: bool, only: str) -> None:
 def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[Row]:
     import seqloom
     from seqloom import Mixture, NGram, progress
-    from seqloom.cli.reporter import PlainReporter
     from seqloom.models.language.neural_cache import NeuralCache
     from seqloom.paths import cache_directory
     from seqloom.registry import model_class
+    from seqloom.reporters import PlainReporter
 
     train, valid, test = map(seqloom.read, paths)
     tokens = NGram(order=1).fit(train).tokenizer

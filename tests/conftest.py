@@ -40,6 +40,17 @@ def shakespeare() -> str:
     return bundled().text()
 
 
+@pytest.fixture
+def own_registry():
+    """Models that are registered while a test runs are forgotten after it."""
+    from seqloom.registry import MODELS
+
+    before = dict(MODELS)
+    yield MODELS
+    MODELS.clear()
+    MODELS.update(before)
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons kept by the user must not leak into tests."""

@@ -1,4 +1,7 @@
-"""The README and the tutorial are run: Python blocks as doctests, console blocks as commands."""
+"""The README and the tutorial are run: Python blocks as doctests, console blocks as commands.
+
+A block that begins with ```python NAME.py is (a part of) a module that the doctests of the page import.
+"""
 
 import doctest
 import os
@@ -20,9 +23,20 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+def write_modules(page: Path, place: Path) -> list[str]:
+    """Write the modules that a page shows; their names."""
+    names = dict.fromkeys(re.findall(r"^```python (\w+)\.py$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    for name in names:
+        (place / f"{name}.py").write_text("\n\n".join(blocks(page, f"python {name}.py")), encoding="utf-8")
+    return list(names)
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks(page, tmp_path, monkeypatch):
+def test_python_blocks(page, tmp_path, monkeypatch, own_registry):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for module in write_modules(page, tmp_path):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     text = "\n".join(blocks(page, "python"))
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     assert test.examples, "Python blocks are written with >>> so that they are checked"

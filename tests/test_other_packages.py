@@ -146,7 +146,7 @@ def test_a_damaged_one_is_refused(toys, tmp_path):
 
 def test_names_are_not_taken_twice(toys):
     with pytest.raises(ConfigError, match="already a model named 'ngram'"):
-        registry.register("ngram", registry.Entry("a:B", "a:C", "language model", ""))
+        registry.register_entry("ngram", registry.Entry("a:B", "a:C", "language model", ""))
 
     class Other(type(tasks.get("toy translator"))):
         pass

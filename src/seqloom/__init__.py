@@ -12,7 +12,12 @@ from seqloom._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seqloom import inspect as inspect
+    from seqloom import testing as testing
+    from seqloom.comparison.ab import ab as ab
     from seqloom.comparison.run import compare as compare
+    from seqloom.config import Config as Config
+    from seqloom.config import TextConfig as TextConfig
+    from seqloom.config import option as option
     from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import Embedder as Embedder
     from seqloom.contracts import LanguageModel as LanguageModel
@@ -55,13 +60,16 @@ if TYPE_CHECKING:
     from seqloom.models.vectors.glove import Glove as Glove
     from seqloom.models.vectors.word2vec import Word2Vec as Word2Vec
     from seqloom.models.vectors.word_vectors import WordVectors as WordVectors
+    from seqloom.registry import register as register
     from seqloom.storage import load as load
     from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
 
 _MODULES = {
+    "comparison.ab": "ab",
     "comparison.run": "compare",
+    "config": "Config TextConfig option",
     "contracts": "Classifier Embedder LanguageModel Tagger",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
@@ -73,6 +81,7 @@ _MODULES = {
     "models.hidden.em": "baum_welch",
     "models.hidden.gaussian": "GaussianHMM",
     "models.vectors.debias": "bias_direction debias",
+    "registry": "register",
     "storage": "load",
     "text.phrases": "Phrases",
     "text.tokenizer": "Tokenizer",
@@ -84,7 +93,7 @@ def _public() -> dict[str, str]:
     """The module of each public name: those above, and the class of every registered model."""
     from seqloom.registry import MODELS
 
-    targets = [entry.target.partition(":") for entry in MODELS.values() if entry.target.startswith("seqloom.")]
+    targets = [entry.target.partition(":") for entry in MODELS.values() if str(entry.target).startswith("seqloom.")]
     return {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()} | {
         name: module for module, _, name in targets}
 
@@ -92,12 +101,12 @@ def _public() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if name == "inspect":
-        return import_module("seqloom.inspect")
+    if name in ("inspect", "testing"):
+        return import_module(f"seqloom.{name}")
     if name.startswith("__") or name not in (public := _public()):
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
     return getattr(import_module(public[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", "inspect", *_public()])
+    return sorted(["__version__", "inspect", "testing", *_public()])

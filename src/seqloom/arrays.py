@@ -127,6 +127,11 @@ def give_back(*arrays: np.ndarray) -> None:
             area.madvise(mmap.MADV_DONTNEED)
 
 
+def can_be_written(array: np.ndarray) -> bool:
+    """Whether safetensors has its type: numbers and booleans, not text, objects or complex numbers."""
+    return any(np.dtype(dtype) == array.dtype.newbyteorder("<") for dtype in _DTYPES.values())
+
+
 def _code(array: np.ndarray) -> str:
     """What safetensors calls the type of an array."""
     return next(code for code, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder("<"))

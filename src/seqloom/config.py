@@ -15,6 +15,7 @@ option that would have no effect beside the others (`only_with`).
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import types
 import typing
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from seqloom.errors import ConfigError, quoted, suggest
+from seqloom.errors import ConfigError, quoted, suggest, suggest_known
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
@@ -66,13 +67,20 @@ class Config:
             wanted = f"it is for {other} {' or '.join(map(_word, allowed))}" if allowed else f"give {other} as well"
             raise ConfigError(f"{name} has no effect with {other} {_word(actual)}; {wanted}, or leave {name} out")
 
+    def __new__(cls, *args: Any, **values: Any) -> Self:
+        """An unknown option is an error that says where it belongs, or names its neighbour."""
+        known = [f.name for f in dataclasses.fields(cls)]
+        if unknown := [name for name in values if name not in known]:
+            from seqloom.describing import belongs_elsewhere
+
+            elsewhere = belongs_elsewhere(unknown[0], cls)
+            raise ConfigError(f"unknown option {quoted(unknown[0])}"
+                              f"{f'; {elsewhere}' if elsewhere else suggest_known(unknown[0], known)}")
+        return super().__new__(cls)
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build from plain values (JSON, keyword arguments); an unknown key is an error that names its neighbour."""
-        known = [f.name for f in dataclasses.fields(cls)]
-        for key in values:
-            if key not in known:
-                raise ConfigError(f"unknown option {quoted(key)}{suggest(key, known)} Known: {', '.join(known)}")
+        """Build from plain values (JSON, keyword arguments)."""
         return cls(**values)
 
     @classmethod
@@ -100,6 +108,24 @@ class TextConfig(Config):
     normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
                             "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
     unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+
+
+def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Fields made by `option` among the attributes of a class, each with its type."""
+    types_of = inspect.get_annotations(cls)
+    fields = {name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)}
+    if untyped := [name for name in fields if name not in types_of]:
+        raise TypeError(f"the option {untyped[0]} of {cls.__name__} has no type; write {untyped[0]}: float = option(...), "
+                        "or int, str, bool")
+    return {name: (types_of[name], value) for name, value in fields.items()}
+
+
+def config_with(base: type[Config], owner: type, options: dict[str, tuple[Any, Any]]) -> type[Config]:
+    """The config of a model class that declares these options itself, besides those of `base`."""
+    made = dataclasses.make_dataclass(f"{owner.__name__}Config", [(name, *rest) for name, rest in options.items()],
+                                      bases=(base,), frozen=True, kw_only=True, namespace={"__module__": owner.__module__})
+    made.__qualname__ = f"{owner.__qualname__}.config_class"  # where copies in other processes look for it
+    return made
 
 
 def conditions(cls: type[Config]) -> OnlyWith:
@@ -131,22 +157,23 @@ field_types: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
 
 def choices(kind: Any) -> tuple[str, ...]:
     """The strings that a `Literal` (also inside `| None`) allows; empty for other types."""
-    for part in _parts(kind):
+    for part in parts(kind):
         if typing.get_origin(part) is Literal:
             return typing.get_args(part)
     return ()
 
 
-def _parts(kind: Any) -> tuple[Any, ...]:
+def parts(kind: Any) -> tuple[Any, ...]:
+    """The types of which `A | B` allows one."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return typing.get_args(kind)
     return (kind,)
 
 
 def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> Any:
-    if value is None and type(None) in _parts(kind):
+    if value is None and type(None) in parts(kind):
         return None
-    for part in _parts(kind):
+    for part in parts(kind):
         if part is type(None):
             continue
         fits, value = _convert(part, value)
@@ -201,7 +228,7 @@ def _word(value: Any) -> str:
 
 def _describe(kind: Any) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "none"}
-    return " or ".join(words.get(part, str(part)) for part in _parts(kind))
+    return " or ".join(words.get(part, str(part)) for part in parts(kind))
 
 
 def parse_size(size: int | str | None) -> int | None:

@@ -103,3 +103,14 @@ def suggest(word: str, known: Iterable[str]) -> str:
         return ""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def suggest_known(word: str, names: Iterable[str]) -> str:
+    """What follows a name that there is not: the nearest, and all that there are.
+
+    >>> suggest_known("ordr", ["order", "k"]), suggest_known("alpha", ["order"])
+    ("; did you mean 'order'? Known: order, k", '; known: order')
+    """
+    names = list(names)
+    near = suggest(word, names)
+    return f"{near} Known: {', '.join(names)}" if near else f"; known: {', '.join(names)}"

@@ -1,7 +1,8 @@
 """How long work reports on itself without the library ever printing.
 
-Library code opens a `task`; whoever runs it (the command line, a notebook) may install a reporter that
-draws. Without one, nothing is shown. The reporter travels in a context variable, as a logger would.
+Library code opens a `task`; whoever runs it (the command line) may install a reporter that draws. Without one, nothing is
+shown, but in a notebook, where progress is shown unless `reporting(None)` asks for silence. The reporter travels in a
+context variable, as a logger would.
 
     with progress.task("counting", total=n_bytes, unit="bytes") as bar:
         bar.advance(4096)
@@ -9,10 +10,11 @@ draws. Without one, nothing is shown. The reporter travels in a context variable
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from seqloom.errors import shortened
 
@@ -39,27 +41,39 @@ class _Silent:
         pass
 
 
-_reporter: ContextVar[Reporter | None] = ContextVar("seqloom_progress", default=None)
+_UNSET: Any = object()
+_reporter: ContextVar[Reporter | None] = ContextVar("seqloom_progress", default=_UNSET)
+_installed: list[Reporter] = []  # by `reporting`, in any context, the last one innermost
 
 
 @contextmanager
-def reporting(reporter: Reporter) -> Iterator[None]:
-    """Send the progress of everything inside to this reporter."""
+def reporting(reporter: Reporter | None) -> Iterator[None]:
+    """Send the progress of everything inside to this reporter; None: to nobody."""
     token = _reporter.set(reporter)
+    _installed.extend([reporter] if reporter is not None else [])
     try:
         yield
     finally:
         _reporter.reset(token)
+        if reporter is not None:
+            _installed.remove(reporter)
 
 
-def reporter() -> Reporter | None:
-    """The one that is at work."""
-    return _reporter.get()
+def current() -> Reporter | None:
+    """Who is told of progress."""
+    reporter = _reporter.get()
+    if reporter is not _UNSET:
+        return reporter
+    if "IPython" not in sys.modules:
+        return None
+    from seqloom.reporters import NotebookReporter, in_kernel
+
+    return NotebookReporter() if in_kernel() else None
 
 
 @contextmanager
 def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-    reporter = _reporter.get()
+    reporter = current()
     if reporter is None:
         yield _Silent()
         return
@@ -72,6 +86,14 @@ def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Task]
 
 def say(message: str) -> None:
     """A remark for the person at the terminal (a fall-back taken, an estimate); never a result."""
-    reporter = _reporter.get()
+    reporter = current()
     if reporter is not None:
         reporter.say(shortened(message))
+
+
+def say_from_any_thread(message: str) -> bool:
+    """The same where the context of the work is unknown, as in a thread of a pool; whether anybody was told."""
+    reporter = current() or (_installed[-1] if _installed else None)
+    if reporter is not None:
+        reporter.say(shortened(message))
+    return reporter is not None

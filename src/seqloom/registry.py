@@ -1,6 +1,7 @@
 """Every model by name. Adding a model is adding a line here; the contract tests then run on it.
 
-A package of somebody else's adds its own by `register`, from a module that is named as entry point `seqloom.models`.
+A script adds a class of its own by `seqloom.register`; a package does so in a module that it names as entry point
+`seqloom.models`. A saved model holds the name alone, so nothing is imported that was not made known before.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, quoted, suggest_known
+
+C = TypeVar("C", bound=type)
 
 PLUGINS = "seqloom.models"  # entry points: modules of other packages that register models and tasks when imported
 
 
 @dataclass(frozen=True)
 class Entry:
-    target: str  # "module:Class", imported when it is first used
-    config: str  # the same for its options, which load nothing heavy
+    target: Any  # "module:Class", imported when it is first used, or the class itself
+    config: Any  # the same for its options, which load nothing heavy
     task: str
     summary: str
     fitted: bool = True  # by `seqloom fit`; finished vectors are read from files
@@ -76,11 +79,42 @@ MODELS: dict[str, Entry] = {
 }
 
 
-def register(name: str, entry: Entry) -> None:
-    """Make a model of another package known by its name."""
-    if MODELS.get(name, entry) != entry:
+def register(model: C) -> C:
+    """Make a model class of your own known by its `name`, so that what it saves can be loaded; also a class decorator.
+
+    A class that is defined anew, as in a notebook, takes the place of the earlier one.
+    """
+    known: Any = model
+    if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
+        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger or Embedder; got "
+                          f"{quoted(model)}")
+    summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".") or f"a model of {model.__module__}"
+    register_entry(known.name, Entry(known, known.config_class, known.task, summary))
+    return model
+
+
+def register_entry(name: str, entry: Entry) -> None:
+    """The same for a class that is imported only when it is used: `--help` then loads nothing heavy of its package."""
+    if _address(MODELS.get(name, entry).target) != _address(entry.target):
         raise ConfigError(f"there is already a model named {name!r}; give yours another name")
     MODELS[name] = entry
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a model of this name."""
+    if name not in MODELS:
+        load_plugins()
+    return name in MODELS
+
+
+def is_registered(model: type) -> bool:
+    """Whether what this class saves would be loaded as this class."""
+    name = getattr(model, "name", "")
+    return is_known(name) and _address(MODELS[name].target) == _address(model)
+
+
+def _address(target: Any) -> str:
+    return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
 
 
 failures: list[str] = []  # of packages whose models cannot be loaded
@@ -131,13 +165,13 @@ def open_vectors(path: str) -> Any:
 
 def find(name: str) -> Entry:
     """What is known of a model."""
-    if name not in MODELS:
-        load_plugins()
-    if name not in MODELS:
-        raise ConfigError(f"unknown model {name!r}{suggest(name, MODELS)} Known: {', '.join(MODELS)}")
+    if not is_known(name):
+        raise ConfigError(f"unknown model {name!r}{suggest_known(name, MODELS)}")
     return MODELS[name]
 
 
-def _resolve(target: str) -> Any:
+def _resolve(target: Any) -> Any:
+    if not isinstance(target, str):
+        return target
     module, attribute = target.split(":")
     return getattr(import_module(module), attribute)

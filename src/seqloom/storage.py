@@ -30,7 +30,7 @@ from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError
-from seqloom.registry import model_class
+from seqloom.registry import is_known, is_registered, model_class
 from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
@@ -68,29 +68,67 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
     """
     with writing(directory) as place:
         write_model(model, place)
+        if _has_own(model):
+            _check_loads(model, place)
         for name, source in (beside or {}).items():
             if source.exists():
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, place / name)
 
 
 def write_model(model: Any, place: Path) -> None:
+    _check_readable(model)
+    arrays, learnt = model.saved_parts()
     config: dict[str, Any] = {
         "format": "seqloom", "format_version": FORMAT_VERSION, "seqloom_version": __version__,
         "task": model.task, "model": model.name, "config": model.config.to_dict(), "tokenizers": {},
-        "learnt": model.learnt, "fit": model.fit_info,
+        "learnt": learnt, "fit": model.fit_info,
     }
     for name, tokenizer in model.tokenizers.items():
         home = _tokenizer_home(place, name)
         home.mkdir(parents=True, exist_ok=True)
         config["tokenizers"][name] = tokenizer.settings()
         tokenizer.write_files(home)
-    write_arrays(place / ARRAYS, model.arrays())
+    write_arrays(place / ARRAYS, arrays)
     for i, member in enumerate(model.members):
         inner = place / MEMBERS / str(i)
         inner.mkdir(parents=True)
         write_model(member, inner)
     (place / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (place / CARD).write_text(card(config), encoding="utf-8")
+
+
+def _check_readable(model: Any) -> None:
+    """Refuse to save what could not be loaded: nothing but a registered name leads from a directory to a class."""
+    cls = type(model)
+    if not is_registered(cls):
+        taken = f"the name {model.name!r} is that of another model; give the class a name of its own and" \
+            if is_known(model.name) else "it is not registered, so it could not be loaded again;"
+        raise ModelError(f"cannot save a {cls.__name__}: {taken} register the class: @seqloom.register above it, or "
+                         f"seqloom.register({cls.__name__})")
+    for what, values in (("option", model.config.to_dict()), ("learnt", model.learnt), ("fit_info", model.fit_info)):
+        for name, value in values.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                raise ModelError(f"cannot save a {cls.__name__}: its {what} {name!r} holds {repr(value)}, which JSON does not "
+                                 "have; use plain numbers, texts, lists and dicts") from None
+
+
+def _has_own(model: Any) -> bool:
+    """Whether it, or a member, is of a class that seqloom does not bring."""
+    return not type(model).__module__.startswith("seqloom.") or any(map(_has_own, model.members))
+
+
+def _check_loads(model: Any, place: Path) -> None:
+    """Read back what a class of somebody's own has written, before it takes its place."""
+    name = type(model).__name__
+    try:
+        options = load(place).config
+    except SeqloomError as error:
+        reason = str(error).replace(f"{place}: ", "")
+        raise ModelError(f"cannot save a {name}: it could not be loaded again: {reason}") from error
+    if options != model.config and not model.has_members:
+        raise ModelError(f"cannot save a {name}: its options {model.config} would come back as {options}")
 
 
 def _tokenizer_home(place: Path, name: str) -> Path:
@@ -118,6 +156,10 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
         raise ModelError(f"{loaded[0]}: members in members, more than {DEEPEST} deep or {MOST_MODELS} in all; "
                          "a mixture of so many cannot be read")
     config = read_config(place)
+    if not is_known(config["model"]):
+        raise ModelError(f"{place}: a {repr(config['model'])} model, and no model of that name is known here; import the "
+                         "module that registers its class (@seqloom.register), or install the package that brings it, and load "
+                         "it again")
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
@@ -126,8 +168,10 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
                       for name, settings in config["tokenizers"].items()}
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())
         members = [_load(place / MEMBERS / str(number), loaded, depth + 1) for number in numbers]
-        return cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
-                                 members))
+        model = cls.restore(Saved(config["config"], config["learnt"], config["fit"], tokenizers, read_arrays(place / ARRAYS),
+                                  members))
+        model.log = _read_log(place / TRAINING_LOG)
+        return model
     except MissingExtra:
         raise
     except SeqloomError as error:
@@ -139,6 +183,20 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     except _DAMAGE as error:  # of what no check foresaw
         raise ModelError(f"{place}: not a usable {config['model']} model ({type(error).__name__}: {error}); "
                          "fit and save it again") from error
+
+
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    """The reports of a training that are saved with a model; nothing relies on them, so what is damaged is left out."""
+    lines = []
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                values = json.loads(line)
+                if isinstance(values, dict) and all(isinstance(value, (str, float, bool)) or
+                                                    (isinstance(value, int) and abs(value) < 1 << 62)
+                                                    for value in values.values()):
+                    lines.append(values)
+    return lines
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def live(found, width):
                 bar.timer.cancel()
                 bar.show()
                 bar.advance(30)
-                progress.reporter().live.refresh()
+                progress.current().live.refresh()
                 table.add(row)
                 progress.say(f"said of {row.name}")
         table.finished = True

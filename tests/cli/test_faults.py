@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from seqloom import NGram, load
+from seqloom import NGram, Tokenizer, load
 from seqloom.contracts import LanguageModel
 from seqloom.errors import DataError
 
@@ -70,8 +70,10 @@ def test_odd_but_good_corpora(seqloom, tmp_path, content, source):
 
 
 def test_a_one_shot_generator():
-    with pytest.raises(DataError, match="more than once"):
-        NGram(order=1).fit(line for line in ("a", "b"))
+    """It is read once, and kept; a tokenizer alone, which may read twice, refuses it."""
+    assert NGram(order=1).fit(line for line in ("a", "b")).fit_info == NGram(order=1).fit(["a", "b"]).fit_info
+    with pytest.raises(DataError, match="can be read only once"):
+        Tokenizer(kind="word").fit(line for line in ("a", "b"))
 
 
 def test_a_file_that_breaks_off_in_the_middle(seqloom, tmp_path):
@@ -221,7 +223,7 @@ def test_a_file_of_ids_that_cannot_be_written(seqloom, process, saved, tmp_path,
 SLOW = """
 import sys, time
 import seqloom.cli.options, seqloom.storage
-from seqloom.cli.reporter import PlainReporter
+from seqloom.reporters import PlainReporter
 
 def stop(where):
     print("now", where, flush=True)

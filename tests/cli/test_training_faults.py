@@ -69,13 +69,16 @@ def test_refused_at_once(seqloom, tmp_path, monkeypatch, options, code, says):
 
 
 def test_without_torch(process, seqloom, tmp_path):
-    """Fitting and scoring say what to install; drawing text and plotting need none."""
+    """Fitting says what to install; drawing text and plotting need none, and scoring goes by steps."""
     assert seqloom(*NPLM, *SHORT).code == 0
     blocked = WITHOUT.format(names=["torch"])
-    for args in ((*NPLM[:4], "new", *NPLM[5:]), ("score", "m", "text", "-q")):
+    for args in ((*NPLM[:4], "new", *NPLM[5:]), ("evaluate", "m", "text", "--dynamic", "-q")):
         failed = process(*args, python=blocked)
         assert failed.one_line() == "the nplm model needs torch, which is not installed: pip install 'seqloom[nn]'"
         assert failed.code == 1
+    stepped, usual = process("score", "m", "text", "--json", python=blocked), seqloom("score", "m", "text", "--json", "-q")
+    assert [row["score"] for row in stepped.json()] == pytest.approx([row["score"] for row in usual.json()], abs=1e-3)
+    assert stepped.err.count("token by token, which is slow: pip install 'seqloom[nn]'") == 1
     assert process("generate", "m", "the", "--max-tokens", 3, "-q", python=blocked).code == 0
     assert left(tmp_path) == ["m"]
 

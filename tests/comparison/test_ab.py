@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from seqloom import NGram
 from seqloom.cli.main import main
-from seqloom.comparison.ab import _folds, _rate, ab
+from seqloom.comparison.ab import ab
+from seqloom.comparison.trials import TextTrials
 from seqloom.config import option
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.language.ngram import NGramConfig
-from seqloom.registry import MODELS
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_documents_experiment(lines: list[str]) -> None:
     assert found["unknown tokens"].clear
     assert found["known types"].low > 0
     assert found["tokens a line"].difference == pytest.approx(0, abs=0.02)
-    assert [f.name for f in found.figures] == ["vocabulary", "unknown tokens", "known types", "tokens a line"]
+    assert [f.name for f in found.figures] == ["unknown tokens", "tokens a line", "vocabulary", "known types"]
     (note,) = found.notes
     assert note.startswith("no likelihood")
     assert "topic,stem=porter" in note
@@ -47,7 +47,7 @@ def test_counts_are_those_of_plain_counting(lines: list[str]) -> None:
     for side, change in (("a", str), ("b", str.lower)):
         unknown = tokens = 0
         sizes, known = [], []
-        for train, test in _folds(Corpus.from_texts(lines), 3):
+        for train, test in TextTrials(lines).split(3):
             seen = {word for line in train.lines() for word in change(line).split()}
             asked = [word for line in test.lines() for word in change(line).split()]
             unknown += sum(word not in seen for word in asked)
@@ -66,7 +66,7 @@ def test_lossless_settings_are_compared_by_bytes(lines: list[str]) -> None:
     bits = {}
     for order in (2, 4):
         spent = size = 0.0
-        for train, test in _folds(Corpus.from_texts(lines), 2):
+        for train, test in TextTrials(lines).split(2):
             result = NGram(order=order, tokenizer="byte").fit(train).evaluate(test, samples=0)
             spent += result["bits_per_byte"] * result["bytes"]
             size += result["bytes"]
@@ -98,26 +98,15 @@ def test_other_units_are_refused(lines: list[str]) -> None:
 
 def test_folds_are_contiguous_and_whole() -> None:
     lines = [f"line {i}" for i in range(20)]
-    folds = _folds(Corpus.from_texts(lines), 4)
+    folds = TextTrials(lines).split(4)
     assert [line for _, test in folds for line in test.lines()] == lines
     for train, test in folds:
         assert sorted([*train.lines(), *test.lines()]) == sorted(lines)
     for k, text in ((4, lines[:7]), (1, lines)):
         with pytest.raises(DataError, match="folds of"):
-            _folds(Corpus.from_texts(text), k)
+            TextTrials(text).split(k)
     with pytest.raises(DataError, match="too uneven"):
-        _folds(Corpus.from_texts(["x" * 10_000, *lines]), 4)
-
-
-def test_rates_are_paired() -> None:
-    rng = np.random.default_rng(1)
-    tokens = rng.integers(1, 30, 300)
-    noise = rng.integers(0, 5, 300)
-    found = _rate("x", noise, tokens, noise + tokens, tokens, 200)  # exactly one more, whatever the line
-    assert found.difference == pytest.approx(1)
-    assert (found.low, found.high) == (pytest.approx(1), pytest.approx(1))
-    assert _rate("x", noise, tokens, rng.permutation(noise), tokens, 200).clear is False
-    assert _rate("x", np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3), 10).difference == 0
+        TextTrials(["x" * 10_000, *lines]).split(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,18 +140,6 @@ def test_refusals(lines: list[str]) -> None:
         ab(lines, a={"order": 2}, seeds=[1])
     with pytest.raises(ConfigError, match="unknown model"):
         ab(lines, a={"order": 2}, model="ngrm")
-
-
-@pytest.mark.parametrize("model", [name for name, entry in MODELS.items() if entry.task != "language model"])
-def test_models_of_other_tasks_are_refused(lines: list[str], model: str, tmp_path) -> None:
-    with pytest.raises(ConfigError, match=f"ab compares language models, and {model} is for another task"):
-        ab(lines, a={"min_count": 2}, model=model)
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    refused = CliRunner().invoke(main, ["ab", str(path), "--model", model, "--a", "min-count=2", "-q"])
-    assert refused.exit_code == 2
-    assert "'--model'" in refused.output
-    assert "ngram" in refused.output
 
 
 def test_command(lines: list[str], tmp_path) -> None:

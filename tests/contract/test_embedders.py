@@ -8,8 +8,7 @@ from seqloom import registry
 from seqloom.contracts import Embedder
 from seqloom.errors import ConfigError, DataError, NotFitted, TrainingError
 from seqloom.models.vectors import learning
-
-from .test_language_models import refuses_damage, tree
+from seqloom.testing.rules import Specimen, a_damaged_file_is_refused, tree
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "word vectors" and entry.fitted]
 ANIMALS, MACHINES = ["cat", "dog", "cow", "horse", "sheep", "goat"], ["car", "truck", "bus", "train", "plane", "tram"]
@@ -148,5 +147,5 @@ def test_a_loss_that_is_no_number_is_an_error(name):
         make(name, lr=1e6, epochs=20).fit(lines())
 
 
-def test_a_damaged_model_is_refused(model, tmp_path):
-    refuses_damage(model, tmp_path / "m")
+def test_a_damaged_model_is_refused(model):
+    a_damaged_file_is_refused(Specimen(model, None, None, None))

@@ -16,10 +16,10 @@ from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
 from seqloom.errors import ConfigError
+from seqloom.testing.tagger import NER
 from seqloom.training.config import TrainConfig
 
 from .test_embedders import lines
-from .test_taggers import NER, sentences
 
 NETWORKS = [name for name in registry.MODELS if "train" in registry.config_class(name).fit_arguments]
 MODELS = [name for name, entry in registry.MODELS.items() if entry.fitted]
@@ -158,7 +158,7 @@ def fitted(name, options, train, files, valid):
         model.fit(PAIRS, valid=HELD_OUT)
         answers = [model.class_log_probs([text for text, _ in PAIRS + HELD_OUT])]
     elif entry.task == "tagger":
-        model.fit(sentences(NER) * 2)
+        model.fit(NER * 2)
         answers = [model.tag_ids([["anna", "met", "Bobs", "Smith", "old", "living", "in", "York"]])[0],
                    *(model.lexicon.scores(word) for word in ("anna", "Paris", "Living"))]
     else:

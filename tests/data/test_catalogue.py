@@ -66,7 +66,7 @@ def test_below_seqloom_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert read(["data:ptb/train", "data:ptb/valid"]).text() == "no it was n't\nblack monday\n"
     with pytest.raises(DataError, match="'ptb' is not on this machine"):
         read("data:ptb/test")
-    with pytest.raises(DataError, match=r"pass seqloom\.read\('data:ptb'\)"):
+    with pytest.raises(DataError, match=r"give seqloom\.read\('data:ptb'\)"):
         as_corpus("data:ptb")
     assert as_corpus("data: a text").text() == "data: a text"
 

@@ -392,8 +392,9 @@ def test_of():
     assert (data.texts, data.labels, data.name) == (TEXTS, LABELS, "mine")
     assert Labelled.of((TEXTS, LABELS), name="mine") == data
     assert Labelled.of(ROWS[:2]).texts == Labelled.of(tuple(ROWS[:2])).texts == TEXTS[:2]  # two pairs are no columns
-    assert Labelled.of((["a", "b"], np.array([1, 0]))).labels == ["1", "0"]
-    assert Labelled.of([("a", np.int64(3))]).labels == ["3"]
+    assert Labelled.of(TEXTS, LABELS, name="mine") == data
+    assert Labelled.of((["a", "b"], np.array([1, 0]))).labels == [1, 0]
+    assert Labelled.of([("a", np.int64(3))]).labels == [3]
     assert data.part([2, 0]).texts == [TEXTS[2], TEXTS[0]]
     assert data.part(np.array([True, False, False, True])).labels == ["good", "bad"]
     assert data.part(slice(1, 3)).texts == TEXTS[1:3]
@@ -407,7 +408,12 @@ def test_of():
     (("a", "x"), "row 1 of texts must be a pair"),
     ([("a", "x"), (1, "x")], "row 2 of texts: the text is 1, which is no text"),
     ([("a", "")], "row 1 of texts: the label is ''; it must be text that is not empty"),
-    ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"), ([("a", True)], "the label is True"),
+    ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"),
+    ([("a", 2**64)], "the label is 18446744073709551616"),
+    ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
+    ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
+    ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
+    ([(["a", "b"], "x")], r"row 1 of texts is a list of words; a classifier reads texts: join them with ' '\.join"),
     ([("\ud800", "x")], "half of a surrogate pair"),
     ([], "texts has no texts; give some"),
 ])
@@ -429,7 +435,50 @@ def test_as_labelled(tmp_path):
     assert as_labelled(data) is data
     assert as_labelled(ROWS) == as_labelled((TEXTS, LABELS)) == data
     path = write(tmp_path / "a.tsv", as_tsv())
-    assert as_labelled(path).texts == as_labelled(str(path)).texts == TEXTS
-    for wrong in (iter(ROWS), {"a": "x"}, b"a", 3):
-        with pytest.raises(DataError, match="is no labelled text; give a list of"):
+    assert as_labelled(path).texts == TEXTS
+    assert as_labelled(iter(ROWS)) == data
+    assert as_labelled(iter(TEXTS), iter(LABELS)) == data
+    for wrong in ({"a": "x"}, b"a", 3, "a text"):
+        with pytest.raises(DataError, match="is no labelled text; give texts and labels"):
             as_labelled(wrong)
+    for twice in (data, path):
+        with pytest.raises(DataError, match="has labels of its own"):
+            as_labelled(twice, LABELS)
+
+
+@pytest.mark.parametrize("name", ["missing.tsv", "data/missing.jsonl", "/nowhere/at/all", "~/reviews.csv"])
+def test_a_str_is_never_a_file(name):
+    with pytest.raises(DataError, match=rf"looks like the name of a file.*Path\('{name}'\) or seqloom\.read_labelled"):
+        as_labelled(name)
+
+
+# ---- types of labels
+
+
+def test_labels_are_sorted_as_what_they_are():
+    assert Labelled.of(["a", "b", "c"], [10, 9, -1]).classes == [-1, 9, 10]
+    assert Labelled.of(["a", "b"], np.array([True, False])).classes == [False, True]
+    assert Labelled.of(["a", "b"], np.array(["x", "y"])).labels == ["x", "y"]
+    assert all(type(label) is str for label in Labelled.of(np.array(["a", "b"]), np.array(["x", "y"])).labels)
+    assert Labelled.of(["a", "b"], [[2, 10], [2]]).labels == [(2, 10), (2,)]
+
+
+def test_fingerprints_of_numbers_are_those_of_their_text():
+    """So a file of labels and a list of them are seen to be the same data."""
+    assert Labelled.of(["a", "b"], [1, 0]).fingerprint == Labelled.of(["a", "b"], ["1", "0"]).fingerprint
+
+
+def test_like():
+    def of(*labels):
+        return Labelled.of(["text"] * len(labels), list(labels))
+
+    assert of("1", "-2").like([5]).labels == [1, -2]
+    assert of(1, -2).like(["1"]).labels == ["1", "-2"]
+    assert of("true", "False").like([False, True]).labels == [True, False]
+    assert of(True, False).like(["false", "true"]).labels == ["true", "false"]
+    assert of(["1", "2"]).like([1]).labels == [(1, 2)]
+    data = of("x")
+    assert data.like(["a"]) is data
+    with pytest.raises(DataError, match="has the label '01', and those that were learnt are such as 1; give labels"):
+        of("01").like([1])
+    assert of("01", "7").like([1], strict=False).labels == ["01", 7]

@@ -290,10 +290,19 @@ def test_as_tagged(tmp_path):
     data = Tagged.of([(["a"], ["N"])])
     assert as_tagged(data) is data
     assert as_tagged([(["a"], ["N"])]) == data
-    assert as_tagged(write(tmp_path / "a.txt", "a N\n")).sentences == as_tagged(str(tmp_path / "a.txt")).sentences == [["a"]]
-    for wrong in (iter([(["a"], ["N"])]), {"a": "N"}, b"a", 3):
-        with pytest.raises(DataError, match="is no tagged text; give a list"):
+    assert as_tagged(write(tmp_path / "a.txt", "a N\n")).sentences == [["a"]]
+    assert as_tagged(iter([(["a"], ["N"])])) == as_tagged([["a"]], [["N"]]) == as_tagged(iter([["a"]]), iter([["N"]])) == data
+    assert as_tagged(np.array([["a", "b"]]), np.array([["N", "V"]])).sentences == [["a", "b"]]
+    for wrong in ({"a": "N"}, b"a", 3, "a N"):
+        with pytest.raises(DataError, match="is no tagged text; give sentences and their tags, a list"):
             as_tagged(wrong)
+    with pytest.raises(DataError, match="has tags of its own"):
+        as_tagged(data, [["N"]])
+    with pytest.raises(DataError, match="sentences has 2 sentences and the tags of 1"):
+        as_tagged([["a"], ["b"]], [["N"]])
+    for name in (str(tmp_path / "a.txt"), "missing.conllu"):
+        with pytest.raises(DataError, match=r"looks like the name of a file.*seqloom\.read_tagged"):
+            as_tagged(name)
 
 
 def test_badly_encoded_files_of_a_directory_are_skipped(tmp_path, said):

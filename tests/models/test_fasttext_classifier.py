@@ -258,6 +258,9 @@ def test_tuning_keeps_the_better_of_two_settings(data, monkeypatch):
         assert told["settings"] == good
         assert accuracy(model, test) == told["accuracy"] > 0.6
         assert told["accuracy_before"] <= told["accuracy"]
+        steps = [line["step"] for line in model.log]
+        assert steps == sorted(set(steps))  # of the trial that won, not of all
+        assert model.log[-1]["epoch"] == 20
 
 
 def test_tuning_searches_in_its_time_and_leaves_what_was_given(data, tmp_path):

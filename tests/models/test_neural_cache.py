@@ -104,7 +104,7 @@ def test_text_that_repeats_itself_gains():
     assert cache.theta > 0
     assert cache.perplexity(repeated) < member.perplexity(repeated) / 2
     nothing = NeuralCache.of(member, window=200).fit(drawn)
-    assert nothing.share < 0.1
+    assert nothing.share < 0.15
     assert nothing.perplexity(drawn) <= member.perplexity(drawn) * (1 + 1e-6)
 
 

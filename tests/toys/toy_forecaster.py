@@ -162,5 +162,5 @@ def command(model: str, path: str, horizon: int, as_json: bool) -> None:
 
 
 tasks.register(ToyForecasting())
-registry.register("toy-forecaster", registry.Entry("toy_forecaster:ToyForecaster", "toy_forecaster:ToyForecasterConfig",
+registry.register_entry("toy-forecaster", registry.Entry("toy_forecaster:ToyForecaster", "toy_forecaster:ToyForecasterConfig",
                                                    "toy forecaster", "a line through the last few values"))

@@ -212,5 +212,5 @@ def command(model: str, as_json: bool) -> None:
 
 
 tasks.register(ToyTranslating())
-registry.register("toy-translator", registry.Entry("toy_translator:ToyTranslator", "toy_translator:ToyTranslatorConfig",
+registry.register_entry("toy-translator", registry.Entry("toy_translator:ToyTranslator", "toy_translator:ToyTranslatorConfig",
                                                    "toy translator", "the mean of the source starts a GRU"))

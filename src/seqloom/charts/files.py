@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from seqloom.charts.spec import specification, version
+from seqloom.charts.spec import require_charts, specification, version
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, suggest
 from seqloom.forks import needs_threads
@@ -26,6 +26,7 @@ def check_target(path: str | Path) -> str:
         raise ConfigError(f"{path}: a chart is written as .png, .svg or .html{suggest(kind, KINDS)}")
     if not Path(path).absolute().parent.is_dir():
         raise ConfigError(f"{path}: there is no directory {Path(path).parent}; make it first")
+    require_charts()
     return kind
 
 

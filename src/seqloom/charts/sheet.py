@@ -6,6 +6,7 @@ a picture (larger, to be zoomed).
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,8 @@ from typing import Any, Self
 
 from seqloom.charts import files
 from seqloom.charts.page import Page
-from seqloom.errors import suggest
+from seqloom.charts.spec import require_charts, specification, vega_lite
+from seqloom.errors import MissingExtra, suggest
 
 Charts = Mapping[str, Any]  # altair charts by heading
 
@@ -54,6 +56,7 @@ class Sheet:
     @cached_property
     def charts(self) -> Charts:
         """As they are in a picture, by heading."""
+        require_charts()
         return self.draw(False)
 
     def __getitem__(self, heading: str) -> Self:
@@ -62,6 +65,18 @@ class Sheet:
             raise KeyError(f"no chart {heading!r}{suggest(heading, self.charts)} There are: {', '.join(self.charts)}")
         return replace(self, title=heading, draw=lambda page: {heading: self.draw(page)[heading]}, summary=(),
                        arrange=stacked, page=with_headings)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the charts as Vega-Lite, and as a picture for those that cannot draw it."""
+        bundle: dict[str, Any] = {"text/plain": "\n".join([self.title, *self.summary])}
+        try:
+            chart = self.arrange(self.charts)
+            bundle[vega_lite()] = specification(chart)
+            bundle["image/png"] = base64.b64encode(files.png(chart)).decode("ascii")
+        except MissingExtra as error:
+            bundle["text/plain"] += f"\n{error}"
+        wanted = [kind for kind in bundle if (not include or kind in include) and kind not in (exclude or ())]
+        return {kind: bundle[kind] for kind in wanted}
 
     def save(self, path: str | Path) -> None:
         """Write a picture (.png, .svg) or a page that opens without a network (.html)."""

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from seqloom.charts import theme
+from seqloom.errors import MissingExtra
 
 MOST_ROWS = 5000  # altair's own limit; more is not a picture but a file
 
@@ -38,6 +39,23 @@ def version() -> str:
     wanted = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     known = vl_convert.get_vegalite_versions()
     return wanted if wanted in known else known[-1]
+
+
+def require_charts() -> None:
+    """Refuse to draw where the extra is not installed."""
+    try:
+        import altair  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise MissingExtra("charts need altair and vl-convert, which are not installed: "
+                           "pip install 'seqloom[charts]'") from None
+
+
+def vega_lite() -> str:
+    """The MIME type of what `specification` gives."""
+    import altair
+
+    return f"application/vnd.vegalite.{altair.SCHEMA_VERSION.split('.')[0]}+json"
 
 
 def script_json(value: Any) -> str:

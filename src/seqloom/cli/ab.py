@@ -1,4 +1,4 @@
-"""`seqloom ab TEXT`."""
+"""`seqloom ab DATA`."""
 
 from __future__ import annotations
 
@@ -10,63 +10,84 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import tasks
-from seqloom.cli.options import common, emit, read_corpus, reading
+from seqloom.cli.options import Choice, common, emit, options_of, task_options
 from seqloom.registry import MODELS
 
 if TYPE_CHECKING:
     from seqloom.config import Config
+    from seqloom.tasks.task import Task
 
 
-CHOICES = [name for name, entry in MODELS.items() if "ab" in tasks.get(entry.task).commands]
+def _configs(task: Task) -> tuple[type[Config]]:
+    return (task.reading,)
 
 
 @click.command(name="ab", epilog="""\b
 Examples:
-  seqloom ab corpus.txt --both tokenizer=word --b normalize=case=lower
   seqloom ab corpus.txt --both tokenizer=word --a normalize=topic --b normalize=topic,stem=porter --folds 3
   seqloom ab corpus.txt --both tokenizer=byte --both unit=stream --a order=4 --b order=6
+  seqloom ab reviews.tsv --model naive-bayes --b normalize=stopwords=remove --folds 5
+  seqloom ab corpus.txt --a lstm --b gru --both steps=200 --folds 5
+  seqloom ab train.conllu --valid dev.conllu --model hmm-tagger --a order=1 --b order=2
 """)
-@click.argument("text", nargs=-1)
-@click.option("--model", type=click.Choice(CHOICES), default="ngram", show_default=True, help="Which language model.")
-@click.option("--a", "a", multiple=True, metavar="OPTION=VALUE", help="Of the first setting; may be repeated.")
-@click.option("--b", "b", multiple=True, metavar="OPTION=VALUE", help="Of the second setting; may be repeated.")
+@click.argument("data", nargs=-1)
+@click.option("--model", type=Choice([name for name, entry in MODELS.items() if entry.fitted]), default="ngram", metavar="NAME",
+              show_default=True, help="Which model, where A and B name none.")
+@click.option("--a", "a", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the first setting; may be repeated.")
+@click.option("--b", "b", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the second setting; may be repeated.")
 @click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Of both settings; may be repeated.")
-@click.option("--folds", default=5, show_default=True, type=click.IntRange(2, 1000),
-              help="Contiguous parts, each held out once.")
-@click.option("--seeds", metavar="N,..", help="Hold out the last fold only, once for each of these seeds.")
-@reading
+@click.option("--valid", metavar="FILE", help="Held-out data; for word vectors analogies or similarities. Without it the last "
+                                              "tenth of DATA is held out.")
+@click.option("--folds", type=click.IntRange(2, 1000), help="Cross-validation: so many parts, each held out once.")
+@click.option("--seeds", metavar="N,..", help="Once for each of these seeds, with the same part held out.")
+@click.option("--device", metavar="NAME", help="Of networks: cpu, cuda, mps.")
+@task_options(_configs)
 @common
-def command(text: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
-            folds: int, seeds: str | None, encoding: str, column: str | None, strict: bool, as_json: bool) -> None:
-    """The same language model with and without a step, on the same held-out lines of TEXT, with paired intervals.
+def command(data: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
+            valid: str | None, folds: int | None, seeds: str | None, device: str | None, as_json: bool, **options: Any) -> None:
+    """A model with and without a step, or two models, on the same held-out part of DATA, with paired intervals.
 
-    Options are those of `seqloom fit MODEL`. Without TEXT, or with -, standard input is read.
+    Options are those of `seqloom fit MODEL`, training included. They are judged by the metric of their task: bits per byte,
+    accuracy, F1 of spans, or right answers. Without DATA, or with -, standard input is read.
     """
     from seqloom.comparison.ab import ab
     from seqloom.errors import ConfigError
-    from seqloom.registry import model_class
+    from seqloom.registry import find
 
-    config = model_class(model).config_class
     try:
         numbers = [int(seed) for seed in seeds.replace(",", " ").split()] if seeds else []
     except ValueError:
         raise ConfigError(f"--seeds must be whole numbers such as 1,2,3; got {seeds!r}") from None
-    result = ab(read_corpus(text, encoding, column, strict), model=model, a=_options(config, a), b=_options(config, b),
-                both=_options(config, both), folds=folds, seeds=numbers)
+    names = [next((part for part in side if part in MODELS), model) for side in (a, b)]
+    first, second = (_options([name], [part for part in side if part != name]) | {"model": name}
+                     for name, side in zip(names, (a, b)))
+    task = tasks.get(find(names[0]).task)
+    reading, = options_of(task, names[0], _configs(task), options, _configs)
+    result = ab(task.read(data, reading), a=first, b=second, both=_options(names, both), folds=folds, seeds=numbers,
+                valid=None if valid is None else task.read_valid(valid, reading), device=device)
     emit(result.to_dict()) if as_json else click.echo(result.table())
 
 
-def _options(config: type[Config], pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Values in the types that the fields of the config have; the config itself refuses what is wrong."""
+def _fields(model: str) -> dict[str, Any]:
+    """The types of a model's options, those of training included."""
     from seqloom.config import field_types
-    from seqloom.errors import ConfigError
+    from seqloom.registry import config_class
+    from seqloom.training.config import TrainConfig
 
-    kinds = field_types(config)
+    config = config_class(model)
+    return {**(field_types(TrainConfig) if "train" in config.fit_arguments else {}), **field_types(config)}
+
+
+def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
+    """Values in the types that the fields of the configs have; a config itself refuses what is wrong."""
+    from seqloom.errors import ConfigError, suggest
+
+    kinds = {name: kind for model in models for name, kind in _fields(model).items()}
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ConfigError(f"{pair!r} is not OPTION=VALUE, for example order=3")
+            raise ConfigError(f"{pair!r} is neither a model nor OPTION=VALUE, for example order=3{suggest(pair, MODELS)}")
         name = name.strip().replace("-", "_")
         options[name] = _typed(kinds.get(name), value)
     return options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress
-from seqloom.cli.reporter import BarReporter
+from seqloom.reporters import BarReporter
 
 if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison, RungResult, Skipped
@@ -85,7 +85,7 @@ class LiveReporter(BarReporter):
 @contextmanager
 def shown(table: Table, console: Any = None) -> Iterator[None]:
     """While open the table is on the terminal; at the end it is printed where there is none."""
-    terminal = console is not None or (sys.stdout.isatty() and isinstance(progress.reporter(), BarReporter))
+    terminal = console is not None or (sys.stdout.isatty() and isinstance(progress.current(), BarReporter))
     if not terminal:
         try:
             yield

@@ -24,6 +24,7 @@ FIRST = {
     "compare": "Train every rung on one text and compare them in one table.",
     "fit": "Train a model on your data and save it.",
     "evaluate": "How good a model is on held-out data.",
+    "ab": "Two models, or one with and without a step, paired.",
     "plot": "Draw how training went, or a map of word vectors.",
 }
 LAST = {

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from seqloom import tasks
-from seqloom.cli.reporter import reporter_for
 from seqloom.config import Config, choices, field_types
 from seqloom.errors import ConfigError, DataError, suggest
 from seqloom.progress import reporting
+from seqloom.reporters import reporter_for
 from seqloom.tasks.task import TextReading, read_text
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def _show_tokens(model: LanguageModel, number: int, unit: str, as_json: bool) ->
                 click.echo(f"{_visible(token)}\t{log_prob:.6f}\t{order}" + ("\toov" if oov else ""))
         return
     ids, _ = model.encode(unit)
-    for token, log_prob in zip(ids, model.token_scores(unit)):
+    for token, log_prob in zip(ids, model.token_scores([unit])[0]):
         name = model.tokenizer.token(int(token))
         if as_json:
             emit({"unit": number, "token": name, "log_prob": log_prob})

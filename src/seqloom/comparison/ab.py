@@ -1,7 +1,9 @@
-"""The same model with and without a step: does lower-casing, stemming, a stop list, another smoothing help here?
+"""Two models on the same held-out data: does a stop list help a classifier, is an LSTM better than a GRU here?
 
-The text is cut into contiguous folds; each is held out once, and both settings learn from the rest and are measured
-on the same held-out lines. So every figure comes in pairs, and what counts is the spread of the differences.
+A and B are two sets of options of one model, or two models of one task. Both learn from the same training part and are
+measured on the same held-out one, so every figure comes in pairs, and what counts is the spread of the differences. By
+default the last tenth is held out; with `folds` each part of the data is, once. How a task splits its data and what it is
+measured by is in `trials`.
 
 What may be compared. A likelihood is the probability of a text. A setting that loses part of the text (a normaliser,
 unknown words) gives the probability of a different, easier text, and its perplexity falls without anything having
@@ -10,35 +12,33 @@ text into the very same tokens (then in nats per token); otherwise that is refus
 mean the same for both: how large the vocabulary is, how many held-out tokens and types it does not know, and how
 long the lines become. To know whether a lossy step helps a task, measure that task.
 
-Intervals. Figures that are sums over lines are resampled by lines, both settings together (Koehn 2004). The number
-of different words is no such sum (a resample has fewer of them), so those figures show their range over the folds.
+Intervals resample segments (lines, texts, sentences, questions), both settings together (Koehn 2004). The number of
+different words is no statistic of segments (a resample has fewer of them), so those figures show their range over the folds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from seqloom import progress
 from seqloom._version import __version__
-from seqloom.contracts import LanguageModel
-from seqloom.data.corpus import Corpus, as_corpus
-from seqloom.data.describe import known_types
-from seqloom.data.encode import encode_corpus
-from seqloom.errors import ConfigError, DataError
+from seqloom.comparison.trials import TRIALS, Better, Count, Scores, Trial, Trials
+from seqloom.contracts.base import Model
+from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.costs import segment_costs
 from seqloom.metrics.result import plain
 from seqloom.metrics.segments import MOST
 from seqloom.registry import model_class
-from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.config import TrainConfig
 
-Options = Mapping[str, Any]
+PARTS = 10  # of which one is held out where there are no folds
+
+Options = Mapping[str, Any]  # "model": the name of the model, where the two differ
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Figure:
     difference: float
     low: float
     high: float
-    over: str  # what the interval is over: "lines", or "folds" (then it is the range)
+    over: str  # what the interval is over: lines, texts, ..., or folds (then it is the range)
     p_value: float | None = None
+    better: Better = ""
 
     @property
     def clear(self) -> bool:
@@ -76,156 +77,194 @@ class ABResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return plain(asdict(self) | {"seqloom": __version__})
+        return plain(asdict(self) | {"winner": self.winner, "seqloom": __version__})
+
+    @property
+    def winner(self) -> str | None:
+        """`a` or `b`, where the task's own metric differs clearly (p below 0.05), else None."""
+        judged = self.figures[0]
+        if not judged.better or judged.p_value is None or not judged.p_value < 0.05:
+            return None
+        return "b" if (judged.difference > 0) == (judged.better == "higher") else "a"
+
+    def sentence(self) -> str:
+        """What the task's own metric says; empty where it is not compared."""
+        judged = self.figures[0]
+        if not judged.better:
+            return ""
+        sure = "" if judged.p_value is None or math.isnan(judged.p_value) else f", p = {judged.p_value:.2g}"
+        if self.winner is None:
+            return f"no clear difference in {judged.name}{sure}"
+        return f"{self.winner.upper()} is better: {judged.name} {judged.difference:+.4f}{sure}"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table, cell by cell, a heading first."""
+        rows: list[tuple[str, ...]] = [("", "A", "B", "B - A", "95 %", "p", "over")]
+        for f in self.figures:
+            over = "range over folds" if f.over == "folds" else f.over
+            verdict = "" if f.clear else ", the same" if f.low == f.high == 0 else ", not clear"
+            spread = "-" if math.isnan(f.low) else f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}"
+            p = "" if f.p_value is None or math.isnan(f.p_value) else f"{f.p_value:.3f}"
+            rows.append((f.name, _number(f, f.a), _number(f, f.b), _number(f, f.difference, "+"), spread, p,
+                         over + ("" if math.isnan(f.low) else verdict)))
+        return rows
 
     def table(self) -> str:
         """The comparison as text."""
-        rows = [("", "A", "B", "B - A", "95 %", "")]
-        for f in self.figures:
-            over = "lines" if f.over == "lines" else "range over folds"
-            verdict = "" if f.clear else ", the same" if f.low == f.high == 0 else ", not clear"
-            spread = "-" if math.isnan(f.low) else f"{_number(f, f.low, '+')} to {_number(f, f.high, '+')}"
-            rows.append((f.name, _number(f, f.a), _number(f, f.b), _number(f, f.difference, "+"), spread, over + verdict))
+        rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:5], widths[1:5])), row[5]])
+        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:6], widths[1:6])), row[6]])
                  for row in rows]
         head = [f"{self.model} on {self.corpus} ({self.fingerprint[:8]}), {self.runs}",
                 f"A: {_shown(self.a)}", f"B: {_shown(self.b)}", ""]
-        return "\n".join(line.rstrip() for line in [*head, *lines, *self.notes])
+        end = [sentence] if (sentence := self.sentence()) else []
+        return "\n".join(line.rstrip() for line in [*head, *lines, *self.notes, *end])
+
+    def _repr_html_(self) -> str:
+        from seqloom.frames import html_table
+
+        heading, *rows = self.rows()
+        about = [f"{self.model} on {self.corpus}, {self.runs}", f"A: {_shown(self.a)}", f"B: {_shown(self.b)}"]
+        return html_table(heading, rows, before=about, after=[*self.notes, self.sentence()])
 
 
-class _Run(NamedTuple):
-    """What one setting gave on one held-out part."""
+@dataclass(frozen=True)
+class Setting:
+    """A model that has not been fitted, and how it is to be."""
 
-    vocab_size: int
-    known_types: float
-    tokens: np.ndarray  # of each line
-    unknown: np.ndarray
-    costs: np.ndarray  # nats of each segment, and what it weighs; none where likelihoods are not compared
-    weights: np.ndarray
+    model: type[Model]
+    options: dict[str, Any]
+    train: TrainConfig | None = None
+    fit: dict[str, Any] | None = None
+
+    def fresh(self, extra: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
+        """A new model, and the arguments of its `fit`; `extra`: the seed, where there are several."""
+        own = {f.name for f in fields(self.model.config_class)}
+        options = self.options | {name: value for name, value in extra.items() if name in own}
+        fit = dict(self.fit or {})
+        if self.train is not None:
+            fit["train"] = replace(self.train, **{name: value for name, value in extra.items() if name not in own})
+        return self.model(**options), fit
+
+    @property
+    def has_seed(self) -> bool:
+        return self.train is not None or "seed" in {f.name for f in fields(self.model.config_class)}
 
 
-def ab(data: Any, *, a: Options | None = None, b: Options | None = None, both: Options | None = None,
-       model: str = "ngram", folds: int = 5, seeds: Sequence[int] = (), samples: int = 1000) -> ABResult:
-    """Compare two sets of a model's options; `both` holds what they share. `data` as in `fit`.
+def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model | str | None = None,
+       both: Options | None = None, model: str = "ngram", valid: Any = None, folds: int | None = None,
+       seeds: Sequence[int] = (), device: str | None = None, samples: int = 1000) -> ABResult:
+    """Compare two settings of a model, or two models of one task, on the same held-out data.
 
-    With `seeds` only the last fold is held out, once for each seed, and the costs of a line are averaged over them.
+    `a` and `b`: options (`{"order": 3}`; `{"model": "gru", "d_hidden": 64}` where the models differ), the name of a model,
+    or a model that was made but not fitted. `both`: options that they share. Options of training (`steps`, `lr`) stand
+    among the others. `data` as in `fit`; `valid`: held-out data, else the last tenth is held out, or with `folds` each part
+    once. With `seeds` the same part is held out for each seed, and the metric is averaged over them.
     """
-    corpus = as_corpus(data)
-    cls = model_class(model)
-    if not issubclass(cls, LanguageModel):
-        raise ConfigError(f"ab compares language models, and {model} is for another task ({cls.task}); fit it with each "
-                          "setting and evaluate both on the same held-out data")
-    settings = [{**(both or {}), **(one or {})} for one in (a, b)]
-    if settings[0] == settings[1]:
+    first, second = (_setting(one, both or {}, model, device) for one in (a, b))
+    task = _task(first, second)
+    if first == second:
         raise ConfigError("A and B are the same; give one of them an option, for example b={'normalize': 'case=lower'}")
-    if seeds and "seed" not in {f.name for f in fields(cls.config_class)}:
-        raise ConfigError(f"{model} has no seed: a second run gives the same; use folds")
-    parts = _folds(corpus, folds)
-    runs: list[tuple[_Run, _Run]] = []
-    refusal = ""
-    chosen = [(parts[-1], {"seed": seed}) for seed in seeds] or [(part, {}) for part in parts]
+    for setting in (first, second) if seeds else ():
+        if not setting.has_seed:
+            raise ConfigError(f"{setting.model.name} has no seed: a second run gives the same; use folds")
+    if folds is not None and valid is not None:
+        raise ConfigError("folds hold out parts of the data, and valid is data of its own; give one of them")
+    trials = TRIALS[task](data, valid)
+    parts, how = _parts(trials, folds, bool(seeds))
+    chosen: list[tuple[Any, dict[str, Any]]] = [(parts[-1], {"seed": seed}) for seed in seeds] or [(p, {}) for p in parts]
+    made: list[Trial] = []
     with progress.task("A/B", len(chosen), "runs") as bar:
         for (train, test), extra in chosen:
-            models = [cls(**setting, **extra) for setting in settings]
-            tokenizers = [made.make_tokenizer(train) for made in models]
-            refusal = refusal or _refusal(models, tokenizers)
-            first, second = (_measure(m, t, train, test, not refusal) for m, t in zip(models, tokenizers))
-            runs.append((first, second))
-            unit = "bits per byte" if all(tokenizer.lossless for tokenizer in tokenizers) else "nats per token"
+            models, fits = zip(*(setting.fresh(extra) for setting in (first, second)))
+            made.append(trials.measure(models, fits, train, test))
             bar.advance()
-    figures = [] if refusal else [_likelihood(runs, bool(seeds), unit, samples)]
-    figures += _counts(runs[:1] if seeds else runs, samples)
-    made = f"last of {folds} folds, {len(seeds)} seeds" if seeds else f"{folds} contiguous folds"
-    return ABResult(model, settings[0], settings[1], made, corpus.name, corpus.fingerprint[:16], figures,
-                    (f"no likelihood: {refusal}",) if refusal else ())
+    names = list(dict.fromkeys([first.model.name, second.model.name]))
+    shown = [{**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)} for s in (first, second)]
+    runs = f"{how}, {len(seeds)} seed{'s' * (len(seeds) != 1)}" if seeds else how
+    return ABResult(" and ".join(names), shown[0], shown[1], runs, trials.data.name, trials.data.fingerprint[:16],
+                    _figures(made, bool(seeds), samples), made[0].notes)
 
 
-def _folds(corpus: Corpus, k: int) -> list[tuple[Corpus, Corpus]]:
-    """Training and held-out lines, k times; borders by bytes, at the ends of lines."""
-    lines = list(corpus.lines())
-    ends = np.cumsum([len(line) + 1 for line in lines])
-    if k < 2 or len(lines) < 2 * k:
-        raise DataError(f"{k} folds of {len(lines)} lines cannot be made; give at least 2 folds and twice "
-                        "as many lines")
-    borders = [0, *np.searchsorted(ends, ends[-1] * np.arange(1, k) / k).tolist(), len(lines)]
-    if not all(low < high for low, high in pairwise(borders)):
-        raise DataError(f"the lines are too uneven for {k} folds; give fewer folds")
-    return [(Corpus.from_texts(lines[:low] + lines[high:]), Corpus.from_texts(lines[low:high]))
-            for low, high in pairwise(borders)]
+def _setting(one: Options | Model | str | None, both: Options, model: str, device: str | None) -> Setting:
+    if isinstance(one, Model):
+        if both:
+            raise ConfigError("both is for options; a model has its own already: leave both out, or give options as a and b")
+        cls, options = type(one), {f.name: getattr(one.config, f.name) for f in fields(one.config)
+                                   if getattr(one.config, f.name) != f.default}
+    else:
+        given = {"model": one} if isinstance(one, str) else dict(one or {})
+        cls = model_class(str(given.pop("model", model)))
+        options = {**both, **given}
+    fit: dict[str, Any] = {} if device is None or "device" not in cls.config_class.fit_arguments else {"device": device}
+    if "train" not in cls.config_class.fit_arguments:
+        return Setting(cls, options, None, fit)
+    own, training = ({f.name for f in fields(config)} for config in (cls.config_class, TrainConfig))
+    of_training = {name: value for name, value in options.items() if name in training - own}
+    return Setting(cls, {name: value for name, value in options.items() if name not in of_training},
+                   TrainConfig.from_dict(of_training), fit)
 
 
-def _refusal(models: list[LanguageModel], tokenizers: list[Tokenizer]) -> str:
-    """Why the likelihoods of two settings are of different texts; empty where they are not."""
-    if all(tokenizer.lossless for tokenizer in tokenizers):
-        return ""
-    if tokenizers[0] == tokenizers[1] and models[0].unit == models[1].unit:
-        return ""
-    cuts = " and ".join(f"{t.label()} by {m.unit}" for m, t in zip(models, tokenizers))
-    return f"the settings cut the text differently ({cuts}) and lose part of it, so they are of different texts"
+def _task(first: Setting, second: Setting) -> str:
+    if first.model.task != second.model.task:
+        raise ConfigError(f"A and B are for different tasks: {first.model.name} ({first.model.task}) and "
+                          f"{second.model.name} ({second.model.task})")
+    if first.model.task not in TRIALS:
+        raise ConfigError(f"ab compares {', '.join(TRIALS)}; {first.model.name} is for another task ({first.model.task}): "
+                          "fit it with each setting and evaluate both on the same held-out data")
+    return first.model.task
 
 
-def _measure(model: LanguageModel, tokenizer: Tokenizer, train: Corpus, test: Corpus, likelihood: bool) -> _Run:
-    ids = encode_corpus(tokenizer, test, unit="line")
-    ends = ids == tokenizer.eos_id
-    line = np.cumsum(ends) - ends
-    unknown = np.zeros(len(ids), bool) if tokenizer.unk_id is None else ids == tokenizer.unk_id
-    own = Tokenizer(**{**tokenizer.config.to_dict(), "vocab_size": None, "min_count": 1, "vocab_file": None})
-    closed = tokenizer.kind in ("whitespace", "word", "char")
-    costs = weights = np.zeros(0)
-    if likelihood:
-        model.fit(train, tokenizer=tokenizer)
-        units = encode_corpus(tokenizer, test, unit=model.unit)
-        log_probs = model.text_log_probs(units)
-        costs, weights = segment_costs(tokenizer, model.unit, test, units, log_probs)
-    return _Run(tokenizer.vocab_size, known_types(tokenizer, own.fit(test)) if closed else 1.0,
-                np.bincount(line, ~ends), np.bincount(line, unknown), costs, weights)
+def _parts(trials: Trials, folds: int | None, last: bool) -> tuple[list[tuple[Any, Any]], str]:
+    """Training and held-out parts, and what they are in words."""
+    if trials.valid is not None:
+        return [(trials.data, trials.valid)], f"judged on {trials.valid.name}"
+    if folds is not None or not trials.has_folds:
+        return trials.split(folds or 2), f"last of {folds} folds" if last else f"{folds} folds"
+    n = max(2, min(PARTS, len(trials) // 2))
+    return trials.split(n)[-1:], f"one of {n} parts held out"
 
 
-def _likelihood(runs: list[tuple[_Run, _Run]], averaged: bool, unit: str, samples: int) -> Figure:
-    def join(arrays: list[np.ndarray]) -> np.ndarray:
-        return np.mean(arrays, axis=0) if averaged else np.concatenate(arrays)
-
-    scale = math.log(2) if unit == "bits per byte" else 1.0
-    a, b = (join([run[side].costs for run in runs]) / scale for side in (0, 1))
-    weights = join([run[0].weights for run in runs])
-    total = float(weights.sum())
-    paired = bootstrap.paired(b, a, weights, samples=samples)
-    return Figure(unit, float(a.sum()) / total, float(b.sum()) / total, paired.difference, paired.low, paired.high,
-                  "lines", paired.p_value)
+def _figures(made: list[Trial], seeded: bool, samples: int) -> list[Figure]:
+    figures = [_figure([trial.scores[i] for trial in made], seeded, samples) for i in range(len(made[0].scores))
+               if all(len(trial.scores) > i and trial.scores[i].name == made[0].scores[i].name for trial in made)]
+    return figures + [_over_folds([trial.counts[i] for trial in made[:1 if seeded else None]])
+                      for i in range(len(made[0].counts))]
 
 
-def _counts(runs: list[tuple[_Run, _Run]], samples: int) -> list[Figure]:
-    tokens = [np.concatenate([run[side].tokens for run in runs]) for side in (0, 1)]
-    unknown = [np.concatenate([run[side].unknown for run in runs]) for side in (0, 1)]
-    ones = np.ones(len(tokens[0]))
-    return [_over_folds("vocabulary", [(float(run[0].vocab_size), float(run[1].vocab_size)) for run in runs]),
-            _rate("unknown tokens", unknown[0], tokens[0], unknown[1], tokens[1], samples),
-            _over_folds("known types", [(run[0].known_types, run[1].known_types) for run in runs]),
-            _rate("tokens a line", tokens[0], ones, tokens[1], ones, samples)]
+def _figure(scores: list[Scores], seeded: bool, samples: int) -> Figure:
+    """One metric over all runs: folds one after the other, or the mean over seeds of the same part."""
+    name, _, _, statistic, better, over = scores[0]
+    join = np.stack if seeded else np.concatenate
+    a, b = (join([getattr(one, side) for one in scores]) for side in "ab")
+    if not seeded:
+        a, b = a[None], b[None]
+    a, b = a.swapaxes(0, 1), b.swapaxes(0, 1)  # (segments, seeds, m)
+    if statistic is bootstrap.ratio:
+        a, b = a.mean(axis=1), b.mean(axis=1)
+        if len(a) > MOST:  # neighbours together: more would not make an interval better, only slower
+            starts = np.unique(np.linspace(0, len(a), MOST, endpoint=False).astype(np.int64))
+            a, b = np.add.reduceat(a, starts), np.add.reduceat(b, starts)
+    if statistic is bootstrap.ratio and np.array_equal(a[:, 1], b[:, 1]) and (a[:, 1] > 0).all():
+        paired = bootstrap.paired(b[:, 0], a[:, 0], a[:, 1], samples=samples)
+        values = [float(side[:, 0].sum() / side[:, 1].sum()) for side in (a, b)]
+    else:
+        def mean(rows: np.ndarray) -> float:
+            return statistic(rows) if rows.ndim == 2 else float(np.mean([statistic(rows[:, k]) for k in range(rows.shape[1])]))
+
+        paired, values = bootstrap.paired_statistic(b, a, mean, samples=samples), [mean(a), mean(b)]
+    return Figure(name, values[0], values[1], paired.difference, paired.low, paired.high, over, paired.p_value, better)
 
 
-def _over_folds(name: str, pairs: list[tuple[float, float]]) -> Figure:
-    a, b = np.array(pairs).T
-    return Figure(name, float(a.mean()), float(b.mean()), float((b - a).mean()), float((b - a).min()),
-                  float((b - a).max()), "folds")
+def _over_folds(counts: list[Count]) -> Figure:
+    a, b = (np.array([getattr(count, side) for count in counts]) for side in "ab")
+    gaps = b - a
+    return Figure(counts[0].name, float(a.mean()), float(b.mean()), float(gaps.mean()), float(gaps.min()), float(gaps.max()),
+                  "folds")
 
 
-def _rate(name: str, a: np.ndarray, a_of: np.ndarray, b: np.ndarray, b_of: np.ndarray, samples: int) -> Figure:
-    """The difference of two ratios of sums, resampled by groups of neighbouring lines, all four sums together."""
-    starts = np.unique(np.linspace(0, len(a), min(len(a), MOST), endpoint=False).astype(np.int64))
-    sums = np.stack([np.add.reduceat(x.astype(np.float64), starts) for x in (a, a_of, b, b_of)])
-    rng = np.random.default_rng(0)
-    drawn = [sums[:, rng.integers(0, len(starts), len(starts))].sum(axis=1) for _ in range(samples)]
-    resampled = np.array([_ratio(d[2], d[3]) - _ratio(d[0], d[1]) for d in drawn])
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    total = sums.sum(axis=1)
-    first, second = _ratio(total[0], total[1]), _ratio(total[2], total[3])
-    return Figure(name, first, second, second - first, float(low), float(high), "lines")
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else 0.0
+def _given(train: TrainConfig | None) -> dict[str, Any]:
+    return {} if train is None else {f.name: value for f in fields(train) if (value := getattr(train, f.name)) != f.default}
 
 
 def _number(figure: Figure, value: float, sign: str = "") -> str:
@@ -234,4 +273,5 @@ def _number(figure: Figure, value: float, sign: str = "") -> str:
 
 
 def _shown(options: Options) -> str:
-    return " ".join(f"{key}={value}" for key, value in options.items()) or "as it is"
+    rest = " ".join(f"{key}={value}" for key, value in options.items() if key != "model")
+    return " ".join(part for part in (options.get("model", ""), rest) if part) or "as it is"

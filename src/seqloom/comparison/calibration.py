@@ -81,7 +81,7 @@ def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:
 
 def forecasts(model: LanguageModel, ids: np.ndarray, positions: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Log-probabilities (n, V) and the tokens that came (n,), a step of many stretches at a time."""
-    stepper = model.stepper()
+    stepper = model.sized_stepper()
     begin, first, last = _stretches(model, ids, max(min(positions, FORECASTS // stepper.vocab_size), 1))
     order = np.argsort(begin - last, kind="stable")  # those of like length together, the longest first
     batches = np.array_split(order, min(-(-len(order) * stepper.vocab_size // CELLS), len(order)))

@@ -104,9 +104,9 @@ class LabelLadder(Ladder):
         start = time.perf_counter()
         log_probs = model.log_probs(test.examples)
         seconds = time.perf_counter() - start
-        metrics, _, _ = classification.judge(model.classes, test.labels, [""] * len(test), log_probs, samples=0, examples=0)
-        names = model.classes
-        right = np.array([names[i] == label for i, label in zip(log_probs.argmax(axis=1).tolist(), test.labels)], np.float64)
+        names, gold = list(map(str, model.classes)), list(map(str, test.labels))
+        metrics, _, _ = classification.judge(names, gold, [""] * len(test), log_probs, samples=0, examples=0)
+        right = np.array([names[i] == label for i, label in zip(log_probs.argmax(axis=1).tolist(), gold)], np.float64)
         ones = np.ones(len(right))
         measures = {key: metrics[key] for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")}
         return Judged(measures, bootstrap.interval(right, ones), right, ones, len(test), seconds)

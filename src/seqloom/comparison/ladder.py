@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from seqloom.comparison.bench import Rung
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, suggest_known
 from seqloom.metrics import bootstrap
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def get(name: str) -> Ladder:
         module, _, attribute = _BUILT_IN[name].partition(":")
         _registered[name] = getattr(import_module(module), attribute)()
     if name not in _registered:
-        raise ConfigError(f"unknown task {name!r}{suggest(name, names())} Known: {', '.join(names())}")
+        raise ConfigError(f"unknown task {name!r}{suggest_known(name, names())}")
     return _registered[name]
 
 

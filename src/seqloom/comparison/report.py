@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seqloom import directories, progress
+from seqloom.charts.spec import require_charts
 from seqloom.comparison.result import Comparison
 from seqloom.comparison.table import NOTES, WHAT, added, columns, curve_table, parts_sentence, title, visible
 from seqloom.metrics.result import plain
@@ -54,6 +55,7 @@ def _skipped(c: Comparison) -> list[str]:
 def check_place(directory: str | Path) -> None:
     """Refuse, before the work of a long comparison, a place where its report could not be written."""
     directories.check_target(directory, "a directory", Path.is_dir)
+    require_charts()
 
 
 def write_report(comparison: Comparison, directory: str | Path) -> None:

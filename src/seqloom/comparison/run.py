@@ -26,7 +26,7 @@ from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.comparison.timing import check_time
-from seqloom.errors import ConfigError, SeqloomError, suggest
+from seqloom.errors import ConfigError, SeqloomError, suggest_known
 from seqloom.paths import cache_directory
 
 LIMIT = 10.0  # minutes that a rung may take, unless told
@@ -168,7 +168,7 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     names = [name for name in wanted if isinstance(name, str)]
     for name in names:
         if name not in known:
-            raise ConfigError(f"unknown rung {name!r}{suggest(name, known)} Known: {', '.join(known)}")
+            raise ConfigError(f"unknown rung {name!r}{suggest_known(name, known)}")
     chosen = [known[name] for name in known if name in names]
     for model in wanted:
         if isinstance(model, str):

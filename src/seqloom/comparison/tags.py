@@ -170,4 +170,4 @@ class SpanLadder(TagLadder):
         return values, weights
 
     def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        return bootstrap.paired_ratios(*a, *b)
+        return bootstrap.paired_statistic(np.stack(a, axis=1), np.stack(b, axis=1), bootstrap.ratio)

@@ -22,7 +22,7 @@ from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Segments
 from seqloom.data.corpus import Corpus, as_corpus, bundled
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
-from seqloom.metrics.vectors import Questions, as_questions, spearman
+from seqloom.metrics.vectors import Questions, as_questions, ranks, spearman
 from seqloom.registry import model_class
 
 if TYPE_CHECKING:
@@ -166,32 +166,18 @@ class SimilarityLadder(VectorLadder):
 
     def summary(self, outcomes: np.ndarray, gold: np.ndarray) -> tuple[float, tuple[float, float]]:
         known = ~np.isnan(outcomes)
-        drawn = _resampled([outcomes[known]], gold[known])
-        return spearman(outcomes[known], gold[known]), _middle(drawn[:, 0])
+        rng, n = np.random.default_rng(0), int(np.count_nonzero(known))
+        rows = [rng.integers(0, n, n) for _ in range(SAMPLES)]
+        low, high = np.quantile([spearman(outcomes[known][row], gold[known][row]) for row in rows], [0.025, 0.975])
+        return spearman(outcomes[known], gold[known]), (float(low), float(high))
 
     def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        """The p-value is that of the bootstrap: twice the share of samples on the other side of zero."""
         both = ~np.isnan(a[0]) & ~np.isnan(b[0])
         if np.count_nonzero(both) < 2:
             return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
-        gold = a[1][both]
-        drawn = _resampled([a[0][both], b[0][both]], gold)
-        gaps = drawn[:, 0] - drawn[:, 1]
-        beyond = min(np.count_nonzero(gaps <= 0), np.count_nonzero(gaps >= 0)) + 1
-        return bootstrap.Paired(spearman(a[0][both], gold) - spearman(b[0][both], gold), *_middle(gaps),
-                                min(2 * beyond / (SAMPLES + 1), 1.0))
-
-
-def _resampled(models: list[np.ndarray], gold: np.ndarray) -> np.ndarray:
-    """Rank correlations (samples, models) of pairs that are drawn anew, the same ones for all models."""
-    rng = np.random.default_rng(0)
-    rows = [rng.integers(0, len(gold), len(gold)) for _ in range(SAMPLES)]
-    return np.array([[spearman(cosines[row], gold[row]) for cosines in models] for row in rows])
-
-
-def _middle(drawn: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
+        gold = ranks(a[1][both])
+        first, second = (np.stack([ranks(one[0][both]), gold], axis=1) for one in (a, b))
+        return bootstrap.paired_statistic(first, second, bootstrap.correlation)
 
 
 def _short(questions: Questions) -> str:

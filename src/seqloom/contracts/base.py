@@ -2,26 +2,34 @@
 
 A model is made from options alone; `fit` makes it useful; `save` writes a directory that `seqloom.load` reads. What it
 learnt is a set of named arrays, so nothing is pickled and loading a stranger's model runs no code.
+
+What a class leaves out has a default: `name` is that of the class, the options are those that it declares among its
+attributes (`k: float = option(...)`), and saved are the attributes that `fit` gave it (`contracts/attributes`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from seqloom import progress, storage
+from seqloom import history, progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
-from seqloom.config import Config, choices, field_types, make, parse_size
+from seqloom.config import Config, choices, config_with, declared_options, field_types, make, parse_size
+from seqloom.contracts import attributes
 from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
+from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
 from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
+from seqloom.frames import as_frame
+from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -47,21 +55,68 @@ class Model(ABC):
 
     task: ClassVar[str]
     name: ClassVar[str]
-    config_class: ClassVar[type[Config]]
+    config_class: ClassVar[type[Config]] = Config
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
+    _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
+    __signature__ = OptionsSignature()  # of the class
+    primitives: ClassVar[tuple[str, ...]] = ()  # methods of which a model of this task must write one
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "name" not in vars(cls) and not cls.__module__.startswith("seqloom.contracts."):
+            cls.name = _words(cls.__name__)
+        if options := declared_options(cls):
+            known = cls.config_class.__dataclass_fields__
+            cls.config_class = config_with(cls.config_class, cls, options)
+            for name in options:
+                _show_option(cls, name, name in known)
+        if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
+            raise TypeError(f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, to save the "
+                            "attributes that fit gives it")
+        cls.__doc__ = docstring(cls, cls.config_class)
 
     def __init__(self, config: Any = None, **options: Any) -> None:
+        _check_primitive(type(self))
         self.config: Any = make(self.config_class, config, options)
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
         self.members: list[Any] = []
         self._forget()
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in changed_options(self.config).items())
+        return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options and their values, as scikit-learn asks for them."""
+        return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options; what was learnt with others is forgotten."""
+        if options:
+            members = self.members
+            type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
+            self.members = members
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """For scikit-learn: a model with the same options that has learnt nothing."""
+        other = self._unfitted(self.config)
+        other.members = list(self.members)
+        return other
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted
+
+    def __sklearn_tags__(self) -> Any:
+        return scikit_learn_tags(self._estimator_type)
 
     def _forget(self) -> None:
         self.fitted = False
         self.tokenizers: dict[str, Tokenizer] = {}  # by name; the one of a model of text is `text`
         self.learnt: dict[str, Any] = {}  # besides its arrays: what `learnt_values` says
         self.fit_info: dict[str, Any] = {}  # the record of how the fit went; nothing relies on it
+        self.log: history.Lines = []  # of its training, report by report
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -104,6 +159,16 @@ class Model(ABC):
         return known.union(*(member._data_hashes() for member in self.members))
 
     @property
+    def history(self) -> Any:
+        """The log of its training, a row for each report: a frame of pandas or polars where one is installed, else a light
+        table. Models that count have none. A loaded model has what was saved with it, which may be less."""
+        self.check_fitted()
+        nothing: list[float] = []
+        losses, likelihoods = self.recorded("losses", nothing), self.recorded("log_likelihoods", nothing)
+        return as_frame(self.log or [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+                        or [{"step": i, "log_likelihood": value} for i, value in enumerate(likelihoods)])
+
+    @property
     def trained(self) -> bool:
         """Whether it is a network that the training engine trains."""
         return "train" in self.config.fit_arguments
@@ -111,25 +176,27 @@ class Model(ABC):
     @property
     def parameters(self) -> int:
         """How many numbers were learnt."""
-        return 0
+        values = vars(self).values() if self._saves_attributes() else ()
+        return sum(value.size for value in values if isinstance(value, np.ndarray))
 
     @abstractmethod
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
         """Learn from scratch; written once for each task."""
 
-    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learnt, for `model.safetensors`."""
+        return attributes.collect(self, self._contract_attributes())[0]
 
-    @abstractmethod
-    def array_specs(self, length: Length) -> dict[str, Spec]:
-        """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file."""
+    def array_specs(self, length: Length) -> dict[str, Spec] | None:
+        """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
+        None: anything, which is no risk for what NumPy alone reads."""
+        return None
 
-    @abstractmethod
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `arrays`; they may be memory-mapped, and are what `array_specs` says. Left to refuse here is what
         only shows between values: an order that must rise, shares that must add up."""
+        attributes.restore(self, arrays, self.learnt.pop(attributes.KEY, {}))
 
     def label(self) -> str:
         """A short name with the options that matter most."""
@@ -159,9 +226,11 @@ class Model(ABC):
     def learning(self) -> Iterator[None]:
         """While open the model learns, from scratch; what is broken off is not a fitted model."""
         self._forget()
+        announce_compiling()
         try:
-            yield
-            self.fitted = True
+            with history.recording() as log:
+                yield
+            self.fitted, self.log = True, log
         except BaseException as error:
             self._forget()
             if lacks_memory(error) and not isinstance(error, SeqloomError):
@@ -177,6 +246,9 @@ class Model(ABC):
         least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
+        if corpus.of_words and c.tokenizer in kinds and c.tokenizer != "whitespace":
+            raise ConfigError(f"the tokenizer {c.tokenizer!r} would cut the words that are given as lists; give texts, or "
+                              "tokenizer='whitespace', which takes the words as they are")
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file
@@ -197,6 +269,35 @@ class Model(ABC):
         self.check_fitted()
         storage.save(self, directory)
 
+    def saved_parts(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The arrays and the other values that were learnt; what could not be read again is refused."""
+        if not self._saves_attributes():
+            check_learnt(self.learnt, self.learnt_values)
+            return self.arrays(), self.learnt
+        arrays, values = attributes.collect(self, self._contract_attributes())
+        check_learnt(self.learnt, self.learnt_values)
+        return arrays, {**self.learnt, attributes.KEY: values}
+
+    def _contract_attributes(self) -> set[str]:
+        """What every model of its task has; what else there is, the class or `fit` gave it."""
+        return set(vars(self._unfitted(self.config)))
+
+    @classmethod
+    def _unfitted(cls, config: Config) -> Self:
+        """A model with these options. An `__init__` of its own, whose arguments may be any, is left out where all attributes
+        are saved."""
+        if not cls._saves_attributes():
+            return cls(config)
+        model = cls.__new__(cls)
+        contract: Any = next(base for base in cls.__mro__ if base.__module__.startswith("seqloom."))
+        contract.__init__(model, config)
+        return model
+
+    @classmethod
+    def _saves_attributes(cls) -> bool:
+        """Whether it writes nothing of its own about saving."""
+        return cls.arrays is Model.arrays
+
     @classmethod
     def load(cls, directory: str | Path, device: str | None = None) -> Self:
         """`device`: where its networks run, such as cuda or mps; None: the CPU."""
@@ -210,10 +311,34 @@ class Model(ABC):
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
-        model = cls(cls.config_class.from_saved(saved.config))
-        check_learnt(saved.learnt, cls.learnt_values)
+        model = cls._unfitted(cls.config_class.from_saved(saved.config))
+        announce_compiling()
+        check_learnt({key: value for key, value in saved.learnt.items()
+                      if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
         model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True
         model.tokenizers, model.members = saved.tokenizers, saved.members
-        check_arrays(saved.arrays, model.array_specs(lengths(saved.arrays)))
+        if (specs := model.array_specs(lengths(saved.arrays))) is not None:
+            check_arrays(saved.arrays, specs)
         model.restore_arrays(saved.arrays)
         return model
+
+
+def _words(name: str) -> str:
+    """The name of a class as that of a model: BackoffBigram is backoff-bigram."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).strip("_").lower()
+
+
+def _check_primitive(cls: type[Model]) -> None:
+    contract = next(base for base in cls.__mro__ if "primitives" in vars(base))
+    if cls.primitives and all(getattr(cls, name) is getattr(contract, name) for name in cls.primitives):
+        raise TypeError(f"{cls.__name__} writes neither {' nor '.join(cls.primitives)}; write one of them")
+
+
+def _show_option(cls: type[Model], name: str, known: bool) -> None:
+    """Let an option that a class declares be read as `self.name`; `known`: one of its base, with another default."""
+    delattr(cls, name)
+    if known:
+        return
+    if callable(getattr(cls, name, None)) or name in ("config", "members", "fitted", "tokenizers", "learnt", "fit_info"):
+        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model has something else of that name")
+    setattr(cls, name, property(lambda self: getattr(self.config, name)))

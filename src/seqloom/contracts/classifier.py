@@ -16,12 +16,14 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.learnt import Kind, names, one_of, optional
+from seqloom.contracts.learnt import Kind, labels, one_of, optional
+from seqloom.data.in_memory import values
 from seqloom.data.labelled import Labelled, as_labelled
-from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.sanity import check_scores, check_table
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import classification, multilabel
 from seqloom.metrics.result import Result, Signature
+from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -34,12 +36,20 @@ class Classifier(Model):
     """Which of a few classes an example belongs to."""
 
     task: ClassVar[str] = "classifier"
-    learnt_values: ClassVar[dict[str, Kind]] = {"classes": names, "multi_label": optional(one_of(True))}
+    _estimator_type: ClassVar[str | None] = "classifier"
+    learnt_values: ClassVar[dict[str, Kind]] = {"classes": labels, "multi_label": optional(one_of(True))}
 
     @property
-    def classes(self) -> list[str]:
-        """The names of the classes, in the order of the columns of `class_log_probs`."""
+    def classes(self) -> list[Any]:
+        """The classes, in the order of the columns of `class_log_probs`: names, whole numbers, or false and true."""
         return self.learnt.get("classes", [])
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes as scikit-learn asks for them; there once the model is fitted."""
+        if not self.fitted:
+            raise AttributeError(f"this {self.name} model has no classes_ before fit")
+        return np.array(self.classes)
 
     @property
     def multi_label(self) -> bool:
@@ -65,11 +75,12 @@ class Classifier(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Labelled, a Path, a list of (example, label), or the pair (examples, labels)."""
-        how = self.fitting(memory, train, device, run, None if valid is None else as_labelled(valid))
-        labelled = as_labelled(data)
+    def fit(self, data: Any, labels: Any = None, *, valid: Any = None, memory: int | str | None = None,
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame."""
+        labelled = as_labelled(data, labels)
+        held_out = None if valid is None else as_labelled(valid).like(labelled.classes)
+        how = self.fitting(memory, train, device, run, held_out)
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
                               "give one label an example")
@@ -97,15 +108,24 @@ class Classifier(Model):
         parts = []
         with progress.task("classifying", len(examples), "texts") as bar:
             for start in range(0, len(examples), BATCH):
-                parts.append(self.class_log_probs(examples[start : start + BATCH]))
+                batch = examples[start : start + BATCH]
+                parts.append(check_table(self.class_log_probs(batch), len(batch), len(self.classes)))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
+    def _given(self, example: Any) -> tuple[list[Any], bool]:
+        """Examples as a list, and whether it was a single one."""
+        if not self.is_example(example):
+            return values(example, "examples"), False
+        if isinstance(example, str):
+            refuse_existing_file(example)
+        return [example], True
+
     def predict(self, example: Any) -> Any:
-        """The likeliest class of an example, or of each of a list; where there may be several labels, a list of those that are
-        likelier than not."""
-        one = self.is_example(example)
-        labels = self.labels_of(np.exp(self.log_probs([example] if one else list(example))))
+        """The likeliest class of an example, or of each of a list, array or column; where there may be several labels, a list
+        of those that are likelier than not."""
+        examples, one = self._given(example)
+        labels = self.labels_of(np.exp(self.log_probs(examples)))
         return labels[0] if one else labels
 
     def labels_of(self, probs: np.ndarray) -> list[Any]:
@@ -117,27 +137,36 @@ class Classifier(Model):
 
     def predict_proba(self, example: Any) -> Any:
         """Probabilities: by class for one example; for a list an array (n, C) in the order of `classes`."""
-        one = self.is_example(example)
-        probs = np.exp(self.log_probs([example] if one else list(example)))
+        examples, one = self._given(example)
+        probs = np.exp(self.log_probs(examples))
         return dict(zip(self.classes, probs[0].tolist())) if one else probs
 
-    def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
+    def score(self, data: Any, labels: Any = None) -> float:
+        """Accuracy, as scikit-learn has it; where there may be several labels, the share of examples with all of them right."""
+        metrics = self.evaluate(data, labels, samples=0, examples=0).metrics
+        return float(metrics["exact_match" if self.multi_label else "accuracy"])  # type: ignore[arg-type]
+
+    def evaluate(self, data: Any, labels: Any = None, *, samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
 
-        `samples`: of the bootstrap, 0 for no interval; `examples`: texts that are shown of each kind of error.
+        `data` and `labels`: as `fit` takes them. `samples`: of the bootstrap, 0 for no interval; `examples`: texts that are
+        shown of each kind of error.
         """
         self.check_fitted()
-        labelled = as_labelled(data)
+        labelled = as_labelled(data, labels).like(self.classes, strict=False)
         self.remark_training_data(labelled.name, labelled.fingerprint)
         log_probs = self.log_probs(labelled.examples)
+        names = list(map(str, self.classes))
         if self.multi_label:
             gold = labelled.labels if labelled.multi_label else [(label,) for label in labelled.labels]
-            judged = multilabel.judge(self.classes, gold, np.exp(log_probs), THRESHOLD, samples=samples)
+            judged = multilabel.judge(names, [list(map(str, some)) for some in gold], np.exp(log_probs), THRESHOLD,
+                                      samples=samples)
         else:
             if labelled.multi_label:
                 raise ConfigError(f"{labelled.name} has examples with several labels, and this model gives one for each")
             shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
-            judged = classification.judge(self.classes, labelled.labels, shown, log_probs, samples=samples, examples=examples)
+            judged = classification.judge(names, list(map(str, labelled.labels)), shown, log_probs, samples=samples,
+                                          examples=examples)
         metrics, details, notes = judged
         return Result(metrics, self.signature(labelled), notes, details)
 

@@ -55,7 +55,8 @@ class Embedder(Model):
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
             device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units."""
+        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
+        texts or lists of words."""
         how = self.fitting(memory, train, device, run, valid)
         corpus = as_corpus(data)
         with self.learning():

@@ -1,8 +1,10 @@
 """A probability for every text.
 
-A language model writes `stepper()`: a state that a token moves forward, be it an n-gram context, a belief vector, a
-hidden state or a key-value cache. From it come scoring, perplexity, bits per byte, generation and completion. A model
-that can score known text faster overrides `sequence_log_probs`; the contract tests prove that both ways agree.
+A language model writes `next_log_probs(context)`: the tokens so far in, the log-probabilities of the next one out. One that
+need not read the context again for each token writes `stepper()` instead: a state that a token moves forward, be it an n-gram
+context, a belief vector, a hidden state or a key-value cache. From either come scoring, perplexity, bits per byte,
+generation and completion. A model that can score known text faster overrides `sequence_log_probs`; the contract checks
+(`seqloom.testing`) prove that both ways agree.
 
 Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with `document`
 each file is; with `stream` the whole text is one sequence with one `</s>` at the very end.
@@ -24,15 +26,17 @@ import numpy as np
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
+from seqloom.contracts.scoring import score_batch, sums
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
+from seqloom.decoding.contexts import ContextStepper
 from seqloom.decoding.sharing import Decoders
-from seqloom.decoding.stepper import Stepper, log_probs_by_steps
+from seqloom.decoding.stepper import Stepper, sized, stepper_log_probs
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.costs import SegmentCosts, corpus_bytes, unit_lengths
 from seqloom.metrics.result import Result, Signature, Value
-from seqloom.text.coding import to_bytes
+from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 
 
 MOST_FILES = 1000  # whose hashes are kept, so that judging a model on its training text is seen
-_ONE = np.zeros(1, np.int64)  # where a single text begins
 
 
 class LanguageModel(Model):
@@ -51,7 +54,8 @@ class LanguageModel(Model):
 
     task: ClassVar[str] = "language model"
     threaded: ClassVar[bool] = False  # its scoring gains from several threads of Python
-    config_class: ClassVar[type[TextConfig]]
+    config_class: ClassVar[type[TextConfig]] = TextConfig
+    primitives: ClassVar[tuple[str, ...]] = ("next_log_probs", "stepper")
     members: list[LanguageModel]
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -88,19 +92,31 @@ class LanguageModel(Model):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         """Learn from token ids; every unit is closed by `</s>`."""
 
-    @abstractmethod
+    def next_log_probs(self, context: np.ndarray) -> np.ndarray:
+        """Natural-log probability (V,) of each token that may come next. `context`: the ids of the sequence so far, int64,
+        which begins with the `</s>` of the sequence before; only the last `self.context` of them where that is a number.
+
+        For a model that writes no stepper.
+        """
+        raise NotImplementedError
+
     def stepper(self, *, eight_bit: bool = False) -> Stepper:
         """The model as a state that a token moves forward; `eight_bit`: with its weights, if it has any, rounded to 8 bits.
 
         Threads share it, so it changes nothing of its own after it was made, and all that it gives out are new arrays.
         """
+        return ContextStepper(self.next_log_probs, self.tokenizer.vocab_size, self.tokenizer.eos_id, self.context)
+
+    def sized_stepper(self, *, eight_bit: bool = False) -> Stepper:
+        """`stepper`, with the sizes of the tokenizer where it says none of its own."""
+        return sized(self.stepper(eight_bit=eight_bit), self.tokenizer.vocab_size, self.tokenizer.eos_id)
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Natural-log probability of each token, float32, flat like `ids`: sequences of `lengths` tokens, `</s>` included.
 
-        This is the slow way that every model has, over `step`.
+        This is the slow way that every model has.
         """
-        return log_probs_by_steps(self.stepper(), ids, lengths)
+        return stepper_log_probs(self.stepper(), ids, lengths)
 
     def text_log_probs(self, ids: np.ndarray) -> np.ndarray:
         """The same for one text of units that `</s>` closes."""
@@ -126,7 +142,8 @@ class LanguageModel(Model):
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
             memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
             run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list of units.
+        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
+        texts or lists of words.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
@@ -177,8 +194,9 @@ class LanguageModel(Model):
     def score(self, text: str | list[str]) -> float | list[float]:
         """Natural-log probability of the whole text, the end symbol of each unit included."""
         if isinstance(text, str):
-            return float(_sums(self._score_batch([text]))[0])
-        return [score for scored in self._scores(text) for score in _sums(scored).tolist()]
+            refuse_existing_file(text)
+            return float(sums(score_batch(self, [text]))[0])
+        return [score for scored in self._scores(text) for score in sums(scored).tolist()]
 
     @overload
     def token_scores(self, text: str) -> list[float]: ...
@@ -187,44 +205,19 @@ class LanguageModel(Model):
     def token_scores(self, text: str | list[str]) -> list[float] | list[list[float]]:
         """The same token by token; the tokens are `tokenizer.encode(text)` with `</s>` at each unit's end."""
         if isinstance(text, str):
-            return self._score_batch([text])[0].tolist()
+            refuse_existing_file(text)
+            return score_batch(self, [text])[0].tolist()
         return [part.tolist() for log_probs, starts in self._scores(text) for part in np.split(log_probs, starts[1:])]
 
     def _scores(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """What `_score_batch` gives, for one batch of texts after another."""
+        """What `score_batch` gives, for one batch of texts after another."""
         from seqloom.kernels.parallel import parallel_map, text_batches
 
         self.check_fitted()
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise DataError(f"expected a text or a list of texts; the list holds {type(wrong[0]).__name__}")
-        batches = text_batches(texts)
-        return parallel_map(self._score_batch, batches) if self.threaded else map(self._score_batch, batches)
-
-    def _score_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Token log-probabilities of all these texts, float32, and where each text begins in them.
-
-        It is called for a single short text too, so it takes care not to do more than it must.
-        """
-        tokenizer = self.tokenizer
-        if self.unit != "line":
-            encoded = [self.encode(text)[0] for text in texts]
-            ids, ends = np.concatenate(encoded), np.cumsum([len(e) for e in encoded])
-            starts = _starts(ends)
-            return self.sequence_log_probs(ids, ends - starts), starts
-        joined = "\n".join(texts) + "\n"
-        one_line_each = joined.count("\n") == len(texts)
-        if not one_line_each:
-            joined = "\n".join([text.removesuffix("\n") for text in texts]) + "\n"
-        ids = tokenizer.encode_block(to_bytes(joined), newline_ends=True)
-        if one_line_each and len(texts) == 1:
-            return self.sequence_log_probs(ids, np.array([len(ids)])), _ONE
-        ends = np.flatnonzero(ids == tokenizer.eos_id) + 1  # of the lines
-        starts = _starts(ends)
-        lengths = ends - starts
-        if not one_line_each:
-            ends = ends[np.cumsum([1 + text.removesuffix("\n").count("\n") for text in texts]) - 1]  # of the texts
-            starts = _starts(ends)
-        return self.sequence_log_probs(ids, ends - starts if self.carry else lengths), starts
+        one, batches = partial(score_batch, self), text_batches(texts)
+        return parallel_map(one, batches) if self.threaded else map(one, batches)
 
     def perplexity(self, data: Any) -> float:
         """exp of the mean cost of a token of the data, end symbols counted."""
@@ -319,21 +312,8 @@ class LanguageModel(Model):
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:
         from seqloom.decoding.generation import Generator
 
-        return Generator(self.stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line",
+        return Generator(self.sized_stepper(eight_bit=eight_bit), tokenizer, by_line=self.unit == "line",
                          endless=self.unit == "stream")
 
     def _member_decoders(self) -> list[Decoders]:
         return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]
-
-
-def _starts(ends: np.ndarray) -> np.ndarray:
-    """Where stretches begin that follow one another and end there."""
-    starts = np.zeros_like(ends)
-    starts[1:] = ends[:-1]
-    return starts
-
-
-def _sums(scored: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The score of each text from those of its tokens."""
-    log_probs, starts = scored
-    return np.add.reduceat(log_probs, starts, dtype=np.float64)

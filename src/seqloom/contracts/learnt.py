@@ -26,6 +26,12 @@ def names(value: Any) -> bool:
             and len(set(value)) == len(value))
 
 
+def labels(value: Any) -> bool:
+    """A list of different labels, at least one: all names, all whole numbers, or all true and false."""
+    return (isinstance(value, list) and len(value) > 0 and type(value[0]) in (str, int, bool)
+            and all(type(label) is type(value[0]) for label in value) and len(set(value)) == len(value))
+
+
 def one_of(*values: Any) -> Kind:
     return lambda value: any(value is known or value == known for known in values if type(value) is type(known))
 

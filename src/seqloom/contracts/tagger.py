@@ -1,8 +1,8 @@
 """One tag for every word of a sentence.
 
-A tagger writes `tag_ids(sentences)`. Where tags mark spans (BIO and its kin), `evaluate` also reads the spans and gives
-their F1 as the conlleval script counts it. A tagger may work in another scheme than its data has (`works_in`); what it
-answers is in the scheme of the data.
+A tagger writes `tag(words)`, or `tag_ids(sentences)` where it is faster with many. Where tags mark spans (BIO and its kin),
+`evaluate` also reads the spans and gives their F1 as the conlleval script counts it. A tagger may work in another scheme
+than its data has (`works_in`); what it answers is in the scheme of the data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
+from seqloom.data.in_memory import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
-from seqloom.errors import DataError
+from seqloom.errors import DataError, ModelError
 from seqloom.metrics import tagging
 from seqloom.metrics.result import Result, Signature
+from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -33,6 +35,7 @@ class Tagger(Model):
     """Which tag each word of a sentence has."""
 
     task: ClassVar[str] = "tagger"
+    primitives: ClassVar[tuple[str, ...]] = ("tag", "tag_ids")
     learnt_values: ClassVar[dict[str, Kind]] = {"tags": names, "working_tags": names, "scheme": one_of(None, *SCHEMES),
                                                 "working_scheme": one_of(None, *SCHEMES)}
 
@@ -52,15 +55,20 @@ class Tagger(Model):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         """Learn from tagged sentences; `tags` is already there, and sorted."""
 
-    @abstractmethod
+    def tag(self, words: list[str]) -> list[str]:
+        """The tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
+        raise NotImplementedError
+
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """The place in `tags` of each word's tag, one array a sentence."""
+        return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
 
     def sequences(self, given: Any) -> tuple[Any, bool]:
         """What `predict` was given as a list of sequences, and whether it was a single one: of words, unless a model that
         reads something else (frames) says otherwise."""
-        one = isinstance(given, str) or not len(given) or isinstance(given[0], str)
-        rows = [given.split() if isinstance(given, str) else given] if one else given
+        rows: list[Any] = given.split() if isinstance(given, str) else values(given, "sentences")
+        one = isinstance(given, str) or not rows or isinstance(rows[0], str)
+        rows = [rows] if one else rows
         _check_words(rows, one)
         return rows, one
 
@@ -70,11 +78,11 @@ class Tagger(Model):
 
     # ---- fitting
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Tagged, a Path, or a list of (words, tags)."""
+    def fit(self, data: Any, tags: Any = None, *, valid: Any = None, memory: int | str | None = None,
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags)."""
         how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid))
-        given = as_tagged(data)
+        given = as_tagged(data, tags)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1:
@@ -97,6 +105,8 @@ class Tagger(Model):
     def predict(self, sentences: Any) -> Any:
         """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
         self.check_fitted()
+        if isinstance(sentences, str):
+            refuse_existing_file(sentences)
         rows, one = self.sequences(sentences)
         outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
@@ -108,13 +118,18 @@ class Tagger(Model):
                 bar.advance(len(rows[start : start + BATCH]))
         return tagged[0] if one else tagged
 
-    def evaluate(self, data: Any, *, samples: int = 1000, examples: int = 3) -> Result:
+    def score(self, data: Any, tags: Any = None) -> float:
+        """Accuracy by words."""
+        return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
+
+    def evaluate(self, data: Any, tags: Any = None, *, samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
 
-        `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
+        `data` and `tags`: as `fit` takes them. `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are
+        shown of each kind of error.
         """
         self.check_fitted()
-        gold, scheme = as_tagged(data), self.learnt["scheme"]
+        gold, scheme = as_tagged(data, tags), self.learnt["scheme"]
         self.remark_training_data(gold.name, gold.fingerprint)
         if gold.scheme and scheme:
             gold = gold.converted(scheme)
@@ -127,6 +142,16 @@ class Tagger(Model):
         """What a number of this model depends on."""
         extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
+
+
+def tag_places(known: list[str], words: list[str], tags: list[str]) -> np.ndarray:
+    """The place of each tag among those that are known."""
+    if len(tags) != len(words):
+        raise ModelError(f"tag(words) gave {len(tags)} tags for {len(words)} words; it must give one for each")
+    places = {tag: place for place, tag in enumerate(known)}
+    if strange := [tag for tag in tags if tag not in places]:
+        raise ModelError(f"tag(words) gave {strange[0]!r}, which is not one of self.tags: {', '.join(known)}")
+    return np.array([places[tag] for tag in tags], np.int64)
 
 
 def _check_words(rows: list[list[str]], one: bool) -> None:

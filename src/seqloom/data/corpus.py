@@ -13,21 +13,21 @@ measures that.
 from __future__ import annotations
 
 import hashlib
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.catalogue import PREFIX, full_name, is_name
+from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.contents import Content, read_content
 from seqloom.data.documents import Document, check_encoding
+from seqloom.data.in_memory import is_frame, refuse_name, units
 from seqloom.data.pieces import NONE
 from seqloom.data.sources import find_documents
 from seqloom.data.splitting import whole_files
@@ -49,6 +49,8 @@ class Block(NamedTuple):
 
 class Corpus:
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
+
+    of_words = False  # made of lists of words, which are taken as they are
 
     def __init__(self, documents: Sequence[Document | Table], name: str) -> None:
         self.documents = documents
@@ -262,24 +264,23 @@ class Splits:
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
-def as_corpus(data: Corpus | Path | str | Iterable[str]) -> Corpus:
-    """What `fit` and `evaluate` accept: a corpus, a Path, the text itself, or a list of texts, one a line."""
+def as_corpus(data: Any) -> Corpus:
+    """What `fit` and `evaluate` accept: a corpus, a Path, the text itself, or texts, one a unit: a list, a generator, an
+    array, a column, a frame with one column of text. A unit may be a list of words."""
     if isinstance(data, Corpus):
         return data
     if isinstance(data, Path):
         return read(data)
     if isinstance(data, str):
-        if "\n" not in data and 0 < len(data) < 256 and os.path.exists(data):
-            raise DataError(f"{data!r} is the name of a file, and a str is taken as the text itself; "
-                            f"pass seqloom.read({data!r})")
-        if is_name(data):
-            raise DataError(f"{data!r} looks like a dataset, and a str is taken as the text itself; "
-                            f"pass seqloom.read({data!r})")
+        refuse_name(data)
         return Corpus.from_texts(data)
-    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
-        raise DataError(f"a {type(data).__name__} cannot be read more than once as text; "
-                        "give a list of texts, one text, or a corpus from seqloom.read(path)")
-    return Corpus.from_texts(data)
+    if isinstance(data, (bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
+        raise DataError(f"a {type(data).__name__} is not text; give a list of texts, one text, a Path, or a corpus from "
+                        "seqloom.read(path)")
+    texts, of_words = units(data)
+    corpus = Corpus.from_texts(texts)
+    corpus.of_words = of_words
+    return corpus
 
 
 def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import DataError
+from seqloom.frames import html_table
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.vocabulary import SPLITTERS
 
@@ -118,6 +120,10 @@ class Description:
     def table(self) -> str:
         """The report as text."""
         return "\n\n".join(["\n".join(self.summary()), *map(_columns, self.tables())])
+
+    def _repr_html_(self) -> str:
+        shown = [html_table(table.rows[0], table.rows[1:], before=[table.title]) for table in self.tables()]
+        return "".join([f"<div>{escape(line)}</div>" for line in self.summary()] + shown)
 
 
 def describe(data: Any, *, held_out: Any = None, kinds: Sequence[str] = KINDS, sizes: Sequence[int] = SIZES,

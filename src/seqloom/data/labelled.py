@@ -7,15 +7,19 @@ fit into memory. A row without a label is an error that names file and line; an 
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
     >>> data.classes, len(data), data.part([1]).texts
     (['bad', 'good'], 2, ['dull'])
+    >>> Labelled.of(["a fine film", "dull"], [1, 0]).classes
+    [0, 1]
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -24,46 +28,60 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import check_encoding
+from seqloom.data.in_memory import is_column, is_frame, refuse_name, text_and_label, values
 from seqloom.data.label_forms import Batch, Choice, Form, check_form, has_folders, read_folders, read_rows
 from seqloom.data.sources import find_documents
-from seqloom.errors import ConfigError, DataError
+from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.text.coding import to_bytes
 
 Source = str | Path | Iterable[str | Path]
+Label = str | int | bool
+LARGEST = 2**63  # of labels that are whole numbers, without its sign
 
 
 @dataclass(frozen=True)
 class Labelled:
     """Examples and their labels, of equal length. An example is a text, or an array of numbers for models that take those;
-    a label is a name, or a tuple of names where an example may have several (or none)."""
+    a label is a name, a whole number, or true or false, or a tuple of those where an example may have several (or none). All
+    labels are of one type; those of files are names."""
 
     examples: list[Any]
     labels: list[Any]
     name: str = "texts"
 
     @classmethod
-    def of(cls, data: Iterable[Any], *, name: str = "texts") -> Labelled:
-        """From a list of (example, label), or from a tuple of two lists; whole numbers become labels as text. A label that
-        is a list, tuple or set is several labels."""
-        if isinstance(data, tuple) and len(data) == 2 and all(isinstance(p, (list, np.ndarray)) for p in data):
-            examples, labels = (list(p) if i == 0 else p.tolist() if isinstance(p, np.ndarray) else p
-                                for i, p in enumerate(data))
-            if getattr(data[1], "ndim", 1) != 1:
-                raise DataError(f"{name} has labels in {data[1].ndim} dimensions; give a list of names, or of lists of names "
-                                "where an example has several")
-            if len(examples) != len(labels):
-                raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
+    def of(cls, data: Any, labels: Any = None, *, name: str = "texts") -> Labelled:
+        """From examples and labels (lists, arrays, columns), a tuple of the two, a list of (example, label), or a frame with
+        such columns. A label that is a list, tuple or set is several labels."""
+        if labels is not None:
+            examples, labels = values(data, name), _label_values(labels, name)
+        elif is_frame(data):
+            examples, labels = text_and_label(data)
+        elif isinstance(data, tuple) and len(data) == 2 and all(map(is_column, data)):
+            examples, labels = values(data[0], name), _label_values(data[1], name)
         else:
-            pairs = list(data)
+            pairs = values(data, name)
             for row, pair in enumerate(pairs, 1):
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                     raise DataError(f"row {row} of {name} must be a pair of text and label; got {pair!r:.60}")
             examples, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if len(examples) != len(labels):
+            raise DataError(f"{name} has {len(examples)} texts and {len(labels)} labels")
         if not examples:
             raise DataError(f"{name} has no texts; give some")
         several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
         read = _labels if several else _label
-        return cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name)
+        made = cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name)
+        made._check_types()
+        return made
+
+    def _check_types(self) -> None:
+        kinds = [(row, label) for row, labels in enumerate(self.labels, 1)
+                 for label in (labels if isinstance(labels, tuple) else (labels,))]
+        for row, label in kinds:
+            if type(label) is not type(kinds[0][1]):
+                raise DataError(f"row {row} of {self.name}: the label is {label!r:.60}, that of row {kinds[0][0]} is "
+                                f"{kinds[0][1]!r:.60}; all must be text, all whole numbers, or all true and false")
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -81,8 +99,8 @@ class Labelled:
         return bool(self.labels) and isinstance(self.labels[0], tuple)
 
     @cached_property
-    def classes(self) -> list[str]:
-        """The different labels, sorted by name."""
+    def classes(self) -> list[Any]:
+        """The different labels, sorted."""
         return sorted(set(chain.from_iterable(self.labels) if self.multi_label else self.labels))
 
     @cached_property
@@ -91,8 +109,22 @@ class Labelled:
         whole = hashlib.sha256(_digest_examples(self.examples))
         if self.multi_label:
             whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
-        whole.update(digest(list(chain.from_iterable(self.labels)) if self.multi_label else self.labels))
+        whole.update(digest(list(map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels))))
         return whole.hexdigest()
+
+    def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
+        """The same with labels of the type of these: those of a file are text where those of a list are numbers. `strict`:
+        what cannot be of that type is refused, else it stays."""
+        if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
+            return self
+        known = {label: _converted(label, classes) for label in self.classes}
+        strange = [label for label, value in known.items() if value is None]
+        if strange and strict:
+            raise DataError(f"{self.name} has the label {quoted(strange[0])}, and those that were learnt are such as "
+                            f"{quoted(classes[0])}; give labels of the same type")
+        known |= {label: label for label in strange}
+        several = self.multi_label
+        return replace(self, labels=[tuple(known[one] for one in label) if several else known[label] for label in self.labels])
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
         """Some of the rows, by number, mask or slice."""
@@ -127,16 +159,19 @@ def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | N
     return _parts(name, batches, size)
 
 
-def as_labelled(data: Any) -> Labelled:
-    """What `fit` and `evaluate` of a classifier accept: a Labelled, a path, a list of (text, label), or (texts, labels)."""
-    if isinstance(data, Labelled):
-        return data
-    if isinstance(data, (str, Path)):
-        return read_labelled(data)
-    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
-        raise DataError(f"a {type(data).__name__} is no labelled text; give a list of (text, label), (texts, labels), "
-                        "a path, or what read_labelled returns")
-    return Labelled.of(data)
+def as_labelled(data: Any, labels: Any = None) -> Labelled:
+    """What `fit` and `evaluate` of a classifier accept: a Labelled, a Path, texts and labels, a list of (text, label), or a
+    frame; texts and labels are lists, generators, arrays or columns."""
+    if isinstance(data, str):
+        refuse_name(data, "seqloom.read_labelled")
+    if isinstance(data, (Labelled, Path)):
+        if labels is not None:
+            raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
+        return data if isinstance(data, Labelled) else read_labelled(data)
+    if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
+        raise DataError(f"a {type(data).__name__} is no labelled text; give texts and labels, a list of (text, label), a Path, "
+                        "or what read_labelled returns")
+    return Labelled.of(data, labels)
 
 
 def dataset_name(source: Source, documents: Sequence[str]) -> str:
@@ -211,12 +246,14 @@ def _text(value: Any, row: int, name: str) -> str:
     return value
 
 
-def _examples(values: list[Any], name: str) -> list[Any]:
+def _examples(given: list[Any], name: str) -> list[Any]:
     """Texts, or arrays of numbers that have the same width."""
-    if isinstance(values[0], str) or not isinstance(values[0], (np.ndarray, list, tuple)):
-        return [_text(text, row, name) for row, text in enumerate(values, 1)]
+    if isinstance(given[0], str) or not isinstance(given[0], (np.ndarray, list, tuple)):
+        return [_text(text, row, name) for row, text in enumerate(given, 1)]
     arrays: list[np.ndarray] = []
-    for row, value in enumerate(values, 1):
+    for row, value in enumerate(given, 1):
+        if len(value) and isinstance(value[0], str):
+            raise DataError(f"row {row} of {name} is a list of words; a classifier reads texts: join them with ' '.join(words)")
         try:
             arrays.append(np.asarray(value, np.float32))
         except (ValueError, TypeError):
@@ -236,16 +273,39 @@ def _digest_examples(examples: list[Any]) -> bytes:
     return whole.digest()
 
 
-def _labels(value: Any, row: int, name: str) -> tuple[str, ...]:
+def _label_values(labels: Any, name: str) -> list[Any]:
+    if getattr(labels, "ndim", 1) != 1:
+        raise DataError(f"{name} has labels in {labels.ndim} dimensions; give a list of names, or of lists of names "
+                        "where an example has several")
+    return values(labels, f"the labels of {name}")
+
+
+def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
     """Several labels, in an order that is always the same."""
     one = not isinstance(value, (list, tuple, set, frozenset))
-    return tuple(sorted({_label(label, row, name) for label in ([value] if one else value)}))
+    different = {_label(label, row, name) for label in ([value] if one else value)}
+    return tuple(sorted(different, key=lambda label: (type(label).__name__, label)))
 
 
-def _label(value: Any, row: int, name: str) -> str:
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return str(int(value))
-    if not isinstance(value, str) or not value:
-        raise DataError(f"row {row} of {name}: the label is {value!r:.60}; it must be text that is not empty, "
-                        "or a whole number")
-    return value
+def _label(value: Any, row: int, name: str) -> Label:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) is bool:
+        return value
+    if isinstance(value, str) and value:
+        return str(value)
+    with suppress(TypeError):
+        if -LARGEST <= index(value) < LARGEST:
+            return index(value)
+    raise DataError(f"row {row} of {name}: the label is {quoted(value)}; it must be text that is not empty, a whole number, "
+                    "or true or false")
+
+
+def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
+    """A label as one of the type that these classes have; None: it cannot be."""
+    kind, text = type(classes[0]), str(label)
+    if kind is str:
+        return text.lower() if text.lower() in classes and text not in classes else text  # JSON has true for True
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower())
+    return int(text) if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text else None

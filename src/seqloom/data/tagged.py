@@ -24,6 +24,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.data import spans
 from seqloom.data.documents import check_encoding
+from seqloom.data.in_memory import is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name, digest
 from seqloom.data.sources import find_documents
 from seqloom.data.spans import Scheme
@@ -44,22 +45,23 @@ class Tagged:
     scheme: Scheme | None = None
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[Sequence[str], Sequence[str]]], *, name: str = "sentences",
-           scheme: SchemeChoice = "auto") -> Tagged:
-        """From (words, tags) of each sentence."""
+    def of(cls, data: Any, tags: Any = None, *, name: str = "sentences", scheme: SchemeChoice = "auto") -> Tagged:
+        """From (words, tags) of each sentence, or from sentences and their tags."""
+        pairs: Iterable[Any] = values(data, name) if tags is None else _paired(values(data, name), tags, name)
         words: list[list[str]] = []
-        tags: list[list[str]] = []
+        named: list[list[str]] = []
         for number, pair in enumerate(pairs, 1):
-            if isinstance(pair, str) or len(pair) != 2 or isinstance(pair[0], str) or isinstance(pair[1], str):
+            if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2 or any(
+                    isinstance(part, str) or not hasattr(part, "__len__") for part in pair):
                 raise DataError(f"sentence {number} of {name} must be a pair of lists: its words and their tags")
             if len(pair[0]) != len(pair[1]):
                 raise DataError(f"sentence {number} of {name} has {len(pair[0])} words and {len(pair[1])} tags")
-            for part, column in zip(pair, (words, tags)):
-                column.append(list(part))
-                to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in part))
+            for part, column in zip(pair, (words, named)):
+                column.append(list(values(part)))
+                to_bytes("".join(_text(one, f"sentence {number} of {name}") for one in column[-1]))
         if not words:
             raise DataError(f"{name} has no sentence; give some")
-        return cls(words, tags, name, _settle([Sentences(name, words, tags)], scheme))
+        return cls(words, named, name, _settle([Sentences(name, words, named)], scheme))
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -120,16 +122,27 @@ def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int
     return Tagged(words, tags, dataset_name(source, [document.name for document in documents]), chosen)
 
 
-def as_tagged(data: Any) -> Tagged:
-    """What `fit` and `evaluate` of a tagger accept: a Tagged, a path, or a list of (words, tags)."""
-    if isinstance(data, Tagged):
-        return data
-    if isinstance(data, (str, Path)):
-        return read_tagged(data)
-    if isinstance(data, Iterator) or not isinstance(data, Iterable) or isinstance(data, (bytes, dict)):
-        raise DataError(f"a {type(data).__name__} is no tagged text; give a list of (words, tags), "
-                        "a path, or what read_tagged returns")
-    return Tagged.of(data)
+def as_tagged(data: Any, tags: Any = None) -> Tagged:
+    """What `fit` and `evaluate` of a tagger accept: a Tagged, a Path, sentences and their tags, or a list of (words, tags)."""
+    if isinstance(data, str):
+        refuse_name(data, "seqloom.read_tagged")
+    if isinstance(data, (Tagged, Path)):
+        if tags is not None:
+            raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
+        return data if isinstance(data, Tagged) else read_tagged(data)
+    if tags is None and is_frame(data):
+        raise DataError("a frame is no tagged text; give its columns of words and tags: (frame['words'], frame['tags'])")
+    if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
+        raise DataError(f"a {type(data).__name__} is no tagged text; give sentences and their tags, a list of (words, tags), a "
+                        "Path, or what read_tagged returns")
+    return Tagged.of(data, tags)
+
+
+def _paired(sentences: list[Any], tags: Any, name: str) -> Iterator[tuple[Any, Any]]:
+    rows = values(tags, f"the tags of {name}")
+    if len(rows) != len(sentences):
+        raise DataError(f"{name} has {len(sentences)} sentences and the tags of {len(rows)}")
+    return zip(sentences, rows)
 
 
 def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:

@@ -27,6 +27,15 @@ def check_sums(sums: np.ndarray) -> None:
         raise ModelError(f"the model gave probabilities that do not sum to one; {_ADVICE}")
 
 
+def check_table(log_probs: object, n: int, classes: int) -> np.ndarray:
+    """The log-probabilities that a classifier gave as an array (n, C) of floats, if they are one."""
+    table = np.asarray(log_probs, np.float64)
+    if table.shape != (n, classes):
+        raise ModelError(f"class_log_probs gave an array of shape {table.shape}; it must be ({n}, {classes}): a row for each "
+                         "example, a column for each class")
+    return table
+
+
 def check_scores(log_probs: np.ndarray, *, exact: bool = True) -> np.ndarray:
     """The same log-probabilities, of tokens or classes, if none of them is NaN or above one.
 

@@ -40,6 +40,14 @@ class Stepper(Protocol):
         ...
 
 
+def sized(stepper: Any, vocab_size: int, eos_id: int) -> Stepper:
+    """The same Stepper; a `vocab_size` or `eos_id` that it does not say is that of the tokenizer."""
+    for name, value in (("vocab_size", vocab_size), ("eos_id", eos_id)):
+        if not hasattr(stepper, name):
+            setattr(stepper, name, value)
+    return stepper
+
+
 def select(state: State, rows: np.ndarray) -> State:
     """A copy of these rows of every leaf, in this order; a row may be taken more than once or not at all.
 
@@ -113,6 +121,12 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
     if len(aside) == 1:
         return aside[0], result
     return select(join(aside), np.argsort(np.concatenate(order))), result
+
+
+def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Log-probability of each token of sequences of these lengths; a Stepper with a faster way has a method `log_probs`."""
+    faster = getattr(stepper, "log_probs", None)
+    return log_probs_by_steps(stepper, ids, lengths) if faster is None else faster(ids, lengths)
 
 
 def log_probs_by_steps(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64) -> np.ndarray:

@@ -85,39 +85,53 @@ def paired(a_nats: np.ndarray, b_nats: np.ndarray, weights: np.ndarray, *, level
     return Paired(difference, low, high, _sign_flip(gaps, samples, seed))
 
 
-def paired_ratios(a_values: np.ndarray, a_weights: np.ndarray, b_values: np.ndarray, b_weights: np.ndarray, *,
-                  level: float = 0.95, samples: int = 1000, seed: int = 0) -> Paired:
-    """The same where the weights are each model's own (the spans of F1), of which some may be zero.
+def paired_statistic(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarray], float], *, level: float = 0.95,
+                     samples: int = 1000, seed: int = 0) -> Paired:
+    """The same for any statistic of segments, such as F1, whose weights are not those of the other model.
 
-    The p-value comes from exchanging the two models in segments at random (Yeh 2000, "More accurate tests for the
-    statistical significance of result differences").
+    `a`, `b`: values of each segment, (n, m). The interval resamples segments, both models together; the p-value exchanges
+    the two models on random segments (Yeh 2000, "More Accurate Tests for the Statistical Significance of Result Differences").
 
-    >>> paired_ratios(np.array([2.0, 2.0]), np.array([2.0, 4.0]), np.array([2.0, 2.0]), np.array([2.0, 4.0]))
+    >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
+    >>> paired_statistic(rows, rows, ratio)
     Paired(difference=0.0, low=0.0, high=0.0, p_value=1.0)
     """
     _check_options(level, samples)
-    sums = np.stack([np.asarray(x, np.float64) for x in (a_values, a_weights, b_values, b_weights)])
-    sums = sums[:, (sums[1] > 0) | (sums[3] > 0)]
-    n = sums.shape[1]
-    if not n:
-        return Paired(0.0, math.nan, math.nan, math.nan)
+    if a.shape != b.shape or a.ndim < 2 or not len(a):
+        raise ValueError(f"need values of the same segments; got shapes {a.shape} and {b.shape}")
+    difference = statistic(a) - statistic(b)
+    if len(a) == 1:
+        return Paired(difference, math.nan, math.nan, math.nan)
+    rng, far = np.random.default_rng(seed), 0
+    drawn = np.empty(samples)
+    for i in range(samples):
+        rows = rng.integers(0, len(a), len(a))
+        drawn[i] = statistic(a[rows]) - statistic(b[rows])
+        swap = rng.integers(0, 2, len(a)).astype(bool).reshape(-1, *[1] * (a.ndim - 1))
+        far += abs(statistic(np.where(swap, b, a)) - statistic(np.where(swap, a, b))) >= abs(difference) - 1e-12
+    low, high = _middle(drawn, level)
+    return Paired(difference, low, high, (far + 1) / (samples + 1))
 
-    def gap(totals: np.ndarray) -> np.ndarray:
-        safe = np.where(totals > 0, totals, 1.0)
-        return totals[..., 0] / safe[..., 1] - totals[..., 2] / safe[..., 3]
 
-    rng, swaps = np.random.default_rng(seed), np.random.default_rng((seed, 1))
-    difference = float(gap(sums.sum(axis=1)))
-    drawn = _in_chunks(lambda count: gap(rng.multinomial(n, np.full(n, 1 / n), count) @ sums.T), samples, n)
-    low, high = _middle(drawn, level) if n > 1 else (math.nan, math.nan)
+def ratio(rows: np.ndarray) -> float:
+    """Of the sums of two columns.
 
-    def exchanged(count: int) -> np.ndarray:
-        kept = swaps.integers(0, 2, (count, n)).astype(np.float64)
-        turned = sums[[2, 3, 0, 1]]
-        return gap(turned.sum(axis=1) + kept @ (sums - turned).T)
+    >>> ratio(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    0.5
+    """
+    part, whole = rows.sum(axis=0)
+    return float(part / whole) if whole else 0.0
 
-    as_far = np.abs(_in_chunks(exchanged, samples, n)) >= abs(difference) - 1e-12
-    return Paired(difference, low, high, float((np.count_nonzero(as_far) + 1) / (samples + 1)))
+
+def correlation(rows: np.ndarray) -> float:
+    """Of two columns (Pearson); of ranks it is Spearman's.
+
+    >>> correlation(np.array([[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]]))
+    0.5
+    """
+    x, y = (rows - rows.mean(axis=0)).T
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    return round(float(x @ y) / size, 12) if size > 0 else 0.0
 
 
 def _sign_flip(gaps: np.ndarray, samples: int, seed: int) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 from seqloom._version import __version__
 from seqloom.errors import suggest
+from seqloom.frames import html_table
 
 Value = float | int | str | bool | None | tuple[float, ...]
 
@@ -87,6 +88,10 @@ class Result:
         lines = [f"{name:<{left}}  {text:>{right}}" for name, text in shown.items()]
         lines.append(f"{'signature':<{left}}  {self.signature}")
         return "\n".join(lines + [f"{'note':<{left}}  {note}" for note in self.notes])
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _show(value)) for name, value in self.metrics.items()]
+        return html_table((), rows, after=[str(self.signature), *self.notes])
 
 
 def short_hash(data: bytes) -> str:

@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqloom.errors import DataError
+from seqloom.errors import DataError, quoted
+from seqloom.metrics.bootstrap import correlation
 from seqloom.metrics.result import Value
 
 Judged = tuple[dict[str, Value], dict[str, Any], tuple[str, ...]]
@@ -33,10 +34,12 @@ class Questions:
 
 
 def as_questions(data: Any) -> Questions:
-    """Questions as they are, or from a file."""
+    """Questions as they are, or from a file, which is a Path."""
     if isinstance(data, Questions):
         return data
-    if not isinstance(data, (str, Path)):
+    if isinstance(data, str):
+        raise DataError(f"word vectors are tested on a file of analogies or similarities; give Path({quoted(data)})")
+    if not isinstance(data, Path):
         raise DataError(f"word vectors are tested on a file of analogies or similarities; got {type(data).__name__}")
     try:
         raw = Path(data).read_bytes()
@@ -136,13 +139,11 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
     >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0]))
     0.5
     """
-    x, y = _ranks(a), _ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return round(float(x @ y) / size, 12) if size > 0 else 0.0
+    return correlation(np.stack([ranks(a), ranks(b)], axis=1))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Of each value, from 1; ties have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 

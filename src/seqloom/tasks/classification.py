@@ -61,12 +61,12 @@ class Classification(Task):
 def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterator[Outcome]:
     classes = model.classes
     if proba:
-        yield Outcome("\t".join(["label", *map(_line, classes), "text"]), None)
+        yield Outcome("\t".join(["label", *map(_line, map(str, classes)), "text"]), None)
     while texts := list(itertools.islice(units, BATCH)):
         probs = model.predict_proba(texts)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
             shares = [f"{p:.4f}" for p in row] if proba else []
-            name = label if isinstance(label, str) else ", ".join(label)
+            name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
             yield Outcome("\t".join([_line(name), *shares, _line(text)]),
                           {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
 

@@ -40,7 +40,6 @@ class LanguageModeling(Task):
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
         "generate": Command("seqloom.cli.generate:command", "Write text with a model."),
         "complete": Command("seqloom.cli.complete:command", "Suggest next words, one text or interactively."),
-        "ab": Command("seqloom.cli.ab:command", "The same model with and without a step, paired."),
     }
 
     def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:

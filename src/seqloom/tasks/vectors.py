@@ -45,7 +45,7 @@ class WordVectorsTask(Task):
             raise ConfigError(f"{place} holds word vectors; give --on FILE with analogies or similarities")
         if paths or reading != TextReading():
             raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
-        return shown(model.evaluate(judging.on))
+        return shown(model.evaluate(Path(judging.on)))
 
     def recognises(self, path: Path) -> bool:
         from seqloom.data.vector_files import file_head, sniff_vectors

@@ -10,6 +10,7 @@ import numpy as np
 
 from seqloom.errors import DataError
 from seqloom.text.boundaries import Cut
+from seqloom.text.file_names import refuse_file
 
 EOS, UNK = "</s>", "<unk>"
 
@@ -99,6 +100,7 @@ def text_blocks(data: Any, cut: Cut, size: int) -> Iterator[bytes]:
     if hasattr(data, "blocks"):
         return (block.data for block in data.blocks(cut, size))
     if isinstance(data, str):
+        refuse_file(data)
         return iter([to_bytes(data)])
     if isinstance(data, Iterator):
         raise DataError(f"a {type(data).__name__} can be read only once; give a list of texts, or a corpus "

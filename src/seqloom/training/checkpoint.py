@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import history
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.errors import ConfigError, ModelError
 from seqloom.locks import locked
@@ -137,6 +138,7 @@ class Run:
         path = self.directory / LOG
         if self.writes and path.exists():
             lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) <= step]
+            history.resume(map(json.loads, lines))
             self._write(path, "".join(line + "\n" for line in lines).encode())
 
     def log(self, values: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import shutil
 import time
 from typing import Any, Self
 
+from seqloom import history
 from seqloom.errors import ConfigError, MissingExtra
 from seqloom.storage import EVENTS
 from seqloom.training.checkpoint import LOG, Run, read_log
@@ -105,6 +106,7 @@ class Log:
         return {self.task.counted: round(self.count), "seconds": round(self._seconds(), 2)}
 
     def _write(self, values: dict[str, Any]) -> None:
+        history.record(values)
         if self.run is not None:
             self.run.log(values)
         if self._writer is not None:

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from seqloom import progress, registry
+from seqloom import history, progress, registry
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
@@ -108,6 +108,7 @@ class FastTextClassifier(Classifier):
         """Become what another model of this kind is."""
         self.config, self.tokenizer, self.learnt, self.fitted = other.config, other.tokenizer, other.learnt, other.fitted
         self.fit_info = dict(other.fit_info)
+        history.resume(other.log)
         self.features, self.input, self.output, self.counts = other.features, other.input, other.output, other.counts
         self._reader, self._tree = other._reader, other._tree
 

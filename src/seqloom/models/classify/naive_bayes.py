@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ from seqloom.contracts.classifier import Classifier
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import ConfigError, DataError, ModelError, suggest
+from seqloom.errors import ConfigError, DataError, ModelError, suggest_known
 from seqloom.models.classify.configs import NaiveBayesConfig
 from seqloom.models.classify.feature_counts import Counted, FeatureCounts
 from seqloom.models.classify.features import Features, check_texts, grows, once, split_keys
@@ -56,8 +57,8 @@ class Share:
 class Explanation:
     """Why a text is of one class rather than of another: log_odds = prior + absent + all shares + others."""
 
-    label: str
-    against: str
+    label: Any  # a class
+    against: Any
     log_odds: float  # log p(label) - log p(against)
     prior: float
     absent: float  # of the features that are not there; bernoulli only
@@ -101,7 +102,7 @@ class NaiveBayes(Classifier):
         finally:
             self._counting = self._valid = None
 
-    def partial_fit(self, data: Any, *, valid: Any = None) -> Self:
+    def partial_fit(self, data: Any, labels: Any = None, *, valid: Any = None) -> Self:
         """Learn from more texts: what `fit` takes, or an iterator of Labelled such as `stream_labelled` gives.
 
         After any number of calls the model is the one that a single `fit` on all texts makes, to the bit; words and
@@ -110,10 +111,10 @@ class NaiveBayes(Classifier):
         if valid is not None:
             self._valid = as_labelled(valid)
         self._check_valid(self._valid)
-        for chunk in data if isinstance(data, Iterator) else [data]:
-            labelled = as_labelled(chunk)
+        for labelled in _portions(data, labels):
             if self._counting is None:
                 self._counting = self._resumed() if self.fitted else self._new_counts(None)
+            labelled = labelled.like(self.classes)
             self._count(labelled)
             self._pending = True
             chained = hashlib.sha256((self.recorded("data_hash", "") + labelled.fingerprint).encode()).hexdigest()
@@ -178,7 +179,7 @@ class NaiveBayes(Classifier):
 
     def _fit_temperature(self, valid: Labelled) -> float:
         """The one that makes the valid labels likeliest; the cost is convex in its inverse, so bisection finds it."""
-        place = {name: i for i, name in enumerate(self.classes)}
+        valid, place = valid.like(self.classes), {name: i for i, name in enumerate(self.classes)}
         rows = [i for i, name in enumerate(valid.labels) if name in place]
         if not rows:
             raise DataError(f"{valid.name} has no label that was seen in training; valid data must share its classes")
@@ -226,7 +227,7 @@ class NaiveBayes(Classifier):
             scores += self._log_prior + self._absent
         return scores, known
 
-    def explain(self, text: str, n: int = 10, *, label: str | None = None, against: str | None = None) -> Explanation:
+    def explain(self, text: str, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
         """The features that decided for a class (the likeliest) against another (the likeliest other), in nats."""
         self.check_fitted()
         if len(self.classes) == 1:
@@ -247,7 +248,7 @@ class NaiveBayes(Classifier):
                            [Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order[:n]],
                            float(nats[order[n:]].sum()))
 
-    def top_features(self, label: str, n: int = 20) -> list[Share]:
+    def top_features(self, label: Any, n: int = 20) -> list[Share]:
         """The features that speak most for a class, by their weight above its mean in the others; counts are those of it."""
         self.check_fitted()
         c = self._class(label)
@@ -257,11 +258,12 @@ class NaiveBayes(Classifier):
         rows = rows[np.argsort(-nats[rows], kind="stable")[:n]]
         return [Share(self._features.name(int(r)), int(self._counted.counts[r, c]), float(nats[r])) for r in rows]
 
-    def _class(self, name: str) -> int:
-        if name not in self.classes:
-            near = suggest(name, self.classes)
-            raise ConfigError(f"there is no class {name!r}{f'{near} Known' if near else '; known'}: {', '.join(self.classes)}")
-        return self.classes.index(name)
+    def _class(self, name: Any) -> int:
+        """The column of a class, also where a number is written as text."""
+        names = list(map(str, self.classes))
+        if str(name) not in names:
+            raise ConfigError(f"there is no class {name!r}{suggest_known(str(name), names)}")
+        return names.index(str(name))
 
     @property
     def parameters(self) -> int:
@@ -304,6 +306,18 @@ class NaiveBayes(Classifier):
         self._features = Features(self.config, tokenizer, keys, seen)
         self._weights, self._log_prior, self._absent = weights, arrays["log_prior"], arrays["absent"]
         self.temperature = float(arrays["temperature"][0])
+
+
+def _portions(data: Any, labels: Any) -> Iterator[Labelled]:
+    """Labelled texts one portion after the other; an iterator of pairs is one."""
+    if labels is None and isinstance(data, Iterator):
+        first = next(data, None)
+        if isinstance(first, Labelled):
+            yield first
+            yield from map(as_labelled, data)
+            return
+        data = [] if first is None else chain([first], data)
+    yield as_labelled(data, labels)
 
 
 def _estimate(config: NaiveBayesConfig, done: Counted, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom import progress
+from seqloom import history, progress
 from seqloom.data.labelled import Labelled
 from seqloom.errors import DataError, Interrupted, TrainingError
 from seqloom.models.classify.bag_training import OutOfTime, default_epochs
@@ -147,7 +147,8 @@ class Tuning:
         config = replace(self.config, tune=False, minutes=MINUTES, quantise=False, cutoff=None, **settings)
         model = type(self.model)(config)
         model.learnt, model.fit_info, model.fitted = self.model.learnt, dict(self.model.fit_info), True
-        whole = model.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
+        with history.recording() as model.log:
+            whole = model.learn(self.data, deadline=self.begun + self.limit if self.best else math.inf)
         if self.best is not None and not whole:
             return False
         accuracy = float(np.mean(np.array(model.predict(self.valid.texts)) == self.labels))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom import progress
+from seqloom import history, progress
 from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.hidden.em import State, baum_welch
 from seqloom.training.checkpoint import opened
@@ -36,9 +36,13 @@ def learn(ids: np.ndarray, lengths: np.ndarray, *, n_states: int, vocab_size: in
             if keeper is None and interrupts.asked == signal.SIGINT:
                 interrupts.obeyed = True  # there is nothing to go on from later, so what was reached is the result
                 return True
-            if keeper is not None and len(state["history"]):
-                keeper.log({"step": steps, "loss": -float(state["history"][-1]) / max(len(ids), 1),
-                            "restart": int(state["restart"])})
+            if len(state["history"]):
+                likelihood = float(state["history"][-1])
+                report = {"step": steps, "loss": -likelihood / max(len(ids), 1), "log_likelihood": likelihood,
+                          "restart": int(state["restart"])}
+                history.record(report)
+                if keeper is not None:
+                    keeper.log(report)
             if keeper is not None and (interrupts.asked or time.monotonic() - saved > CHECKPOINT_SECONDS):
                 keeper.save({**state, "steps": np.array(steps)}, {"step": steps})
                 saved = time.monotonic()

@@ -128,7 +128,7 @@ class Mixture(LanguageModel):
         return any(member.quantizable for member in self._members())
 
     def stepper(self, *, eight_bit: bool = False) -> MixtureStepper:
-        return MixtureStepper([m.stepper(eight_bit=eight_bit) for m in self._members()], self._log_weights())
+        return MixtureStepper([m.sized_stepper(eight_bit=eight_bit) for m in self._members()], self._log_weights())
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self.weights}

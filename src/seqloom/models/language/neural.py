@@ -1,8 +1,8 @@
 """What all neural language models share: fitting by the training engine, scoring in batches, saving.
 
 A model says how its network is built (`build`), what the training batches look like, and how it steps. Scoring runs
-the network over whole texts with torch; stepping is NumPy alone (`*_steps.py`), and the contract tests prove that
-both agree. A sequence begins as if `</s>` had just been read.
+the network over whole texts with torch, or without it token by token; stepping is NumPy alone (`*_steps.py`), and the
+contract tests prove that both agree. A sequence begins as if `</s>` had just been read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.learnt import Kind, optional, positive
+from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
@@ -26,7 +27,7 @@ from seqloom.models.network.first_layer import FirstLayer, check_early, open_fir
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
-from seqloom.models.network.trained import TrainedNetwork, array_specs
+from seqloom.models.network.trained import TrainedNetwork, array_specs, has_torch, say_stepping
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from seqloom.text.tokenizer import Tokenizer
 
 HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
+PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, so that progress is seen
 _FEWEST = 2000  # tokens, below which nothing is held out
 
 
@@ -220,7 +222,14 @@ class NeuralLanguageModel(LanguageModel):
     def _size(self) -> Size:
         return Size(self.learnt["width"], d_embed=self.learnt.get("d_embed"))
 
+    @property
+    def portion(self) -> int:
+        return super().portion if has_torch() else PORTION_BY_STEPS
+
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        if not has_torch():
+            say_stepping(self.name)
+            return check_scores(super().sequence_log_probs(np.asarray(ids), np.asarray(lengths)))
         network = self.network()
         device = next(network.parameters()).device
         import torch
@@ -229,6 +238,10 @@ class NeuralLanguageModel(LanguageModel):
             return check_scores(self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device))
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        if not has_torch():
+            say_stepping(self.name)
+            log_probs, state = continued_by_steps(self, ids, state)
+            return check_scores(log_probs), state
         network, past = self.network(), Past() if state is None else state
         import torch
 

@@ -190,7 +190,7 @@ class NeuralCache(LanguageModel):
 
     def stepper(self, *, eight_bit: bool = False) -> NeuralCacheStepper:
         self.check_fitted()
-        return NeuralCacheStepper(self._member().stepper(eight_bit=eight_bit), self.config.window, self.theta, self.share)
+        return NeuralCacheStepper(self._member().sized_stepper(eight_bit=eight_bit), self.config.window, self.theta, self.share)
 
     # ---- persistence
 

@@ -103,18 +103,24 @@ class Recurrent(NeuralLanguageModel):
 
 
 class RNN(Recurrent):
+    """Elman's recurrent network as a language model: a state that each token changes."""
+
     name = "rnn"
     cell = "rnn"
     config_class = RNNConfig
 
 
 class LSTM(Recurrent):
+    """Long short-term memory as a language model: a recurrent network with a gated cell."""
+
     name = "lstm"
     cell = "lstm"
     config_class = LSTMConfig
 
 
 class GRU(Recurrent):
+    """Gated recurrent unit as a language model: a recurrent network with two gates and no cell."""
+
     name = "gru"
     cell = "gru"
     config_class = GRUConfig

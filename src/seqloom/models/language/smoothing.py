@@ -14,7 +14,7 @@ from typing import Protocol, get_args
 
 import numpy as np
 
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, suggest_known
 from seqloom.models.language.configs import SmoothingName
 
 
@@ -136,5 +136,5 @@ def smoothing_named(name: str, k: float = 1.0) -> Smoothing:
     }
     if name not in methods:
         known = get_args(SmoothingName)
-        raise ConfigError(f"unknown smoothing {name!r}{suggest(name, known)} Known: {', '.join(known)}")
+        raise ConfigError(f"unknown smoothing {name!r}{suggest_known(name, known)}")
     return methods[name]

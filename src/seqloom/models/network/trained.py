@@ -6,10 +6,12 @@ A model has one of these. Where only the weights are wanted, as for stepping, to
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import MissingExtra, ModelError
 from seqloom.forks import torch_alone
@@ -75,9 +77,23 @@ def array_specs(shapes: Shapes) -> dict[str, Spec]:
     return specs | ({RANKS: Spec("int64", shapes[RANKS], 0, shapes[RANKS][0] - 1)} if RANKS in shapes else {})
 
 
-def require_torch(name: str) -> None:
+def has_torch() -> bool:
+    """Whether torch can be imported; models step without it."""
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'") from None
+        return False
+    return True
+
+
+@cache
+def say_stepping(name: str) -> None:
+    """That a network scores text without torch, once a process."""
+    progress.say(f"torch is not installed, so the {name} model reads the text token by token, which is slow: "
+                 "pip install 'seqloom[nn]'")
+
+
+def require_torch(name: str) -> None:
+    if not has_torch():
+        raise MissingExtra(f"the {name} model needs torch, which is not installed: pip install 'seqloom[nn]'")
     torch_alone()

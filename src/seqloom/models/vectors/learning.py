@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom import progress
+from seqloom import history, progress
 from seqloom.errors import TrainingError
 from seqloom.kernels.parallel import thread_count
 from seqloom.training.checkpoint import Run, opened
@@ -122,8 +122,12 @@ class _State:
         if self.done % self.every == 0 or self.done == self.total:
             self.shown = self.recent()
             self.window[:] = 0
-            if self.keeper is not None and math.isfinite(self.shown):  # lines of one word predict nothing
-                self.keeper.log({"step": self.done, "loss": self.shown, "unit": self.passes.loss})
+            if math.isfinite(self.shown):  # lines of one word predict nothing
+                report = {"step": self.done, "epoch": at // len(self.passes.sizes) + 1, "loss": self.shown,
+                          "unit": self.passes.loss}
+                history.record(report)
+                if self.keeper is not None:
+                    self.keeper.log(report)
 
     def save(self) -> None:
         if self.keeper is not None:

@@ -1,0 +1,96 @@
+"""What Python and scikit-learn are told about a model, made from its options: signature, docstring, repr, tags; and where a
+misplaced option belongs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import typing
+from importlib import import_module
+from typing import Any, Literal
+
+from seqloom.config import Config, field_types, parts
+
+_TRAIN, _SAMPLING = "seqloom.training.config:TrainConfig", "seqloom.decoding.sampling:SamplingConfig"
+
+
+class OptionsSignature:
+    """`__signature__` of a class of models, made when somebody asks: the options of its config, with types and defaults."""
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        config = getattr(owner, "config_class", None)
+        if config is None:
+            raise AttributeError("__signature__")
+        kinds, keyword = field_types(config), inspect.Parameter.KEYWORD_ONLY
+        first = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None,
+                                  annotation=config | None)
+        return inspect.Signature([first, *(inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
+                                           for f in dataclasses.fields(config))])
+
+
+def docstring(cls: type, config: type[Config]) -> str:
+    """What the class says, or else the first paragraph of its file if it is one of ours, and each option."""
+    module = sys.modules.get(cls.__module__) if cls.__module__.startswith("seqloom.") else None
+    own = vars(cls).get("__doc__") or (getattr(module, "__doc__", None) or f"{cls.__name__}.").strip().partition("\n\n")[0]
+    kinds = field_types(config)
+    lines = [inspect.cleandoc(own), "", "Parameters", "----------", f"config : {config.__name__}, default None",
+             "    all options together, instead of keywords"]
+    for f in dataclasses.fields(config):
+        lines += [f"{f.name} : {_type_name(kinds[f.name])}, default {f.default!r}", f"    {f.metadata.get('help', '')}"]
+    return "\n".join(lines)
+
+
+def changed_options(config: Config) -> dict[str, Any]:
+    """The options that differ from their default."""
+    return {f.name: value for f in dataclasses.fields(config) if (value := getattr(config, f.name)) != f.default}
+
+
+def scikit_learn_tags(kind: str | None) -> Any:
+    """What scikit-learn asks of an estimator: its kind (classifier, or None), and that it reads text and needs labels."""
+    from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+    return Tags(estimator_type=kind, target_tags=TargetTags(required=True), transformer_tags=None, regressor_tags=None,
+                classifier_tags=ClassifierTags() if kind == "classifier" else None,
+                input_tags=InputTags(two_d_array=False, string=True))
+
+
+def _type_name(kind: Any) -> str:
+    names = [" | ".join(map(repr, typing.get_args(part))) if typing.get_origin(part) is Literal else
+             "None" if part is type(None) else getattr(part, "__name__", str(part)) if typing.get_origin(part) is None else
+             str(part) for part in parts(kind)]
+    return " | ".join(names)
+
+
+# ---- an option in the wrong place
+
+
+def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
+    """Where an option belongs that this config does not have, and how it is given there; None: nowhere."""
+    models = import_module("seqloom.registry").MODELS  # by name, since they stand above; only for the message of an error
+    own = f"{config.__module__}:{config.__qualname__}"
+    if own in (_TRAIN, _SAMPLING):
+        fitting = {name: entry for name, entry in models.items() if _has(entry.config, option) and (
+            "train" in _resolve(entry.config).fit_arguments if own == _TRAIN else entry.task == "language model")}
+        if not fitting:
+            return None
+        owner = next(iter(fitting.values())).target.partition(":")[2]
+        return f"it belongs to the model, such as {owner}({option}=...)"
+    task = next((entry.task for entry in models.values() if entry.config == own), None)
+    if "train" in config.fit_arguments and _has(_TRAIN, option):
+        return f"it belongs to TrainConfig: fit(data, train=TrainConfig({option}=...))"
+    if option in config.fit_arguments or option == "valid":
+        return f"it belongs to fit: fit(data, {option}=...)"
+    if task == "language model" and _has(_SAMPLING, option):
+        return f"it belongs to generate: generate(prompt, {option}=...)"
+    owners = [name for name, entry in models.items() if entry.task == task and _has(entry.config, option)]
+    return f"it belongs to {' and '.join(owners)}" if owners else None
+
+
+def _has(target: str, option: str) -> bool:
+    return any(f.name == option for f in dataclasses.fields(_resolve(target)))
+
+
+def _resolve(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,51 @@
+"""Models as a user would write them in a script: the primitive, and at most options."""
+
+import numpy as np
+
+import seqloom
+
+
+class Bigram(seqloom.LanguageModel):
+    """The last token decides"""
+
+    k: float = seqloom.option(0.1, "added to every count", minimum=1e-6)
+
+    def fit_ids(self, ids, how):
+        counts = np.full((self.tokenizer.vocab_size,) * 2, self.k)
+        np.add.at(counts, (np.roll(ids, 1), ids), 1)
+        self.table = np.log(counts / counts.sum(axis=1, keepdims=True))
+
+    def next_log_probs(self, context):
+        return self.table[context[-1]]
+
+
+class Votes(seqloom.Classifier):
+    """Each word votes for the classes that it was seen with"""
+
+    k: float = seqloom.option(1.0, "added to every vote", minimum=1e-6)
+
+    def fit_examples(self, data, how):
+        self.votes = {}
+        for text, label in zip(data.texts, data.labels):
+            for word in text.split():
+                self.votes.setdefault(word, [0] * len(self.classes))[self.classes.index(label)] += 1
+
+    def class_log_probs(self, texts):
+        none = [0] * len(self.classes)
+        counts = np.array([np.sum([none, *(self.votes.get(word, none) for word in text.split())], axis=0) for text in texts])
+        return np.log((counts + self.k) / (counts + self.k).sum(axis=1, keepdims=True))
+
+
+class Frequent(seqloom.Tagger):
+    """The most frequent tag of each word"""
+
+    def fit_sentences(self, data, how):
+        counts = {}
+        for words, tags in zip(data.sentences, data.tags):
+            for word, tag in zip(words, tags):
+                counts.setdefault(word, []).append(tag)
+        self.best = {word: max(sorted(set(tags)), key=tags.count) for word, tags in counts.items()}
+        self.usual = max(self.tags, key=[tag for tags in data.tags for tag in tags].count)
+
+    def tag(self, words):
+        return [self.best.get(word, self.usual) for word in words]

@@ -1,0 +1,231 @@
+"""Every rule of `seqloom.testing` can be broken: for each a model that breaks it and is named for it."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom import storage
+from seqloom.contracts import Classifier, LanguageModel, Tagger
+from seqloom.testing import check_classifier, check_language_model, check_tagger, classifier, language, rules, tagger
+
+from .own_models import Bigram, Frequent, Votes
+
+pytestmark = pytest.mark.usefixtures("own_registry")
+DRAWN = random.Random(0)
+
+
+def changed(base, **members):
+    """A subclass with these methods, registered."""
+    return seqloom.register(type("Broken", (base,), members))
+
+
+class Counting:
+    """A stepper that remembers how often it was asked, outside its state."""
+
+    def __init__(self, model):
+        self.table, self.first, self.steps = model.table.astype(np.float32), model.tokenizer.eos_id, 0
+
+    def start(self, n):
+        return (np.zeros(n),), np.tile(self.table[self.first], (n, 1))
+
+    def step(self, state, ids):
+        self.steps += 1
+        return state, self.table[(ids + self.steps) % len(self.table)]
+
+
+class Reusing(Counting):
+    """A stepper that gives out the same array each time."""
+
+    def step(self, state, ids):
+        given = vars(self).setdefault(f"given_{len(ids)}", np.empty((len(ids), self.table.shape[1]), np.float32))
+        given[:] = self.table[ids]
+        return state, given
+
+
+def noisy(self, context):
+    row = np.exp(self.table[context[-1]]) * np.array([DRAWN.uniform(0.5, 1) for _ in range(len(self.table))])
+    return np.log(row / row.sum())
+
+
+def counts_use(self, context):
+    self.used += 1
+    return self.table[context[-1]]
+
+
+def forgiving(fit):
+    """A fit that takes anything."""
+    def fit_anything(self, data, **rest):
+        try:
+            return fit(self, data, **rest)
+        except seqloom.errors.SeqloomError:
+            return self
+
+    return fit_anything
+
+
+def saved_rounded(name):
+    """Arrays that come back less exact than they were."""
+    return {"arrays": lambda self: {name: np.asarray(getattr(self, name)).astype(np.float16)},
+            "restore_arrays": lambda self, arrays: setattr(self, name, arrays[name].astype(np.float64))}
+
+
+def also(base, method, **more):
+    """`method` runs, then the attributes get these values."""
+    def both(self, *given):
+        getattr(base, method)(self, *given)
+        for name, make in more.items():
+            setattr(self, name, make())
+
+    return {method: both}
+
+
+LANGUAGE = {
+    "an_unfitted_model_refuses": {"score": lambda self, text: 0.0},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Bigram.fit)},
+    "probabilities_sum_to_one": {"next_log_probs": lambda self, context: self.table[context[-1]] + 0.01},
+    "scoring_agrees_with_stepping": {"sequence_log_probs": lambda self, ids, lengths: self.table[ids, ids].astype(np.float32)},
+    "a_score_is_the_sum_of_its_tokens_in_nats": {"score": lambda self, text: Bigram.score(self, text) / np.log(2)},
+    "a_list_is_scored_as_each_text_alone": {
+        "score": lambda self, text: Bigram.score(self, text) if isinstance(text, str) else Bigram.score(self, text)[::-1]},
+    "perplexity_is_of_the_data": {"perplexity": lambda self, data: 2 * Bigram.perplexity(self, data)},
+    "bits_per_byte_only_where_no_byte_is_lost": {"bits_per_byte": lambda self, data: 1.0},
+    # right for texts that end in </s>, wrong for the beginning of a sequence that goes on
+    "a_text_in_portions_scores_as_in_one_go": {
+        "context": 1, "sequence_log_probs": lambda self, ids, lengths: self.table[np.roll(ids, 1), ids].astype(np.float32)},
+    "the_same_seed_gives_the_same_text": {"next_log_probs": noisy},
+    "one_beam_is_greedy": {"generate": lambda self, prompt="", beams=None, **rest: "x" if beams else "y"},
+    "a_selected_state_is_a_copy": {"stepper": lambda self, eight_bit=False: Counting(self)},
+    "threads_may_share_a_model": {"stepper": lambda self, eight_bit=False: Reusing(self)},
+    "complete_suggests_likely_words": {"complete": lambda self, text="", n=5, **rest: []},
+    "a_result_says_what_it_depends_on": {"signature": lambda self, corpus=None, split=None: Bigram.signature(self)},
+    "using_a_model_does_not_change_it": {"next_log_probs": counts_use,
+                                         **also(Bigram, "fit_ids", used=lambda: np.zeros(1))},
+    "save_and_load_keep_every_bit": saved_rounded("table"),
+    "fit_returns_the_model": {"fit": lambda self, data, **rest: Bigram.fit(self, data, **rest) and None},
+    "what_is_not_fitted_is_not_saved": {"save": lambda self, place: Path(place).mkdir()},
+    "an_unknown_option_is_refused": {"__init__": lambda self, config=None, **options: Bigram.__init__(self, config)},
+    "a_second_fit_saves_the_same_files": also(Bigram, "fit_ids", drawn=DRAWN.random),
+    "a_damaged_file_is_refused": {},  # by a load that reads anything
+}
+COUNTER = {"calls": 0}
+
+
+def in_turns(tags):
+    def tag(self, words):
+        COUNTER["calls"] += 1
+        return [tags[COUNTER["calls"] % 2]] * len(words)
+
+    return tag
+
+
+CLASSIFIER = {
+    "an_unfitted_model_refuses": {"predict": lambda self, example: "good"},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Votes.fit)},
+    "probabilities_sum_to_one": {"class_log_probs": lambda self, texts: Votes.class_log_probs(self, texts) - 0.01},
+    "predict_proba_names_every_class": {
+        "predict_proba": lambda self, x: {} if isinstance(x, str) else Votes.predict_proba(self, x)},
+    "an_example_alone_is_answered_as_in_a_list": {
+        "class_log_probs": lambda self, texts: Votes.class_log_probs(self, texts)[:, ::-1 if len(texts) > 1 else 1]},
+    "a_second_call_gives_the_same_answer": {
+        "class_log_probs": lambda self, texts: np.log(np.random.default_rng().dirichlet([1] * 3, len(texts)))},
+    "evaluate_counts_what_predict_says": {
+        "predict": lambda self, x: "neutral" if isinstance(x, str) else ["neutral"] * len(x)},
+    "save_and_load_keep_every_bit": {"arrays": lambda self: {}, "restore_arrays": lambda self, arrays: None, "votes": {}},
+    "data_in_any_form_is_the_same_data": {
+        "fit": lambda self, data, **rest: Votes.fit(self, data[::-1] if isinstance(data, list) else data, **rest)
+        if not isinstance(data, tuple) else Votes.fit(self, (data[0], data[1][::-1]), **rest)},
+    "one_class_is_always_the_answer": {"class_log_probs": lambda self, texts: np.full((len(texts), len(self.classes)), -1.0)},
+}
+TAGGER = {
+    "an_unfitted_model_refuses": {"predict": lambda self, words: []},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Frequent.fit)},
+    "every_word_has_one_tag": {"predict": lambda self, rows: [tags[1:] for tags in Frequent.predict(self, rows)]},
+    "a_sentence_alone_is_answered_as_in_a_list": {
+        "tag_ids": lambda self, rows: [np.full(len(row), 0 if len(rows) > 1 else 1) for row in rows]},
+    "a_second_call_gives_the_same_answer": {"tag": in_turns(["NOUN", "VERB"])},
+    "evaluate_counts_what_predict_says": {
+        "predict": lambda self, x: ["VERB"] * len(x) if x and isinstance(x[0], str) else Frequent.predict(self, x)},
+    "a_tag_never_seen_counts_as_wrong": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Frequent.evaluate(self, data, **rest)), metrics={**result.metrics, "accuracy": 1.0})},
+    "what_is_no_sentence_is_refused": {"sequences": lambda self, given: (given, False)},
+    "save_and_load_keep_every_bit": {"arrays": lambda self: {}, "restore_arrays": lambda self, arrays: None,
+                                     "best": {}, "usual": "VERB"},
+    "spans_are_answered_in_the_scheme_of_the_data": {
+        "works_in": "bioes",
+        "predict": lambda self, rows: [[self.tags[i] for i in ids] for ids in self.tag_ids(rows)]},
+    "one_tag_is_always_the_answer": {"predict": lambda self, words: ["Y"] * len(words.split())},
+}
+TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
+         "classifier": (classifier, Classifier, Votes, CLASSIFIER, (classifier.PAIRS, classifier.HELD_OUT)),
+         "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS))}
+
+
+@pytest.mark.parametrize(("task", "rule"), [(task, rule) for task, (*_, broken, _) in TASKS.items() for rule in broken])
+def test_a_rule_can_be_broken(task, rule, monkeypatch):
+    module, contract, base, broken, data = TASKS[task]
+    wanted, = (one for one in module.RULES if one.__name__ == rule)
+    rules.check(wanted, rules.specimen(changed(base)(), contract, None, *data))  # which the unchanged model keeps
+    if rule == "a_damaged_file_is_refused":
+        monkeypatch.setattr(storage, "load", lambda place: None)
+        monkeypatch.setattr(storage, "_check_loads", lambda model, place: None)
+    model = changed(base, **broken[rule])()
+    with pytest.raises(AssertionError) as error:
+        rules.check(wanted, rules.specimen(model, contract, None, *data))
+    assert str(error.value).startswith(f'Broken breaks the rule "{rule.replace("_", " ")}": ')
+
+
+def test_every_rule_is_broken_by_some_model():
+    for module, _, _, broken, _ in TASKS.values():
+        assert {rule.__name__ for rule in module.RULES if rule not in rules.SHARED} == broken.keys() - {
+            rule.__name__ for rule in rules.SHARED}
+    assert {rule.__name__ for rule in rules.SHARED} <= LANGUAGE.keys()
+
+
+def test_the_whole_check_names_the_first_broken_rule():
+    for check, base, name, members in (
+            (check_language_model, Bigram, "probabilities sum to one", LANGUAGE["probabilities_sum_to_one"]),
+            (check_classifier, Votes, "probabilities sum to one", CLASSIFIER["probabilities_sum_to_one"]),
+            (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"])):
+        seqloom.register(changed(base))
+        check(changed(base)())
+        with pytest.raises(AssertionError, match=f'Broken breaks the rule "{name}"'):
+            check(changed(base, **members)())
+
+
+def test_a_model_that_fails_is_named_with_its_error():
+    def fails(self, ids, how):
+        raise KeyError("no such thing")
+
+    with pytest.raises(AssertionError, match=r'breaks the rule "fit": KeyError'):
+        check_language_model(changed(Bigram, fit_ids=fails)())
+    with pytest.raises(AssertionError, match="give a model, not its class: Bigram"):
+        check_language_model(Bigram)
+    with pytest.raises(AssertionError, match=r"Votes is not made from seqloom.LanguageModel"):
+        check_language_model(Votes())
+    with pytest.raises(AssertionError, match=r"save and load.*is not registered"):
+        check_tagger(type("Unknown", (Frequent,), {})())
+
+
+def test_a_fitted_model_is_checked_as_it_is():
+    """It is not fitted again unless data is given; the model that was given is not changed."""
+    fits = []
+    cls = changed(Bigram, fit_ids=lambda self, ids, how: fits.append(1) or Bigram.fit_ids(self, ids, how))
+    model = cls().fit("a b c\nb c d\n")
+    score = model.score("a b")
+    check_language_model(model)
+    assert len(fits) == 1
+    check_language_model(model, "a b\nc d\n")
+    assert len(fits) > 1
+    assert model.score("a b") == score
+    unfitted = cls()
+    check_language_model(unfitted)
+    assert not unfitted.fitted
+    check_classifier(changed(Votes)(), [("one two", "x"), ("three", "y"), ("two two", "x")])
+    check_classifier(changed(Votes)().fit([("one two", "x"), ("three", "y")]))
+    check_tagger(changed(Frequent)(), tagger.NER)
+    check_tagger(changed(Frequent)().fit(tagger.NER))
