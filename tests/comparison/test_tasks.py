@@ -337,3 +337,23 @@ def test_the_answer_names_the_smallest_within_the_interval(labelled, tmp_path):
 def test_measures_are_attributes(labelled):
     with pytest.raises(AttributeError, match="measured were accuracy, macro_f1"):
         _ = labelled.best.bits_per_byte
+
+
+def test_a_language_model_of_a_few_lines_is_a_rung(shakespeare, place):
+    class Often(seqloom.LanguageModel):
+        """How often each byte came; it is not registered, so it cannot be saved."""
+
+        def fit_ids(self, ids, how):
+            self.row = np.log((np.bincount(ids, minlength=self.tokenizer.vocab_size) + 1) / (len(ids) + 257))
+
+        def next_log_probs(self, context):
+            return self.row
+
+    mine = Often(tokenizer="byte", unit="stream")
+    found = compare(seqloom.Corpus.from_texts(shakespeare[:6000]), rungs=["byte-1", "byte-2", mine], work=place)
+    row = found.results[2]
+    assert row.value == pytest.approx(found.results[0].value, abs=0.05)
+    assert (row.family, row.disk) == ("own", None)
+    assert found.best.name == "byte-2"
+    write_report(found, place / "few-lines")
+    assert "a model of your own" in (place / "few-lines" / "report.md").read_text()
