@@ -158,12 +158,14 @@ def test_muon_is_that_of_torch_for_hidden_matrices_and_adamw_for_the_rest():
 
 
 def test_orthogonal_makes_singular_values_alike():
-    for shape in ((5, 40), (40, 5), (16, 16)):
-        matrix = torch.randn(shape, generator=torch.Generator().manual_seed(3))
-        values = torch.linalg.svdvals(orthogonal(matrix))
+    draw = torch.Generator().manual_seed(3)
+    matrices = [torch.randn(shape, generator=draw) for shape in ((5, 40), (40, 5), (16, 16), (5, 40))]
+    for matrix, made in zip(matrices, orthogonal(matrices), strict=True):
+        assert made.shape == matrix.shape
+        values = torch.linalg.svdvals(made)
         assert 0.6 < float(values.min()) <= float(values.max()) < 1.3
         u, _, v = torch.linalg.svd(matrix, full_matrices=False)
-        assert float((orthogonal(matrix) * (u @ v)).sum() / min(shape)) > 0.8
+        assert float((made * (u @ v)).sum() / min(matrix.shape)) > 0.8
 
 
 def test_adaptive_clipping_as_it_comes_neither_sinks_nor_jumps_and_follows():

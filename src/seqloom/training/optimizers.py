@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,31 +58,38 @@ class Muon(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
-            for p in group["params"] if group["muon"] else ():
-                if p.grad is None:
-                    continue
-                state = self.state[p]
-                if not state:
-                    state |= {"momentum_buffer": torch.zeros_like(p), "step": torch.zeros(())}  # AdamW looks for a step
-                momentum = state["momentum_buffer"]
-                momentum.lerp_(p.grad, 1 - _MOMENTUM)
-                direction = orthogonal(p.grad.lerp(momentum, _MOMENTUM))
+            matrices = [p for p in group["params"] if p.grad is not None] if group["muon"] else []
+            for p, direction in zip(matrices, orthogonal([self._direction(p) for p in matrices])):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(direction, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
                 p.grad = None  # so AdamW leaves it alone
         return super().step(closure)
 
+    def _direction(self, p: torch.Tensor) -> torch.Tensor:
+        """The gradient in its momentum (Nesterov)."""
+        state = self.state[p]
+        if not state:
+            state |= {"momentum_buffer": torch.zeros_like(p), "step": torch.zeros(())}  # AdamW looks for a step
+        momentum = state["momentum_buffer"]
+        assert p.grad is not None
+        momentum.lerp_(p.grad, 1 - _MOMENTUM)
+        return p.grad.lerp(momentum, _MOMENTUM)
 
-def orthogonal(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
-    """U V' of a matrix U S V', up to singular values between 0.7 and 1.2: Newton-Schulz iterations of degree five."""
+
+def orthogonal(matrices: Sequence[torch.Tensor], rounds: int = 5) -> list[torch.Tensor]:
+    """U V' of each matrix U S V', up to singular values between 0.7 and 1.2: Newton-Schulz iterations of degree five."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    tall = matrix.size(0) > matrix.size(1)
-    x = matrix.T if tall else matrix
-    x = x / x.norm().clamp(min=1e-7)
-    for _ in range(rounds):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if tall else x
+    wide = [m.T if m.size(0) > m.size(1) else m for m in matrices]
+    out: dict[int, torch.Tensor] = {}
+    for shape in dict.fromkeys(m.shape for m in wide):  # those of one shape side by side
+        places = [i for i, m in enumerate(wide) if m.shape == shape]
+        x = torch.stack([wide[i] for i in places])
+        x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+        for _ in range(rounds):
+            gram = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        out |= dict(zip(places, x))
+    return [out[i].T if m.size(0) > m.size(1) else out[i] for i, m in enumerate(matrices)]
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
