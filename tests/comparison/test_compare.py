@@ -395,3 +395,14 @@ def test_a_large_vocabulary_is_sampled_and_a_small_one_is_not():
 
     assert (made(900_000).config.softmax, made(9_000_000).config.softmax) == ("full", "sampled")
     assert made(900_000, "gpt").config.n_layers == 2
+
+
+def test_the_report_says_steps_and_passes_of_networks(tmp_path, shakespeare):
+    pytest.importorskip("torch")
+    result = compare(shakespeare[:20_000], rungs=["byte-2", "rnn"], minutes=0.01, work=tmp_path / "w")
+    counting, network = result.results
+    assert (counting.steps, counting.passes) == (None, None)
+    assert network.steps > 0 < network.passes
+    assert result.to_dict()["rungs"][1]["steps"] == network.steps
+    row = next(line for line in markdown(result).splitlines() if line.startswith("| rnn"))
+    assert f" {network.steps:,} | {network.passes:.1f} |" in row

@@ -154,7 +154,8 @@ def added(c: Comparison) -> list[str]:
         gain = ""
         if best is not None:
             better = m.better(r.value, best.value)
-            gain = f", {m.show(abs(best.value - r.value))} {m.unit} {'better' if better else 'worse'} than {best.name}"
+            amount = f"{m.show(abs(best.value - r.value))} {m.unit}".strip()
+            gain = f", {amount} {'better' if better else 'worse'} than {best.name}"
         sentences.append(f"{r.name}: {r.adds or r.family}{gain}.")
         best = r if best is None or m.better(r.value, best.value) else best
     return sentences + c.ladder.remarks(c)
