@@ -139,3 +139,11 @@ def test_charts_show_themselves(toy_text, monkeypatch):
     alone = other._repr_mimebundle_()
     assert set(alone) == {"text/plain"}
     assert "pip install 'seqloom[charts]'" in alone["text/plain"]
+
+
+def test_a_comparison_is_a_table_with_its_answer(toy_text, tmp_path):
+    result = seqloom.compare(toy_text * 40, rungs=["byte-1", "byte-3"], work=tmp_path)
+    shown = result._repr_html_()
+    cells = Cells(shown).cells
+    assert {"rung", "byte-1", "byte-3", f"{result.best.value:.3f}"} <= set(cells)
+    assert "The best is byte-3" in shown

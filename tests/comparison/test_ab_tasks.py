@@ -169,3 +169,12 @@ def test_macro_f1_is_that_of_evaluation() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     gold, said = np.random.default_rng(0).integers(0, 4, (2, 50))
     assert macro_f1(np.stack([gold, said], 1)) == pytest.approx(metrics.f1_score(gold, said, average="macro"))
+
+
+def test_numbers_as_labels_and_a_file_that_has_them_as_text(reviews, tmp_path):
+    numbered = [(text, int(label == "good")) for text, label in reviews]
+    path = tmp_path / "valid.tsv"
+    path.write_text("label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in numbered[::4]))
+    result = ab(numbered, a={"model": "naive-bayes"}, b={"model": "naive-bayes", "ngrams": 2},
+                valid=seqloom.read_labelled(path))
+    assert result.to_dict()["figures"][0]["a"] > 0.6

@@ -10,6 +10,7 @@ import numpy as np
 
 from seqloom._version import __version__
 from seqloom.comparison.curve import Curve
+from seqloom.frames import html_table
 from seqloom.metrics import bootstrap
 from seqloom.metrics.result import plain
 
@@ -102,6 +103,15 @@ class Comparison:
         from seqloom.comparison.answer import answer
 
         return answer(self, self.saved) if self.results else None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, and the answer below it."""
+        from seqloom.comparison.table import columns, title
+
+        shown = columns(self.ladder, self if self.results else None)
+        rows = [[column.cell(r) for column in shown] for r in self.results]
+        return html_table([column.heading for column in shown], rows, before=[title(self)],
+                          after=[self.answer.text, *self.answer.commands] if self.answer else [])
 
     def save(self, directory: str | Path) -> None:
         """Save the best model; the answer then names that place."""

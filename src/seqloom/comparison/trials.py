@@ -135,6 +135,7 @@ class LabelTrials(Trials):
 
     def measure(self, models: Sequence[Classifier], fits: Sequence[dict[str, Any]], train: Any, test: Any) -> Trial:
         log_probs = [model.fit(train, **fit).log_probs(test.examples) for model, fit in zip(models, fits)]
+        test = test.like(models[0].classes, strict=False)
         labels = [model.labels_of(np.exp(values)) for model, values in zip(models, log_probs)]
         if any(model.multi_label for model in models):
             return _several_labels(test, labels)
