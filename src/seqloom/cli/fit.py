@@ -83,12 +83,12 @@ def command() -> None:
 def _command_for(name: str) -> click.Command:
     options_class, task = config_class(name), tasks.get(MODELS[name].task)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
+    about = f"Fit {name}: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
     @click.command(cls=SectionedCommand, name=name, help=about, epilog=f"\b\nExamples:\n{example}\n",
                    sections=fit_sections(options_class, task))
     @click.argument("paths", nargs=-1, metavar=f"[{task.data}]...")
-    @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
+    @click.option("-o", "--output", required=True, metavar="DIR", help="Directory to save the model in.")
     @click.option("--valid", metavar="FILE", help=task.valid_help)
     @config_options(task.reading)
     @config_options(options_class)

@@ -42,7 +42,7 @@ RUNGS = (
     Rung("skip-gram", "word2vec", "", _model("word2vec"), 25, "each neighbour predicts the word"),
     Rung("charngram", "spelling", "", _model("charngram"), 50, "vectors of spelling alone, also for words never seen"),
     Rung("fasttext", "spelling", "", _model("fasttext"), 50, "words and their spelling"),
-    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors that tell how often words stand near each other"),
+    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors from word co-occurrence counts"),
 )
 
 

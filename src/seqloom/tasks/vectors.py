@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorJudging(Config):
-    on: str | None = option(None, "For word vectors: analogies (Google's form) or pairs with a similarity.", metavar="FILE")
+    on: str | None = option(None, "For word vectors: analogies (Google's format) or word pairs with similarities.",
+                                  metavar="FILE")
 
 
 class WordVectorsTask(Task):
     name, phrase = "word vectors", "word vectors"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
-    valid_help = "Analogies or pairs of words with similarities: the vectors are judged on it after fitting."
+    valid_help = "Analogies or word similarities to evaluate the vectors on after fitting."
     reading, judging = TextReading, VectorJudging
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
