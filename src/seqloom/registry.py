@@ -132,7 +132,7 @@ def load_plugins() -> None:
             point.load()
         except Exception as error:  # whatever a stranger's module does; the built-in models work without it
             package = point.dist.name if point.dist else "a package"
-            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); mend or uninstall it")
+            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or uninstall it")
 
 
 def _names_plugins(place: str) -> bool:

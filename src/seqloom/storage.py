@@ -145,7 +145,7 @@ def load(directory: str | Path, device: str | None = None) -> Any:
     """
     model = _load(Path(directory), [], 0)
     if device not in (None, "cpu") and not model.to_device(device):
-        raise ConfigError(f"nothing of a {model.name} model runs on a device; leave device out, or give cpu")
+        raise ConfigError(f"a {model.name} model does not run on a device; leave device out, or give cpu")
     return model
 
 
@@ -158,8 +158,8 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     config = read_config(place)
     if not is_known(config["model"]):
         raise ModelError(f"{place}: a {repr(config['model'])} model, and no model of that name is known here; import the "
-                         "module that registers its class (@seqloom.register), or install the package that brings it, and load "
-                         "it again")
+                         "module that registers its class (@seqloom.register), or install the package that provides it, and "
+                         "load it again")
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:

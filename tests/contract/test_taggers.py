@@ -47,4 +47,4 @@ def test_one_tag_only_is_said(name, monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
     registry.model_class(name)().fit([(["a", "b"], ["X", "X"])])
-    assert any("one tag only, 'X'" in line for line in said)
+    assert any("only one tag, 'X'" in line for line in said)

@@ -161,7 +161,7 @@ def test_a_word_that_stands_twice_keeps_its_first_vector(tmp_path):
     assert list(found.words) == ["a", "b", "c"]
     assert found.matrix.tolist() == [[1, 2], [3, 4], [7, 8]]
     assert said
-    assert "1 words stand there twice, such as 'a'" in said[0]
+    assert "skipped 1 repeated word, such as 'a'" in said[0]
 
 
 def test_our_own_directory_is_read_too(vectors, tmp_path):

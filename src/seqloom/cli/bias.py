@@ -79,7 +79,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     summary = report(model, after, tests=selected if tests else _possible(model, selected), direction=line, on=on,
                      neutral=neutral or known.words("occupations"), permutations=permutations, seed=seed)
     if usable_pairs and len(usable_pairs) < len(pairs):
-        say(f"{len(pairs) - len(usable_pairs)} of {len(pairs)} pairs have a word without a vector and were left out")
+        say(f"skipped {len(pairs) - len(usable_pairs)} of {len(pairs)} pairs: a word has no vector")
     if chart is not None and line is not None:
         from seqloom.inspect import leaning
 
@@ -87,7 +87,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     if output is not None and after is not None:
         after.save(output)
         if source.unseen(["x"]) is not None:
-            say(f"{output}: its {len(after):,} words alone; words that {vectors} never saw have no vectors there")
+            say(f"{output} holds vectors for its {len(after):,} words only; {vectors} can also build them for unseen words")
     if as_json:
         emit(summary | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
         return
@@ -102,7 +102,7 @@ def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
 
     possible = {name: four for name, four in tests.items() if all(known_words(model, words)[0] for words in four)}
     if lost := [name for name in tests if name not in possible]:
-        say(f"left out, since a list of theirs has no word with a vector: {', '.join(lost)}")
+        say(f"skipped tests that have a list without any known word: {', '.join(lost)}")
     return possible
 
 
@@ -165,7 +165,7 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     for name, test in summary["tests"].items():
         if missing := test["missing"]:
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-            notes.append(f"note  {name}: without a vector and left out: {', '.join(missing[:LISTED])}{more}")
+            notes.append(f"note  {name}: skipped, without a vector: {', '.join(missing[:LISTED])}{more}")
     if drawn := [name for name, test in summary["tests"].items() if not test["exact"]]:
         count = summary["tests"][drawn[0]]["partitions"] - 1
         notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {summary['seed']}; others from all")

@@ -98,7 +98,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         if output:
             write_report(comparison, output)
     except KeyboardInterrupt as error:
-        raise type(error)("interrupted; finished rungs are kept, the same command goes on from there") from None
+        raise type(error)("interrupted; finished rungs are kept; run the same command to resume") from None
     if not comparison.results:
         raise ConfigError(f"none of the {len(comparison.skipped)} rungs was trained: {comparison.skipped[0].reason}")
     if save:

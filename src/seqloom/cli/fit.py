@@ -115,9 +115,9 @@ def _command_for(name: str) -> click.Command:
 def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -> None:
     if orders := model.fit_info.get("fallbacks"):
         progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
-                     f"what was used instead: seqloom info {output}")
+                     f"see seqloom info {output} for what was used instead")
     if model.fit_info.get("tuning"):
-        progress.say("the settings were chosen on the data of --valid, so what follows is too good; judge them on other data")
+        progress.say("the settings were tuned on the --valid data, so its results are optimistic; evaluate on other data")
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:
         values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.learnt, **model.fit_info}

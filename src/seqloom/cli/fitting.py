@@ -63,9 +63,9 @@ class How:
                     run.clear()
                 yield
         except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted; {self.run} holds what was done, the same command goes on from there"
+            raise type(error)(f"interrupted; progress is kept in {self.run}; run the same command to resume"
                               if run.has_checkpoint() else
-                              "interrupted before the first checkpoint; the same command begins anew") from None
+                              "interrupted before the first checkpoint; the same command starts over") from None
 
 
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:

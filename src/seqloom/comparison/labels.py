@@ -70,7 +70,7 @@ class LabelLadder(Ladder):
 
     def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
         if data.multi_label:
-            raise ConfigError(f"{data.name} has examples with several labels; classifiers are compared where each has one")
+            raise ConfigError(f"{data.name} has examples with several labels; only single-label data can be compared")
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
         if valid is None and test is None:

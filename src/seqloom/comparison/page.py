@@ -26,8 +26,8 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     if answer.commands:
         page.listing([*answer.commands, answer.python or ""])
     if c.overlap > 0.01:
-        page.text(f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also stand in the training part; memory looks "
-                  "like skill.", kind="warning")
+        page.text(f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; results are "
+                  "too optimistic.", kind="warning")
     _table(page, c)
     _charts(page, c)
     c.ladder.sections(page, c, details)

@@ -90,8 +90,8 @@ class VectorLadder(Ladder):
 
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
         if not isinstance(test, Asked) or valid is not None:
-            raise ConfigError("word vectors are compared by files of questions, analogies or similarities: --on FILE "
-                              "(test=[Path(...)]), and need no other held-out data")
+            raise ConfigError("word vectors are compared on files of analogies or similarities: give --on FILE "
+                              "(test=[Path(...)]) and no other held-out data")
         return Parts(data, None, test, f"asked {test.name}")
 
     def suited(self, parts: Parts) -> Ladder:

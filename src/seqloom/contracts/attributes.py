@@ -112,7 +112,7 @@ def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _unusable_name(cls: type, name: str) -> str:
     """Why a value may not be stored under this name, or nothing."""
     if not name.isidentifier() or name.startswith("__"):
-        return "it is no usual name"
+        return "it is not a usual name"
     for base in cls.__mro__:
         if name in vars(base):
             value = vars(base)[name]

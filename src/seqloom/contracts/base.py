@@ -151,7 +151,7 @@ class Model(ABC):
         again = sum(digest[:16] in known for digest in files)
         part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
         if again or fingerprint[:16] in known:
-            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; judged on that, memory looks like skill")
+            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
 
     def _data_hashes(self) -> set[str]:
         """Beginnings of the hashes of what it and its members were fitted on, of the whole and of single files."""
@@ -247,8 +247,8 @@ class Model(ABC):
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
         if corpus.of_words and c.tokenizer in kinds and c.tokenizer != "whitespace":
-            raise ConfigError(f"the tokenizer {c.tokenizer!r} would cut the words that are given as lists; give texts, or "
-                              "tokenizer='whitespace', which takes the words as they are")
+            raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
+                              "tokenizer='whitespace', which keeps words as they are")
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file
@@ -340,5 +340,5 @@ def _show_option(cls: type[Model], name: str, known: bool) -> None:
     if known:
         return
     if callable(getattr(cls, name, None)) or name in ("config", "members", "fitted", "tokenizers", "learnt", "fit_info"):
-        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model has something else of that name")
+        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model already has an attribute of that name")
     setattr(cls, name, property(lambda self: getattr(self.config, name)))

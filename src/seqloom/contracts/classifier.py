@@ -82,12 +82,12 @@ class Classifier(Model):
         held_out = None if valid is None else as_labelled(valid).like(labelled.classes)
         how = self.fitting(memory, train, device, run, held_out)
         if labelled.multi_label and not self.learns_several:
-            raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
-                              "give one label an example")
+            raise ConfigError(f"{labelled.name} has examples with several labels, but a {self.name} model learns one per "
+                              "example; give each example one label")
         if not labelled.classes:
-            raise DataError(f"no example of {labelled.name} has a label; give some that have")
+            raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(labelled.classes) == 1 and not labelled.multi_label:
-            progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
+            progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every text")
         with self.learning():
             self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled)}
@@ -163,7 +163,7 @@ class Classifier(Model):
                                       samples=samples)
         else:
             if labelled.multi_label:
-                raise ConfigError(f"{labelled.name} has examples with several labels, and this model gives one for each")
+                raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
             shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
             judged = classification.judge(names, list(map(str, labelled.labels)), shown, log_probs, samples=samples,
                                           examples=examples)

@@ -185,7 +185,7 @@ class Embedder(Model):
             vectors, excluded = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(excluded[i]) < 0).all():
-                    raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
+                    raise DataError(f"{texts[i]!r} has no neighbours: it shares no n-gram with any known word")
         neighbours = self.vectors.search(vectors, k, excluded, among, approximate)
         return neighbours[0] if one else neighbours
 
@@ -212,8 +212,7 @@ class Embedder(Model):
         if method not in ("add", "mul"):
             raise ConfigError(f"method must be one of add, mul; got {method!r}")
         if approximate and method == "mul":
-            raise ConfigError("an approximate search finds what is near one point; method mul asks for three: use add, or "
-                              "leave approximate out")
+            raise ConfigError("approximate search does not support the method mul; use add, or leave approximate out")
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
         excluded = [[word for words in self.made_of(texts) for word in words] for texts in zip(a, b, c)]
@@ -239,7 +238,7 @@ class Embedder(Model):
         """The word that is least like the mean of all of them."""
         given = words.split() if isinstance(words, str) else list(words)
         if len(given) < 3:
-            raise ConfigError(f"which one does not match needs at least three words; got {len(given)}")
+            raise ConfigError(f"doesnt_match needs at least three words; got {len(given)}")
         vectors = self.embed(given)
         units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
         return given[int((units @ units.mean(axis=0)).argmin())]
@@ -285,12 +284,12 @@ class Embedder(Model):
 def _checked(vectors: np.ndarray) -> np.ndarray:
     """The same vectors, if they are some: a large file is not read through when it is opened."""
     if not (np.abs(vectors) <= LARGEST).all():
-        raise ModelError("a vector has a value that is no number or far too large: the model is damaged; get it again")
+        raise ModelError("a vector has a value that is not a number or is far too large: the model is damaged; get it again")
     return vectors
 
 
 def unknown_word(word: str, table: WordVectors) -> DataError:
     """What to say of a word that is not there."""
     near = table.words.near(word)
-    return DataError(f"there is no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
+    return DataError(f"no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
                      f"; there are {len(table.words):,} words"))

@@ -227,7 +227,7 @@ class LanguageModel(Model):
         """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
         value = self.evaluate(data, samples=0)["bits_per_byte"]
         if not isinstance(value, float):
-            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokenizer.loses()}")
+            raise ConfigError(f"bits per byte need a lossless tokenizer; {self.tokenizer.loses()}")
         return value
 
     def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000, dynamic: bool = False,
@@ -239,7 +239,7 @@ class LanguageModel(Model):
         corpus, tokenizer = as_corpus(data), self.tokenizer
         self.remark_training_data(corpus.name, corpus.fingerprint, corpus.file_hashes)
         if dynamic_lr is not None and not dynamic:
-            raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
+            raise ConfigError("dynamic_lr is for dynamic evaluation; turn it on with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None
         costs = SegmentCosts(tokenizer, self.unit, corpus) if samples else None
         totals = tally(self, corpus, adapting.reading() if adapting else None, costs)
@@ -306,7 +306,7 @@ class LanguageModel(Model):
         """What the three verbs decode with: one for all calls and threads until the model, or a member, is fitted again."""
         tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
-            raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model without any")
+            raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model")
         return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))
 
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:

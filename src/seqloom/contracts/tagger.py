@@ -86,7 +86,7 @@ class Tagger(Model):
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1:
-            progress.say(f"{given.name} has one tag only, {given.tagset[0]!r}: it will be the answer for every word")
+            progress.say(f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word")
         work = given.converted(self.works_in) if given.scheme and self.works_in else given
         with self.learning():
             self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
@@ -160,5 +160,5 @@ def _check_words(rows: list[list[str]], one: bool) -> None:
     if not lists or not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))):
         raise DataError("words must be text: a sentence is a text or a list of words, several sentences are a list of lists")
     if one and any(len(word.split()) > 1 for word in rows[0]):
-        raise DataError("a list of text is one sentence, so none of its words may have a blank inside; give several "
+        raise DataError("a list of text is one sentence, so none of its words may contain a space; give several "
                         "sentences as lists of words: [text.split() for text in texts]")

@@ -22,8 +22,7 @@ def errors(result: Result) -> Sheet:
     """The confusion matrix and, where the model gave probabilities, whether they were right."""
     data = {name: detail for name in ("confusion", "reliability") if (detail := result.details.get(name))}
     if not data:
-        raise ConfigError("nothing to draw: the result has no confusion matrix; of too many classes none is kept, and of other "
-                          "tasks there is none")
+        raise ConfigError("nothing to draw: the result has no confusion matrix (too many classes, or another task)")
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {}

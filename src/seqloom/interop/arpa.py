@@ -228,7 +228,7 @@ class _Reader:
 
     def _add_word(self, word: bytes, vocabulary: dict[bytes, int]) -> None:
         if word in vocabulary:
-            self.fail(f"{word.decode('utf-8', 'replace')!r} stands twice among the unigrams")
+            self.fail(f"{word.decode('utf-8', 'replace')!r} appears twice among the unigrams")
         try:
             word.decode()
         except UnicodeDecodeError:

@@ -86,7 +86,7 @@ class LanguageModeling(Task):
         if form is not None:
             raise ConfigError(f"--form is for word vectors; {place} is a language model")
         if not target.endswith((".arpa", ".arpa.gz")):
-            raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
+            raise ConfigError(f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz")
         write_arpa(model, target)
 
     def converted(self, model: Any) -> Outcome:
@@ -99,7 +99,7 @@ class LanguageModeling(Task):
 
             check_target(judging.chart)
         if judging.dynamic and (judging.against is not None or judging.chart is not None):
-            raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a "
+            raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                               "time")
         if judging.sparsity and not hasattr(model, "sparsity"):
             raise ConfigError(f"--sparsity is for n-gram models; this is a {model.name} model")

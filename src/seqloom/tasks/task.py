@@ -113,7 +113,7 @@ class Task(ABC):
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
-        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which no other program's file can hold")
+        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which cannot be converted to a file of another program")
 
     def converted(self, model: Any) -> Outcome:
         """What was converted, in a few words."""

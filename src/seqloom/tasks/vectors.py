@@ -45,7 +45,7 @@ class WordVectorsTask(Task):
         if judging.on is None:
             raise ConfigError(f"{place} holds word vectors; give --on FILE with analogies or similarities")
         if paths or reading != TextReading():
-            raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
+            raise ConfigError("word vectors are evaluated on --on FILE only; leave out TEXT and other options")
         return shown(model.evaluate(Path(judging.on)))
 
     def recognises(self, path: Path) -> bool:

@@ -63,7 +63,7 @@ class NormalizerConfig(Config):
             step, equals, value = item.partition("=")
             if equals and step in steps:
                 if step in given:
-                    raise ConfigError(f"normalize: {step!r} stands twice in {recipe!r}; give it once")
+                    raise ConfigError(f"normalize: {step!r} appears twice in {recipe!r}; give it once")
                 values[step] = value
                 given.add(step)
             elif not equals and number == 0 and item in PRESETS:

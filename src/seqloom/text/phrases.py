@@ -182,7 +182,7 @@ def _scored(pairs: PairCounts, config: PhrasesConfig) -> list[Phrase]:
 
 def _closed_blocks(corpus: Any) -> Iterator[bytes]:
     """Blocks of the text; a file that does not end with a newline ends a line all the same."""
-    if not hasattr(corpus, "number of Transformer blocks"):
+    if not hasattr(corpus, "blocks"):
         yield from text_blocks(corpus, cut_before_space, _BLOCK)
         return
     for block in corpus.blocks(cut_before_space, _BLOCK):
