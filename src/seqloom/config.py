@@ -85,7 +85,7 @@ class Config:
 
     @classmethod
     def from_saved(cls, values: dict[str, Any]) -> Self:
-        """From a saved model: an option that has no effect, which earlier versions let pass, is left out."""
+        """From a saved model: an option without effect, which earlier versions accepted, is dropped."""
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         useless = {name for name, _ in idle(cls, defaults | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})

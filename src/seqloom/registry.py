@@ -80,7 +80,7 @@ MODELS: dict[str, Entry] = {
 
 
 def register(model: C) -> C:
-    """Make a model class of your own known by its `name`, so that what it saves can be loaded; also a class decorator.
+    """Register your own model class by its `name`, so that saved models can be loaded; also a class decorator.
 
     A class that is defined anew, as in a notebook, takes the place of the earlier one.
     """

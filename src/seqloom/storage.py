@@ -139,7 +139,7 @@ def _tokenizer_home(place: Path, name: str) -> Path:
 
 
 def load(directory: str | Path, device: str | None = None) -> Any:
-    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used.
+    """Load a saved model of any kind. Untrusted files are safe: every part is checked before it is used.
 
     `device`: where its networks run, such as cuda or mps; None: the CPU.
     """

@@ -156,4 +156,4 @@ def test_a_file_of_vectors_is_judged_by_section(seqloom, vectors, tmp_path):
     assert "skipped 1 question with a word that has no vector" in done.out
     for more in (("--chart", "a.png"), ("--against", "v.txt"), ("--sparsity",)):
         assert f"{more[0]} is for a language model" in seqloom("evaluate", "v.txt", *more, "--on", "q.txt").err
-    assert "--on FILE alone" in seqloom("evaluate", "v.txt", "q.txt", "--on", "q.txt").err
+    assert "--on FILE only" in seqloom("evaluate", "v.txt", "q.txt", "--on", "q.txt").err

@@ -124,7 +124,7 @@ def test_folders(tmp_path, said):
         read_labelled(tmp_path / "d" / "bad" / "deep", form="folders")
     with pytest.raises(DataError, match="holds folders per class and has no columns"):
         read_labelled(tmp_path / "d", text_column="text")
-    with pytest.raises(DataError, match="is no directory"):
+    with pytest.raises(DataError, match="is not a directory"):
         read_labelled(tmp_path / "d" / "bad" / "1.txt", form="folders")
     write(tmp_path / "d" / "good" / "z.txt", b"fine\nna\xefve\n")
     (tmp_path / "d" / "good" / "x.bin").unlink()

@@ -226,7 +226,7 @@ def test_lines_are_right_where_lines_were_left_out(tmp_path, said):
 
 def test_a_declared_scheme_must_fit(tmp_path, said):
     path = write(tmp_path / "a.txt", CONLL)
-    with pytest.raises(DataError, match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, which "
+    with pytest.raises(DataError, match=r"a\.txt, line 3: I-ORG after O, .*; 3 such places among 3 spans: .* not in bio, the "
                                         r"declared scheme; they look like iob1 \(--scheme iob1\)$"):
         read_tagged(path, scheme="bio")
     with pytest.raises(DataError, match=r"line 3: NNP is not a tag of bio, the declared scheme; the tags look like plain ones"):

@@ -207,7 +207,7 @@ def test_refused(place, tmp_path):
     fitted(LSTM, place).save(tmp_path / "model")
     refuses(DataError, "holds a language model, not word vectors", where=tmp_path / "model")
     model = LSTM(pretrained=str(place), d_hidden=6)
-    with pytest.raises(ConfigError, match="the tokenizer byte makes pieces"):
+    with pytest.raises(ConfigError, match="the tokenizer byte splits words"):
         model.fit(TOY, tokenizer=Tokenizer(kind="byte"))
     assert not model.fitted
     model.fit(TOY, tokenizer=Tokenizer(kind="word").fit(TOY), train=TrainConfig(steps=1))  # its own option does not count

@@ -221,7 +221,7 @@ def test_bits_per_byte_are_refused(kind: str, shakespeare: str) -> None:
         model.bits_per_byte(shakespeare[5000:6000])
     result = model.evaluate(shakespeare[5000:6000], samples=10)
     assert result["bits_per_byte"] is None
-    assert "normalised" in result.notes[0]
+    assert "preprocessing" in result.notes[0]
 
 
 def test_a_model_carries_it(tmp_path: Path, shakespeare: str) -> None:

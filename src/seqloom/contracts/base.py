@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fitting:
-    """What `fit` was told besides the data: resources and training, which are never part of the model."""
+    """Arguments of `fit` besides the data: resources and training, which are never part of the model."""
 
     valid: Any = None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
     memory: int | None = None  # bytes that counting may use
@@ -88,11 +88,11 @@ class Model(ABC):
         return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options and their values, as scikit-learn asks for them."""
+        """The options and their values, as in scikit-learn."""
         return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
 
     def set_params(self, **options: Any) -> Self:
-        """Change options; what was learnt with others is forgotten."""
+        """Change options; the model must then be fitted again."""
         if options:
             members = self.members
             type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
@@ -137,16 +137,16 @@ class Model(ABC):
         self.tokenizers = {**self.tokenizers, storage.TEXT: tokenizer}
 
     def tokenizer_label(self) -> str | None:
-        """Of its tokenizers, for a signature."""
+        """Label of its tokenizers, for a signature."""
         return ", ".join(tokenizer.label() for tokenizer in self.tokenizers.values()) or None
 
     def recorded(self, name: str, default: T) -> T:
-        """What the record of the fit says, if it is there and of the type of the default: a saved record may be anything."""
+        """A value from the record of the fit, if it has the type of the default: a saved record is not trusted."""
         value = self.fit_info.get(name)
         return value if type(value) is type(default) else default
 
     def remark_training_data(self, name: str, fingerprint: str, files: Collection[str] = ()) -> None:
-        """Say it where data that it is judged on is what it, or a member, was fitted on, as a whole or by single files."""
+        """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or by single files."""
         known = self._data_hashes()
         again = sum(digest[:16] in known for digest in files)
         part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
@@ -170,12 +170,12 @@ class Model(ABC):
 
     @property
     def trained(self) -> bool:
-        """Whether it is a network that the training engine trains."""
+        """Whether it is a network trained by the training engine."""
         return "train" in self.config.fit_arguments
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learnt."""
+        """Number of learned parameters."""
         values = vars(self).values() if self._saves_attributes() else ()
         return sum(value.size for value in values if isinstance(value, np.ndarray))
 
@@ -185,12 +185,12 @@ class Model(ABC):
         """Learn from scratch; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything learnt, for `model.safetensors`."""
+        """All learned arrays, for `model.safetensors`."""
         return attributes.collect(self, self._contract_attributes())[0]
 
     def array_specs(self, length: Length) -> dict[str, Spec] | None:
         """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
-        None: anything, which is no risk for what NumPy alone reads."""
+        None: anything, which is safe if only NumPy reads it."""
         return None
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -213,7 +213,7 @@ class Model(ABC):
 
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
              valid: Any = None) -> Fitting:
-        """What `fit` was told besides the data; what this kind of model has no use for is refused."""
+        """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
         given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run}
         idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
@@ -224,7 +224,7 @@ class Model(ABC):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """While open the model learns, from scratch; what is broken off is not a fitted model."""
+        """Context in which the model is fitted from scratch; after an error it is not fitted."""
         self._forget()
         announce_compiling()
         try:
@@ -262,7 +262,7 @@ class Model(ABC):
     # ---- persistence
 
     def to_device(self, device: str) -> bool:
-        """Let what runs on a device run there from now on; whether there is anything that does."""
+        """Move the networks to a device; returns whether there are any."""
         return any([member.to_device(device) for member in self.members])
 
     def save(self, directory: str | Path) -> None:
@@ -270,7 +270,7 @@ class Model(ABC):
         storage.save(self, directory)
 
     def saved_parts(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays and the other values that were learnt; what could not be read again is refused."""
+        """The learned arrays and other values; what could not be loaded again is refused."""
         if not self._saves_attributes():
             check_learnt(self.learnt, self.learnt_values)
             return self.arrays(), self.learnt

@@ -46,7 +46,7 @@ class Classifier(Model):
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes as scikit-learn asks for them; there once the model is fitted."""
+        """The classes, as in scikit-learn; available after fit."""
         if not self.fitted:
             raise AttributeError(f"this {self.name} model has no classes_ before fit")
         return np.array(self.classes)
@@ -70,7 +70,7 @@ class Classifier(Model):
         an example may have several labels."""
 
     def is_example(self, value: Any) -> bool:
-        """Whether `predict` was given one example instead of a list of them."""
+        """Whether a value is a single example rather than a list of them."""
         return isinstance(value, str)
 
     # ---- fitting
@@ -129,7 +129,7 @@ class Classifier(Model):
         return labels[0] if one else labels
 
     def labels_of(self, probs: np.ndarray) -> list[Any]:
-        """What `predict` says where these are the probabilities (n, C)."""
+        """The predictions that follow from probabilities (n, C)."""
         classes = self.classes
         if self.multi_label:
             return [[classes[i] for i in np.flatnonzero(row > THRESHOLD).tolist()] for row in probs]
@@ -171,6 +171,6 @@ class Classifier(Model):
         return Result(metrics, self.signature(labelled), notes, details)
 
     def signature(self, data: Labelled | None = None) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})

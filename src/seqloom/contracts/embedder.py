@@ -32,7 +32,7 @@ Unknown = Literal["refuse", "skip", "mean"]
 
 
 class Embedder(Model):
-    """Words as points of a space in which related words lie close."""
+    """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
 
@@ -44,7 +44,7 @@ class Embedder(Model):
         """Its words and their vectors."""
 
     def unseen(self, words: list[str]) -> np.ndarray | None:
-        """Vectors (n, D) of words that are not in the list; None: it has none for them."""
+        """Vectors (n, D) of out-of-vocabulary words; None: the model has none for them."""
         return None
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
@@ -95,7 +95,7 @@ class Embedder(Model):
         return text.split() if kind == "whitespace" else split(text, kind)
 
     def made_of(self, texts: Sequence[str]) -> list[list[str]]:
-        """Each text as the model spells it, and its words: what is no answer to a question about it."""
+        """Each text as the model spells it, and its words, which are excluded from answers about it."""
         return [[text, *self._parts(text)] for text in self._spelled(texts)]
 
     def knows(self, word: str) -> bool:
@@ -161,7 +161,7 @@ class Embedder(Model):
     def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Any: ...
     def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None,
                 approximate: bool = False) -> Any:
-        """The k words nearest to a word, a phrase or a vector (D,), without the words that were asked about.
+        """The k words nearest to a word, a phrase or a vector (D,), excluding the query words.
 
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
         many words count; files and trained models have the frequent ones first.
@@ -244,7 +244,7 @@ class Embedder(Model):
         return given[int((units @ units.mean(axis=0)).argmin())]
 
     def evaluate(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> Result:
-        """How well analogies are answered, by section, or how similarities agree with people's (Spearman).
+        """Accuracy on analogies, by section, or rank correlation with human similarity scores (Spearman).
 
         `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies are asked among the
         first `among` words, similarities of all.
@@ -258,7 +258,7 @@ class Embedder(Model):
         return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
 
     def outcomes(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> np.ndarray:
-        """Question by question what `evaluate` sums up: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
+        """The result of each question: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
         NaN where a word has no vector."""
         self.check_fitted()
         questions = judging.as_questions(data)
@@ -276,7 +276,7 @@ class Embedder(Model):
                 lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
 

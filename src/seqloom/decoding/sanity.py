@@ -9,7 +9,7 @@ from seqloom.errors import ModelError
 
 ABOVE_ONE = 1e-2  # how far a log-probability may lie above zero, or a sum off one, by rounding
 
-_ADVICE = "the model is damaged or its training went astray; fit it again"
+_ADVICE = "the model is damaged or its training diverged; fit it again"
 
 
 def check_log_probs(log_probs: np.ndarray) -> None:

@@ -43,7 +43,7 @@ _ESCAPE = re.compile("[\0\t-\r \udc80-\udcff]|" + r"\\(?=u\{[0-9a-f]+\})|^\\(?=(
 
 
 def write_arpa(model: NGram, path: str | Path) -> None:
-    """Write an n-gram model; compressed where the name ends in .gz."""
+    """Write an n-gram model; compressed if the name ends in .gz."""
     if not isinstance(model, NGram):
         raise ConfigError(f"only n-gram models can be written as ARPA; this is a {model.name} model")
     trie = model.trie

@@ -235,12 +235,12 @@ def _check_words(words: Words, form: WriteForm) -> None:
     from seqloom.kernels import PAD
 
     arena = words.arena[:len(words.arena) - PAD]
-    ends = {10: "a newline", 32: "a blank", 9: "a tab"} if form != "glove" else {10: "a newline"}
+    ends = {10: "a newline", 32: "a space", 9: "a tab"} if form != "glove" else {10: "a newline"}
     for byte, what in ends.items():
         places = np.flatnonzero(arena == byte)
         if len(places):
             word = words[int(np.searchsorted(words.offsets, places[0], side="right")) - 1]
-            hint = "; glove's form can hold it" if byte != 10 else ""
+            hint = "; the format glove allows it" if byte != 10 else ""
             raise DataError(f"the word {word!r} contains {what}, which ends a word in the format {form}{hint}")
     if len(empty := np.flatnonzero(np.diff(words.offsets) == 0)):
         raise DataError(f"word {empty[0]} is empty, which no file of vectors can hold; leave it out (subset)")

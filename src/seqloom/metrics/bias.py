@@ -55,7 +55,7 @@ class Weat:
 
 def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str], b: Sequence[str], *,
          permutations: int = 100_000, seed: int = 0) -> Weat:
-    """Whether x leans to a and y to b; `permutations` are drawn only where all partitions are too many.
+    """Whether x is associated with a and y with b; `permutations` are sampled only if there are too many partitions.
 
     >>> class Toy:
     ...     def knows(self, word): return True
