@@ -11,7 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import seqloom
 
 from .forked_commands import served
 
@@ -90,6 +93,32 @@ def test_new_calls_beside_old_ones_are_run():
     assert len(calls) > 30
     for call in calls:
         assert call in run or call.startswith("--vectors "), call
+
+
+def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypatch, commands):
+    """The right column of "Coming from"."""
+    rows = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Coming from")[2].split("\n## ")[0]
+    cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
+    calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
+    assert len(calls) == 9
+    monkeypatch.chdir(tmp_path)
+    lines = seqloom.bundled().text()[:30_000].splitlines()
+    (tmp_path / "corpus.txt").write_text("\n".join(lines))
+    (tmp_path / "train.txt").write_text("".join(f"__label__{len(line) > 30} {line}\n" for line in lines if line))
+    names = {name: getattr(seqloom, name) for name in seqloom.__all__} | {
+        "seqloom": seqloom, "sentences": [[*line.lower().split(), "people"] for line in lines], "texts": lines,
+        "labels": [len(line) > 30 for line in lines], "start": [0.5, 0.5], "transitions": np.full((2, 2), 0.5),
+        "emissions": np.eye(2), "x": np.array([0, 1, 1])}
+    for call in calls:
+        if call.startswith("seqloom fit"):
+            command = call.replace("--minutes 5", "--steps 2")
+            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120,
+                                  env={**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"})
+            assert done.returncode == 0, (command, done.stderr)
+        elif call.startswith("model."):
+            assert eval(call, names | {"model": names["made"]})
+        else:
+            names["made"] = eval(call, names)
 
 
 def test_readme_begins_with_the_two_commands():

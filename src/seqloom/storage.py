@@ -29,8 +29,8 @@ import numpy as np
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
-from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError
-from seqloom.registry import is_known, is_registered, model_class
+from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError, suggest
+from seqloom.registry import MODELS, is_known, is_registered, model_class
 from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
@@ -157,9 +157,8 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
                          "a mixture of so many cannot be read")
     config = read_config(place)
     if not is_known(config["model"]):
-        raise ModelError(f"{place}: a {repr(config['model'])} model, and no model of that name is known here; import the "
-                         "module that registers its class (@seqloom.register), or install the package that provides it, and "
-                         "load it again")
+        raise ModelError(f"{place}: no model named {config['model']!r} is known here; import the module that registers its "
+                         f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}")
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +13,11 @@ import seqloom
 from seqloom import Corpus, compare, progress
 from seqloom.comparison import run as comparing
 from seqloom.comparison import rungs
+from seqloom.comparison.bench import Bench
 from seqloom.comparison.kept import held, trim
 from seqloom.comparison.ladder import FRACTIONS
 from seqloom.comparison.report import markdown, write_report
-from seqloom.comparison.rungs import RUNGS, bpe_size
+from seqloom.comparison.rungs import RUNGS, bpe_size, tokenizer_config
 from seqloom.comparison.table import columns, size, visible
 from seqloom.errors import ConfigError, DataError, SeqloomError
 from seqloom.metrics import bootstrap
@@ -377,9 +379,30 @@ def test_the_ladder():
     assert [r.name for r in RUNGS[:9]] == ["uniform", *(f"byte-{n}" for n in range(1, 9))]
     assert {f"bpe-{n}" for n in range(1, 6)} | {"byte-mixture", "bpe-mixture"} <= {r.name for r in RUNGS}
     assert len({r.name for r in RUNGS}) == len(RUNGS)
-    assert [bpe_size(n) for n in (0, 200_000, 10**9)] == [512, 1000, 8000]
+    assert [bpe_size(n) for n in (0, 900_000, 10**9)] == [512, 1000, 8000]
 
 
 def test_sizes_for_people():
     assert [size(n) for n in (None, 0, 999, 1000, 1_234_567, 5e9, 2e13)] == [
         "-", "0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "20000.0 GB"]
+
+
+def test_a_large_vocabulary_is_sampled_and_a_small_one_is_not():
+    def made(n_bytes, name="lstm"):
+        splits = SimpleNamespace(train=SimpleNamespace(n_bytes=n_bytes))
+        rung, = (r for r in RUNGS if r.name == name)
+        return rung.make(Bench(splits, recipe=tokenizer_config))
+
+    assert (made(900_000).config.softmax, made(9_000_000).config.softmax) == ("full", "sampled")
+    assert made(900_000, "gpt").config.n_layers == 2
+
+
+def test_the_report_says_steps_and_passes_of_networks(tmp_path, shakespeare):
+    pytest.importorskip("torch")
+    result = compare(shakespeare[:20_000], rungs=["byte-2", "rnn"], minutes=0.01, work=tmp_path / "w")
+    counting, network = result.results
+    assert (counting.steps, counting.passes) == (None, None)
+    assert network.steps > 0 < network.passes
+    assert result.to_dict()["rungs"][1]["steps"] == network.steps
+    row = next(line for line in markdown(result).splitlines() if line.startswith("| rnn"))
+    assert f" {network.steps:,} | {network.passes:.1f} |" in row

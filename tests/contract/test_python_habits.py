@@ -12,7 +12,7 @@ from seqloom import registry
 from seqloom.data.labelled import Labelled
 from seqloom.errors import ConfigError, DataError, ModelError
 
-CLASSIFIERS = [name for name, entry in registry.MODELS.items() if entry.task == "classifier"]
+CLASSIFIERS = [name for name, entry in registry.MODELS.items() if entry.task == "classifier" and name != "majority"]
 TAGGERS = [name for name, entry in registry.MODELS.items() if entry.task == "tagger"]
 TEXTS = ["good fun", "a good day", "fine and good", "so good", "dull", "a dull day", "bad and dull", "so dull"]
 KINDS = {"int": [1, 1, 1, 1, 0, 0, 0, 0], "bool": [True] * 4 + [False] * 4, "str": ["pos"] * 4 + ["neg"] * 4,
@@ -38,6 +38,16 @@ def test_labels_keep_their_type(name, kind, tmp_path):
         assert one.classes_.tolist() == one.classes
         assert one.score(TEXTS, labels) == 1
         assert one.evaluate(TEXTS, labels).details["confusion"]["classes"] == list(map(str, one.classes))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_majority_has_the_type_of_the_labels(kind, tmp_path):
+    """The one classifier that does not learn these texts."""
+    labels = [*KINDS[kind], KINDS[kind][0]]
+    seqloom.Majority().fit([*TEXTS, "good"], labels).save(tmp_path / "m")
+    predicted = seqloom.load(tmp_path / "m").predict("dull")
+    assert (predicted, type(predicted)) == (labels[0], type(labels[0]))
+    assert seqloom.Majority().fit(TEXTS, KINDS[kind]).__sklearn_clone__().get_params() == seqloom.Majority().get_params()
 
 
 @every_classifier

@@ -22,7 +22,7 @@ NAMES = list(SMALL)
 
 def network(name, text, steps, **options):
     options = {"tokenizer": "char", **SMALL[name], **options}
-    return registry.model_class(name)(**options).fit(text, train=TrainConfig(steps=steps, seed=1))
+    return registry.model_class(name)(**options).fit(text, train=TrainConfig(steps=steps, seed=1, optimizer="adamw"))
 
 
 def walk(seed, jumps, length=1500):

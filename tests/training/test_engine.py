@@ -246,10 +246,10 @@ def test_minutes_become_steps_once(tmp_path, monkeypatch):
 
 def test_the_numbers_that_are_said_repeat_a_run_of_minutes(tmp_path):
     """Both of them: which weights are best also depends on when they are looked at."""
-    timed = run(Toy(valid=True), place=tmp_path / "r", steps=None, minutes=0.02, lr=0.5, clip="none")
+    timed = run(Toy(valid=True), place=tmp_path / "r", steps=None, minutes=0.02, optimizer="adamw", lr=0.5, clip="none")
     fixed = json.loads((tmp_path / "r" / "run.json").read_text())["fixed"]
     assert set(fixed) == {"steps", "evaluate_every"}
-    assert same(weights(timed), weights(run(Toy(valid=True), **fixed, lr=0.5, clip="none")))
+    assert same(weights(timed), weights(run(Toy(valid=True), **fixed, optimizer="adamw", lr=0.5, clip="none")))
 
 
 def test_epochs_become_steps():

@@ -54,7 +54,7 @@ def answer(c: Comparison, path: str | None = None) -> Answer:
         f" ({measure.show(best.interval[0])} to {measure.show(best.interval[1])})")
     text = f"The best is {best.name}: {measure.show(best.value)} {measure.title}{spread}"
     if smallest.name == best.name:
-        text += "; no smaller model comes within that interval." if spread else "."
+        text += "; no clearly smaller model comes within that interval." if spread else "."
     else:
         text += (f". The smallest within that interval is {smallest.name}: {measure.show(smallest.value)}, "
                  f"{size(smallest.disk)} instead of {size(best.disk)}.")

@@ -12,7 +12,7 @@ import copy
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,10 +55,6 @@ class Bench:
         assert self.recipe is not None
         return self.recipe(kind, self.splits.train.n_bytes or 0)
 
-    @property
-    def train(self) -> TrainConfig:
-        """How networks are trained."""
-        return TrainConfig(minutes=self.minutes, seed=self.seed)
 
 
 class NotPossible(SeqloomError):
@@ -75,6 +71,7 @@ class Rung:
     adds: str  # in a sentence
     on_others: bool = False  # made of the rungs before it, so it is another one where those are others
     given: Any = None  # a model that somebody gave as an object
+    training: Mapping[str, Any] = field(default_factory=dict)  # options of training that are not the defaults
 
     @classmethod
     def of(cls, model: Any, taken: Iterable[str]) -> Rung:
@@ -102,6 +99,10 @@ class Rung:
         registered = self.given.name in MODELS and MODELS[self.given.name].target == f"{kind.__module__}:{kind.__name__}"
         return registered and kind.__module__.startswith("seqloom.") and not self.finished
 
+    def train(self, bench: Bench) -> TrainConfig:
+        """How a network is trained."""
+        return TrainConfig(minutes=bench.minutes, seed=bench.seed, **self.training)
+
     def key(self, bench: Bench, others: Iterable[Rung] = ()) -> str:
         """A short hash of all that makes this rung what it is, besides the data; `others` are the rungs it could mix."""
         facts: dict[str, Any] = {"rung": self.name, "seed": bench.seed}
@@ -112,7 +113,7 @@ class Rung:
             model = self.make(bench)
             facts |= {"model": model.name, "config": model.config.to_dict()}
             if model.trained:
-                facts["train"] = bench.train.to_dict()
+                facts["train"] = self.train(bench).to_dict()
         if self.tokenizer:
             facts["tokenizer"] = bench.tokenizer_config(self.tokenizer).to_dict()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
@@ -138,7 +139,7 @@ class Rung:
         run = None if bench.place is None else bench.place / f"{self.name}-{self.key(bench)}.run"
         with nullcontext() if run is None else Run(run).held():
             try:
-                model.fit(parts.train, valid=parts.valid, run=run, train=bench.train, **extra)
+                model.fit(parts.train, valid=parts.valid, run=run, train=self.train(bench), **extra)
             except MissingExtra as error:
                 raise NotPossible(str(error)) from None
             if run is not None:

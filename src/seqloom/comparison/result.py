@@ -39,6 +39,8 @@ class RungResult:
     tokenizer_seconds: float = 0.0  # of train_seconds
     fallbacks: dict[str, str] = field(default_factory=dict)
     adds: str = ""
+    steps: int | None = None  # of a network: updates, and passes over the training data
+    passes: float | None = None
 
     @property
     def value(self) -> float:

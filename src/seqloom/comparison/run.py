@@ -137,7 +137,8 @@ def _measure(rung: Rung, bench: Bench, target: Path | None, out: Comparison) -> 
         train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
         score_speed=judged.scored / max(judged.seconds, 1e-9), peak_memory=memory.peak if trained else None, disk=None,
         sample=ladder.sample(model, rung, bench.seed), signature=ladder.signature(model, parts), tokenizer_seconds=extra,
-        fallbacks=model.fit_info.get("fallbacks", {}), adds=rung.adds)
+        fallbacks=model.fit_info.get("fallbacks", {}), adds=rung.adds,
+        **({"steps": model.fit_info["steps"], "passes": model.fit_info["epochs"]} if model.trained else {}))
     segments = judged.values, judged.weights
     if target is None:
         return Kept(replace(result, disk=_disk(model)), segments, model)

@@ -28,8 +28,13 @@ NETWORKS = {
     "gpt": "looks back at every token of its context, and learns where",
 }
 NETWORK_TOKENS = "bpe"
-QUICK: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # most of a step would be the softmax over all tokens
+SAMPLED: dict[str, Any] = {"softmax": "sampled", "samples": 512}  # else most of a step is the softmax over all tokens
+FULL = 2000  # tokens up to which it is not
 SHORT: dict[str, Any] = {"context": 64, "n_layers": 2}  # in a minute a GPT learns little from more
+TRAINING: dict[str, dict[str, Any]] = {  # chosen on the valid part of the bundled text
+    "gru": {"optimizer": "adamw", "lr": 0.01, "batch_size": 32, "truncation": 16},
+    "lstm": {"lr": 0.02},
+}
 NETWORK_MINUTES = 0.6
 HIDDEN_STATES, HIDDEN_ROUNDS = 32, 30
 RECENT: dict[str, Any] = {"window": 2000}  # tokens that the cache in a mixture remembers
@@ -45,8 +50,8 @@ def tokenizer_config(kind: str, n_bytes: int) -> TokenizerConfig:
 
 
 def bpe_size(n_bytes: int) -> int:
-    """A vocabulary that suits the amount of text: about one token for every 200 bytes, from 512 to 8,000."""
-    return int(min(max(n_bytes // 200, 512), MAX_BPE))
+    """A vocabulary that suits the amount of text: about one token for every 900 bytes, from 512 to 8,000."""
+    return int(min(max(n_bytes // 900, 512), MAX_BPE))
 
 
 def _uniform(bench: Bench) -> LanguageModel:
@@ -62,8 +67,12 @@ def _hidden(bench: Bench) -> LanguageModel:
 
 
 def _network(name: str) -> Callable[[Bench], LanguageModel]:
-    options = QUICK | (SHORT if name == "gpt" else {})
-    return lambda bench: model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **options)
+    def make(bench: Bench) -> LanguageModel:
+        large = (bench.tokenizer_config(NETWORK_TOKENS).vocab_size or 0) > FULL
+        return model_class(name)(tokenizer=NETWORK_TOKENS, unit="stream", **(SAMPLED if large else {}),
+                                 **(SHORT if name == "gpt" else {}))
+
+    return make
 
 
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:
@@ -94,7 +103,8 @@ RUNGS: tuple[Rung, ...] = (
       for n in BPE_ORDERS),
     *(Rung(f"word-{n}", "n-gram", WORDS, _ngram(WORDS, n), n, _longer("word", "words", n)) for n in WORD_ORDERS),
     Rung("hmm", "hidden", NETWORK_TOKENS, _hidden, HIDDEN_ROUNDS, "hidden classes that follow one another, with own pieces"),
-    *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds) for name, adds in NETWORKS.items()),
+    *(Rung(name, "network", NETWORK_TOKENS, _network(name), 0, adds, training=TRAINING.get(name, {}))
+      for name, adds in NETWORKS.items()),
     *(Rung(f"{kind}-mixture", "mixture", kind, _mixture(kind), 2, f"asks all others of {what} and what was said lately",
            on_others=True) for kind, what in (("byte", "bytes"), ("bpe", "pieces of words"))),
 )

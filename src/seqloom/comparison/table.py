@@ -13,7 +13,8 @@ from seqloom.metrics import bootstrap
 
 WHAT = ("A rung is one model of the comparison, which goes from the most trivial to the most able.")
 NOTES = ("Memory is the peak above what the program held before. 'Against best' is the paired difference to the best on the "
-         "same held-out data with its interval, and p how likely two equal models would seem that far apart.")
+         "same held-out data with its interval, and p how likely two equal models would seem that far apart. Steps and passes "
+         "are a network's updates and how often it read the training data.")
 
 
 def size(n: float | None, unit: str = "B") -> str:
@@ -66,6 +67,9 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
         *([Column("token", 40, lambda r: (r.tokenizer or "-").split("-")[0], True)] if ladder.shows_tokens else []),
         Column("parameters", 45, lambda r: short(r.parameters)),
         Column("training", 95, lambda r: seconds(r.train_seconds)),
+        *([Column("steps", 28, lambda r: "-" if r.steps is None else f"{r.steps:,}"),
+           Column("passes", 29, lambda r: "-" if r.passes is None else f"{r.passes:.1f}")]
+          if c and any(r.steps for r in c.results) else []),
         Column("memory", 70, lambda r: size(r.peak_memory)),
         Column(f"train {ladder.learn_heading or unit}/s", 30, lambda r: short(r.train_speed)),
         Column(f"score {unit}/s", 75, lambda r: short(r.score_speed)),
@@ -150,7 +154,8 @@ def added(c: Comparison) -> list[str]:
         gain = ""
         if best is not None:
             better = m.better(r.value, best.value)
-            gain = f", {m.show(abs(best.value - r.value))} {m.unit} {'better' if better else 'worse'} than {best.name}"
+            amount = f"{m.show(abs(best.value - r.value))} {m.unit}".strip()
+            gain = f", {amount} {'better' if better else 'worse'} than {best.name}"
         sentences.append(f"{r.name}: {r.adds or r.family}{gain}.")
         best = r if best is None or m.better(r.value, best.value) else best
     return sentences + c.ladder.remarks(c)

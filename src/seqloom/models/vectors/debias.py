@@ -128,7 +128,7 @@ def report(before: Embedder, after: Embedder | None = None, *, tests: Mapping[st
             "mean_projection": [float(np.abs(state.rows(words) @ direction.vector).mean()) for state in states if words],
             "told_by_neighbours": [told_by_neighbours(state.rows(words), leans[0]) for state in states if words],
             "leans": {word: [float(lean[i]) for lean in leans] for i, word in enumerate(words)}}
-    summary["cost"] = {str(file): [_headline(state.evaluate(file).metrics) for state in states] for file in on}
+    summary["cost"] = {str(file): [_headline(state.evaluate(Path(file)).metrics) for state in states] for file in on}
     return summary
 
 
