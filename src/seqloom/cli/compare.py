@@ -44,7 +44,7 @@ Examples:
 @click.option("-o", "--output", metavar="DIR",
               help="Write report.html with its charts, report.md and comparison.json to this directory.")
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs, by their names in the table.")
-@click.option("--minutes", type=_MINUTES, help="Training time of each network  [default: 0.6].")
+@click.option("--minutes", type=_MINUTES, help="Training time of each network in minutes  [default: 0.6].")
 @click.option("--limit", type=_MINUTES, help="Time limit in minutes for every other rung  [default: 10].")
 @click.option("--curve/--no-curve", default=None,
               help="Also train every rung on parts of the data, for learning curves  [default: with -o].")

@@ -70,7 +70,7 @@ def _charts(page: Page, c: Comparison) -> None:
     left_out = [r for r in c.results if r not in drawn(c.results)]
     if left_out:
         page.text("Not drawn: " + ", ".join(f"{r.name} ({m.show(r.value)})" for r in left_out)
-                  + ", which only shows that the ruler is straight.", kind="faint")
+                  + ", which only checks the measurement.", kind="faint")
     if timed := priced(its, "seconds"):
         page.heading("Quality against training time")
         page.chart(quality_against(timed, "seconds", m), f"{m.title} against seconds of training")
