@@ -145,7 +145,7 @@ def load(directory: str | Path, device: str | None = None) -> Any:
     """
     model = _load(Path(directory), [], 0)
     if device not in (None, "cpu") and not model.to_device(device):
-        raise ConfigError(f"a {model.name} model does not run on a device; leave device out, or give cpu")
+        raise ConfigError(f"{model.name} models do not run on a device; leave device out, or give cpu")
     return model
 
 
@@ -162,7 +162,7 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
-            raise ModelError(f"{repr(config['task'])} is not what a {cls.name} model does: {CONFIG} is damaged")
+            raise ModelError(f"{repr(config['task'])} is not what {cls.name} models do: {CONFIG} is damaged")
         tokenizers = {name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
                       for name, settings in config["tokenizers"].items()}
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())

@@ -28,7 +28,7 @@ def test_contract(name, rule):
 def test_words_are_taken_as_they_are(name):
     with pytest.raises(NotFitted):
         _ = registry.model_class(name)().tokenizer
-    with pytest.raises(ConfigError, match="takes words as they are and has no tokenizer"):
+    with pytest.raises(ConfigError, match="take words as they are and have no tokenizer"):
         _ = subject(name).model.tokenizer
 
 

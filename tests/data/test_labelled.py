@@ -439,7 +439,7 @@ def test_as_labelled(tmp_path):
     assert as_labelled(iter(ROWS)) == data
     assert as_labelled(iter(TEXTS), iter(LABELS)) == data
     for wrong in ({"a": "x"}, b"a", 3, "a text"):
-        with pytest.raises(DataError, match="cannot read labels from a .*; give texts and labels"):
+        with pytest.raises(DataError, match=r"cannot read labels from a .*; give texts and labels"):
             as_labelled(wrong)
     for twice in (data, path):
         with pytest.raises(DataError, match="has labels of its own"):

@@ -294,7 +294,7 @@ def test_as_tagged(tmp_path):
     assert as_tagged(iter([(["a"], ["N"])])) == as_tagged([["a"]], [["N"]]) == as_tagged(iter([["a"]]), iter([["N"]])) == data
     assert as_tagged(np.array([["a", "b"]]), np.array([["N", "V"]])).sentences == [["a", "b"]]
     for wrong in ({"a": "N"}, b"a", 3, "a N"):
-        with pytest.raises(DataError, match="cannot read tags from a .*; give sentences and their tags, a list"):
+        with pytest.raises(DataError, match=r"cannot read tags from a .*; give sentences and their tags, a list"):
             as_tagged(wrong)
     with pytest.raises(DataError, match="has tags of its own"):
         as_tagged(data, [["N"]])

@@ -183,7 +183,7 @@ def test_a_comparison_is_its_report(tmp_path, shakespeare):
 
 
 def test_what_cannot_be_drawn_is_said(place):
-    with pytest.raises(ConfigError, match="this is a ngram model"):
+    with pytest.raises(ConfigError, match="this model is ngram"):
         inspect.states(seqloom.load(place / "byte"))
     with pytest.raises(ConfigError, match="`seqloom predict` tags a text"):
         inspect.states(seqloom.load(place / "tagger"), "a text")

@@ -13,7 +13,7 @@ from seqloom.metrics import bootstrap
 
 WHAT = ("A rung is one model of the comparison; rungs go from the most trivial to the most capable.")
 NOTES = ("Memory is the peak above that of the program itself. 'Against best' is the paired difference to the best on the "
-         "same held-out data with its interval; p is the probability of a difference this large between equal models. Steps and "
+         "same held-out data with its interval; p is the chance of a difference this large between equal models. Steps and "
          "passes are a network's updates and how often it read the training data.")
 
 

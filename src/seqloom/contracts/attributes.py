@@ -45,7 +45,7 @@ def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
     left = dict(arrays)
     for name, value in values.items():
         if name in known or _unusable_name(type(model), name):
-            raise ModelError(f"{repr(name)} cannot be an attribute of a {model.name} model: the file is damaged")
+            raise ModelError(f"{repr(name)} cannot be an attribute of {model.name} models: the file is damaged")
         setattr(model, name, _rebuilt(value, left))
     if left:
         raise ModelError(f"the array {repr(min(left))} belongs to none of its {KEY}: the file is damaged")

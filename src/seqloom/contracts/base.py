@@ -124,11 +124,11 @@ class Model(ABC):
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
             if self.tokenizers:
-                raise ConfigError(f"a {self.name} model has no tokenizer named text, but {', '.join(self.tokenizers)}; "
+                raise ConfigError(f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
                                   "ask for one of model.tokenizers")
             if hasattr(self.config, "tokenizer"):
                 raise ModelError(f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again")
-            raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
+            raise ConfigError(f"{self.name} models take words as they are and have no tokenizer; split text into words first, "
                               "for example with text.split()")
         return self.tokenizers[storage.TEXT]
 
@@ -218,7 +218,7 @@ class Model(ABC):
         given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run}
         idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
         if idle:
-            raise ConfigError(f"a {self.name} model has no use for {' and '.join(idle)} of fit; leave "
+            raise ConfigError(f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
                               f"{'it' if len(idle) == 1 else 'them'} out")
         return how
 
@@ -303,14 +303,14 @@ class Model(ABC):
         """`device`: where its networks run, such as cuda or mps; None: the CPU."""
         model = storage.load(directory, device)
         if not isinstance(model, cls):
-            raise ConfigError(f"{directory} holds a {model.name} model, not a {cls.__name__}; use seqloom.load")
+            raise ConfigError(f"{directory} holds the model {model.name}, not {cls.__name__}; use seqloom.load")
         return model
 
     @classmethod
     def restore(cls, saved: storage.Saved) -> Self:
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
-            raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
+            raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
         model = cls._unfitted(cls.config_class.from_saved(saved.config))
         announce_compiling()
         check_learnt({key: value for key, value in saved.learnt.items()

@@ -82,7 +82,7 @@ class Classifier(Model):
         held_out = None if valid is None else as_labelled(valid).like(labelled.classes)
         how = self.fitting(memory, train, device, run, held_out)
         if labelled.multi_label and not self.learns_several:
-            raise ConfigError(f"{labelled.name} has examples with several labels, but a {self.name} model learns one per "
+            raise ConfigError(f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
                               "example; give each example one label")
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")

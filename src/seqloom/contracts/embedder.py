@@ -49,7 +49,7 @@ class Embedder(Model):
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
         """Learn from text."""
-        raise ConfigError(f"a {self.name} model does not learn from text")
+        raise ConfigError(f"{self.name} models do not learn from text")
 
     # ---- fitting
 

@@ -263,7 +263,7 @@ class LanguageModel(Model):
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         """Dynamic evaluation with this learning rate; for networks."""
-        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this is a {self.name} model")
+        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this model is {self.name}")
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
         """Everything that the model's results depend on."""
@@ -306,7 +306,7 @@ class LanguageModel(Model):
         """The decoder of `generate`, `stream` and `complete`, shared by calls and threads until the model is fitted again."""
         tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
-            raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model")
+            raise ConfigError(f"eight_bit rounds the weights of networks; this model is {self.name}")
         return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))
 
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:

@@ -30,7 +30,7 @@ def states(model: Model, text: str | None = None) -> Sheet:
     if model.name == "hmm":
         return _language(made, text)
     if model.name != "hmm-tagger":
-        raise ConfigError(f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this is a {model.name} model")
+        raise ConfigError(f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this model is {model.name}")
     if text is not None:
         raise ConfigError("a text is for an hmm language model; `seqloom predict` tags a text")
     moves, tags = _tag_moves(made), list(made.tags)

@@ -45,7 +45,7 @@ _ESCAPE = re.compile("[\0\t-\r \udc80-\udcff]|" + r"\\(?=u\{[0-9a-f]+\})|^\\(?=(
 def write_arpa(model: NGram, path: str | Path) -> None:
     """Write an n-gram model; compressed if the name ends in .gz."""
     if not isinstance(model, NGram):
-        raise ConfigError(f"only n-gram models can be written as ARPA; this is a {model.name} model")
+        raise ConfigError(f"only n-gram models can be written as ARPA; this model is {model.name}")
     trie = model.trie
     if not trie.chained:
         raise ConfigError(f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off")

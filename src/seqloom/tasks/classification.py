@@ -54,7 +54,7 @@ class Classification(Task):
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
-            raise ConfigError(f"--explain: a {model.name} model cannot explain its predictions")
+            raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
         units = text_units(paths, options)
         return _explained(model, units) if options.explain else _classified(model, units, options.proba)
 

@@ -102,7 +102,7 @@ class LanguageModeling(Task):
             raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                               "time")
         if judging.sparsity and not hasattr(model, "sparsity"):
-            raise ConfigError(f"--sparsity is for n-gram models; this is a {model.name} model")
+            raise ConfigError(f"--sparsity is for n-gram models; this model is {model.name}")
         if judging.against is None:
             return None
         from seqloom.storage import load
