@@ -96,6 +96,6 @@ def test_tables_and_pictures_are_refused_at_once(tmp_path):
                          ("polars", lambda: write_vectors(vectors, tmp_path / "v.txt"))):
         use()
         said = str(forked(use))
-        assert said.startswith(f"this process was forked after {library} had been used")
+        assert said.startswith(f"this process was forked after {library} was used")
         assert "spawn" in said
     assert forked(lambda: NGram(order=2).fit(TEXT).score("the cat")) < 0

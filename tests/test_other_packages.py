@@ -94,7 +94,7 @@ def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
     assert not (files / "model").exists()
     done = run(files, *fit[:-1])
     assert done.returncode == 0
-    assert "going on from step" in done.stderr
+    assert "resuming from step" in done.stderr
     assert run(files, *fit[:4], "whole", *fit[5:]).returncode == 0
     assert (files / "model" / "model.safetensors").read_bytes() == (files / "whole" / "model.safetensors").read_bytes()
     assert not (files / "model" / "tokenizers").exists()

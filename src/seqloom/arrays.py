@@ -83,7 +83,7 @@ def lengths(arrays: Mapping[str, np.ndarray]) -> Length:
     """For specs that follow from how many rows another array of the file has."""
     def length(name: str) -> int:
         if name not in arrays or not arrays[name].ndim:
-            raise ModelError(f"the array {name!r} is {'no list' if name in arrays else 'missing'}: the file is damaged")
+            raise ModelError(f"the array {name!r} is {'not a list' if name in arrays else 'missing'}: the file is damaged")
         return len(arrays[name])
 
     return length

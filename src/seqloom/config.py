@@ -85,7 +85,7 @@ class Config:
 
     @classmethod
     def from_saved(cls, values: dict[str, Any]) -> Self:
-        """From a saved model: an option that has no effect, which earlier versions let pass, is left out."""
+        """From a saved model: an option without effect, which earlier versions accepted, is dropped."""
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         useless = {name for name, _ in idle(cls, defaults | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
@@ -102,12 +102,12 @@ class TextConfig(Config):
 
     tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "words seen less often become <unk>", minimum=1, maximum=MOST)
-    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
-    unit: Unit = option("line", "what one sequence is: a line, a document (file), or the whole stream")
+    vocab_size: int | None = option(None, "maximum vocabulary size", minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "words seen less often than this become <unk>", minimum=1, maximum=MOST)
+    vocab_file: str | None = option(None, "read the vocabulary from a file, one token per line", metavar="FILE")
+    normalize: str = option("none", "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
+                            metavar="PRESET|STEP=VALUE,..")
+    unit: Unit = option("line", "what counts as one sequence: a line, a document (file), or the whole text as a stream")
 
 
 def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:

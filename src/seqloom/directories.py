@@ -36,7 +36,7 @@ def check_target(directory: str | Path, what: str, replaceable: Replaceable) -> 
     try:
         os.rmdir(tempfile.mkdtemp(prefix=".seqloom-", dir=parent))  # permissions alone do not tell
     except OSError as error:
-        raise ModelError(f"{directory}: cannot be written, nothing can be made in {parent} "
+        raise ModelError(f"{directory}: cannot be written: no permission to create files in {parent} "
                          f"({error.strerror}); choose another place") from None
 
 

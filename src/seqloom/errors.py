@@ -44,7 +44,7 @@ class NotFitted(SeqloomError):
 
 
 class TrainingError(SeqloomError):
-    """Training that cannot go on: a loss that is no number, or too little memory."""
+    """Training that cannot continue: the loss is not finite, or memory ran out."""
 
 
 class MissingExtra(SeqloomError, ImportError):
@@ -109,8 +109,8 @@ def suggest_known(word: str, names: Iterable[str]) -> str:
     """What follows a name that there is not: the nearest, and all that there are.
 
     >>> suggest_known("ordr", ["order", "k"]), suggest_known("alpha", ["order"])
-    ("; did you mean 'order'? Known: order, k", '; known: order')
+    ("; did you mean 'order'? (known: order, k)", '; known: order')
     """
     names = list(names)
     near = suggest(word, names)
-    return f"{near} Known: {', '.join(names)}" if near else f"; known: {', '.join(names)}"
+    return f"{near} (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"

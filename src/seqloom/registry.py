@@ -48,39 +48,39 @@ def _other(target: str, task: str, summary: str, *, fitted: bool = True) -> Entr
 
 
 MODELS: dict[str, Entry] = {
-    "uniform": _language("uniform:Uniform", "every token equally likely: the calibration rung"),
+    "uniform": _language("uniform:Uniform", "uniform distribution over tokens, for calibration"),
     "ngram": _language("ngram:NGram", "n-gram model of any order with six smoothing methods"),
-    "hmm": _language("hmm:HMM", "hidden Markov model: hidden classes, each with its own words"),
+    "hmm": _language("hmm:HMM", "hidden Markov model with its own word distribution in each state"),
     "cache": _language("cache:Cache", "unigram of the recent past; a member for mixtures"),
-    "nplm": _network("nplm:NPLM", "n-gram of word vectors with one hidden layer (Bengio 2003)"),
-    "rnn": _network("recurrent:RNN", "plain recurrent network: a state that each token changes"),
+    "nplm": _network("nplm:NPLM", "feed-forward n-gram network on word vectors (Bengio 2003)"),
+    "rnn": _network("recurrent:RNN", "simple recurrent network (Elman)"),
     "lstm": _network("recurrent:LSTM", "recurrent network with a gated memory cell"),
     "gru": _network("recurrent:GRU", "recurrent network with two gates and no cell"),
     "gpt": _network("gpt:GPT", "Transformer that attends to all tokens of its context"),
-    "neural-cache": _language("neural_cache:NeuralCache", "a trained network that also remembers what followed like states"),
-    "mixture": _language("mixture:Mixture", "weighted mean of other language models, weights by EM"),
-    "majority": _other("classify.majority:Majority", "classifier", "the most frequent class, whatever the text: what to beat"),
+    "neural-cache": _language("neural_cache:NeuralCache", "trained network with a continuous cache of its recent states"),
+    "mixture": _language("mixture:Mixture", "weighted mean of other language models, with weights from EM"),
+    "majority": _other("classify.majority:Majority", "classifier", "always the most frequent class: the baseline"),
     "naive-bayes": _other("classify.naive_bayes:NaiveBayes", "classifier",
-                          "words count for or against a class, each on its own; multinomial, Bernoulli or complement"),
+                          "naive Bayes on words and n-grams: multinomial, Bernoulli or complement"),
     "fasttext-classifier": _other("classify.fasttext_classifier:FastTextClassifier", "classifier",
-                                  "the mean of the vectors of words and word n-grams, and a linear layer"),
+                                  "linear classifier on the mean of word and n-gram vectors"),
     "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file",
                       fitted=False),
     "word2vec": _other("vectors.word2vec:Word2Vec", "word vectors",
                        "vectors that predict a word from its neighbours: skip-gram or CBOW"),
     "fasttext": _other("vectors.fasttext:FastText", "word vectors",
-                       "word2vec with character n-grams: also for words never seen"),
+                       "word2vec with character n-grams, also for unseen words"),
     "charngram": _other("vectors.charngram:CharNgram", "word vectors", "vectors from spelling alone, by character n-grams"),
-    "glove": _other("vectors.glove:Glove", "word vectors", "vectors that tell how often words stand near each other"),
+    "glove": _other("vectors.glove:Glove", "word vectors", "vectors from word co-occurrence counts"),
     "most-frequent-tag": _other("tag.most_frequent_tag:MostFrequentTag", "tagger",
-                                "the most frequent tag of each word, whatever stands around it: what to beat"),
+                                "the most frequent tag of each word: the baseline"),
     "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger",
-                         "tags follow tags and words follow tags; guesses unknown words by ending and shape"),
+                         "hidden Markov model; tags unknown words by suffix and shape"),
 }
 
 
 def register(model: C) -> C:
-    """Make a model class of your own known by its `name`, so that what it saves can be loaded; also a class decorator.
+    """Register your own model class by its `name`, so that saved models can be loaded; also a class decorator.
 
     A class that is defined anew, as in a notebook, takes the place of the earlier one.
     """
@@ -132,7 +132,7 @@ def load_plugins() -> None:
             point.load()
         except Exception as error:  # whatever a stranger's module does; the built-in models work without it
             package = point.dist.name if point.dist else "a package"
-            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); mend or uninstall it")
+            failures.append(f"{package}: its models cannot be loaded ({type(error).__name__}: {error}); fix or uninstall it")
 
 
 def _names_plugins(place: str) -> bool:

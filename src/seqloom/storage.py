@@ -139,13 +139,13 @@ def _tokenizer_home(place: Path, name: str) -> Path:
 
 
 def load(directory: str | Path, device: str | None = None) -> Any:
-    """The model that was saved there, of whatever kind. It may be a stranger's: every part is checked before it is used.
+    """Load a saved model of any kind. Untrusted files are safe: every part is checked before it is used.
 
     `device`: where its networks run, such as cuda or mps; None: the CPU.
     """
     model = _load(Path(directory), [], 0)
     if device not in (None, "cpu") and not model.to_device(device):
-        raise ConfigError(f"nothing of a {model.name} model runs on a device; leave device out, or give cpu")
+        raise ConfigError(f"{model.name} models do not run on a device; leave device out, or give cpu")
     return model
 
 
@@ -158,11 +158,11 @@ def _load(place: Path, loaded: list[Path], depth: int) -> Any:
     config = read_config(place)
     if not is_known(config["model"]):
         raise ModelError(f"{place}: no model named {config['model']!r} is known here; import the module that registers its "
-                         f"class (@seqloom.register), or install the package that brings it{suggest(config['model'], MODELS)}")
+                         f"class (@seqloom.register), or install the package that has it{suggest(config['model'], MODELS)}")
     try:
         cls = model_class(config["model"])
         if cls.task != config["task"]:
-            raise ModelError(f"{repr(config['task'])} is not what a {cls.name} model does: {CONFIG} is damaged")
+            raise ModelError(f"{repr(config['task'])} is not what {cls.name} models do: {CONFIG} is damaged")
         tokenizers = {name: Tokenizer.read_files(_tokenizer_home(place, name), settings)
                       for name, settings in config["tokenizers"].items()}
         numbers = sorted(int(p.name) for p in (place / MEMBERS).glob("*") if p.name.isdecimal())

@@ -57,4 +57,4 @@ def ended_with_checkpoint(found, how):
     code, err = found
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(how, -how)
     if how != signal.SIGKILL:
-        assert err.strip() == "interrupted; m.run holds what was done, the same command goes on from there"
+        assert err.strip() == "interrupted; progress is kept in m.run; run the same command to resume"

@@ -34,7 +34,7 @@ def test_the_numbers(seqloom, vectors):
     assert found["direction"]["pairs"] == [["she", "he"], ["woman", "man"]]  # of the built-in pairs those with vectors
     out = seqloom("bias", "v", "--words", "own.json").out
     assert f"work  {wanted.effect_size:.3f}  0.17" in out
-    assert "without a vector and left out: nowhere" in out
+    assert "skipped, without a vector: nowhere" in out
     assert "towards she: nurse -" not in out
     assert "towards she: nurse +" in out
 
@@ -70,19 +70,19 @@ def test_tests_without_words_are_left_out_unless_asked_for(seqloom, vectors):
     done = seqloom("bias", "v")
     assert done.code == 0
     assert "no test could be made" in done.out
-    assert "left out, since a list of theirs has no word" in done.err
+    assert "skipped tests that have a list without any known word" in done.err
 
 
 @pytest.mark.parametrize(("args", "said"), [
     (["--test", "career-famly"], "did you mean 'career-family'"),
     (["--test", "career-family"], "no word of list X has a vector"),
-    (["--direction", "hee,she"], "there is no vector for 'hee'; did you mean 'he'"),
+    (["--direction", "hee,she"], "no vector for 'hee'; did you mean 'he'"),
     (["--direction", "he"], "not a pair he,she"),
     (["-o", "out"], "give --neutralise"),
     (["--equalise", "he,she"], "--equalise needs words"),
     (["--neutralise", "painter,bakr"], None),
-    (["--neutralise", "bakr,cok"], "there is no vector for 'bakr'; did you mean 'baker'"),
-    (["--neutralise", "he,cook"], "'he' is to be neutralised and stands in a pair"),
+    (["--neutralise", "bakr,cok"], "no vector for 'bakr'; did you mean 'baker'"),
+    (["--neutralise", "he,cook"], "'he' is both among the words to neutralise and in a pair"),
     (["--neutralise", "occupation"], "did you mean 'occupations'"),
     (["--words", "none.json"], "cannot read none.json"),
     (["--chart", "a.gif"], ".png, .svg or .html"),

@@ -56,8 +56,9 @@ def test_models_that_count_have_model_options():
 
 def test_options_that_tasks_share_have_the_help_of_each():
     text = " ".join(shown("evaluate").split())
-    assert ("For a classifier: form of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and "
-            "content. [default: auto] For a tagger: form of the data: conll, conllu, slash; auto: by name and content.") in text
+    assert ("For a classifier: format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and "
+            "content. [default: auto] For a tagger: format of the data: conll, conllu, slash; auto: by name and "
+            "content.") in text
     assert "For a language model: draw bits along the text" in text
     assert "For a classifier or a tagger: draw the errors" in text
     assert text.count("Encoding of the text files.") == 1  # all tasks say the same
@@ -72,6 +73,6 @@ def test_a_switch_that_is_only_turned_on_shows_no_default():
 
 def test_many_choices_are_named_in_the_help():
     text = re.sub(r"- (?=\w)", "-", " ".join(shown("fit", "ngram").split()))
-    assert ("--smoothing NAME how unseen n-grams get probability: modified-kneser-ney, kneser-ney, absolute, witten-bell, "
+    assert ("--smoothing NAME smoothing method: modified-kneser-ney, kneser-ney, absolute, witten-bell, "
             "add-k, maximum-likelihood [default: modified-kneser-ney]") in text
-    assert "--form NAME For a classifier: form of the data" in " ".join(shown("evaluate").split())
+    assert "--form NAME For a classifier: format of the data" in " ".join(shown("evaluate").split())

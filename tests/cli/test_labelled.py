@@ -59,7 +59,7 @@ def test_predict_in_all_its_forms(seqloom, place):
     lines = "\r\n".join(texts) + "\r\n"
     plain = seqloom("predict", place / "nb", stdin=lines)
     assert [line.split("\t")[0] for line in plain.out.splitlines()] == model.predict(texts)
-    assert "2 of 4 texts have no word that the model knows; there the prior alone decides" in plain.err
+    assert "2 of 4 texts have no known word; there the prior alone decides" in plain.err
     assert [row["label"] for row in seqloom("predict", place / "nb", "--json", stdin=lines).json()] == model.predict(texts)
     probs = model.predict_proba(texts)
     head, *rows = seqloom("predict", place / "nb", "-", "--proba", stdin=lines).out.splitlines()
@@ -107,9 +107,9 @@ def test_explain(seqloom, place):
 
 def test_one_class_only(seqloom, tmp_path):
     (tmp_path / "a.tsv").write_text("text\tlabel\none line\tonly")
-    assert "a.tsv has one class only, 'only'" in seqloom("fit", "naive-bayes", "a.tsv", "-o", "m").err
+    assert "a.tsv has only one class, 'only'" in seqloom("fit", "naive-bayes", "a.tsv", "-o", "m").err
     assert seqloom("predict", "m", stdin="anything\n").out == "only\tanything\n"
-    assert "one class only" in seqloom("predict", "m", "--explain", stdin="anything\n").one_line()
+    assert "only one class" in seqloom("predict", "m", "--explain", stdin="anything\n").one_line()
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "html"])
@@ -146,7 +146,7 @@ def test_odd_but_good_data(seqloom, tmp_path, change, source):
     ("a.tsv", b"text\tlabel\na b\tx\nc d\t\n", "a.tsv, line 3: no label"),
     ("a.tsv", b"text\tlabel\nx\tcaf\xe9\n", "a.tsv is not UTF-8 text: line 2"),
     ("a.tsv", b"x\ty\tz\n1\t2\t3\n", "say which holds the text with --text-column"),
-    ("a.csv", b'text,label\n"a b,x\nc,y\n', "a.csv, line 2: a quote that is opened and never closed"),
+    ("a.csv", b'text,label\n"a b,x\nc,y\n', "a.csv, line 2: an opening quote is never closed"),
     ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', "a.jsonl, line 2: no label in column 'label'"),
     ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "a.jsonl, line 2"),
     ("a.txt", b"__label__x a\n__label__x __label__y b\n", "a.txt, line 2: several labels"),
@@ -275,7 +275,7 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
     (["evaluate", "nb", "test.tsv", "--against", "nb"], "--against is for a language model; "),
     (["evaluate", "hmm", "toy.txt", "--form", "tsv"], "--form is for a classifier or a tagger; hmm is a language model"),
     (["evaluate", "nb", "test.tsv", "--chart", "a.gif"], "a chart is written as .png, .svg or .html"),
-    (["info", "nb", "--chart", "a.png"], "of hidden Markov models"),
+    (["info", "nb", "--chart", "a.png"], "only for hidden Markov models"),
     (["info", "tagger", "--chart", "a.png", "--text", "a"], "`seqloom predict` tags a text"),
     (["info", "hmm", "--text", "a"], "give --chart FILE too"),
     (["fit", "naive-bayes", "train.tsv", "-o", "m", "--variant", "multinom"], "did you mean 'multinomial'?"),

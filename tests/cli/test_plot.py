@@ -74,7 +74,7 @@ def test_numbers(seqloom, tmp_path):
 @pytest.mark.parametrize(("make", "args", "says"), [
     (None, ["none"], "none: no such directory"),
     ([], ["a"], "a: nothing has been logged yet"),
-    (without("tokens"), ["a", "--by", "tokens"], "a: its log does not say tokens; draw it by steps"),
+    (without("tokens"), ["a", "--by", "tokens"], "a: its log has no tokens; plot it by steps"),
     (LOG, ["a", "-o", "a.jpg"], "a.jpg: a chart is written as .png, .svg or .html"),
     (LOG, ["a", "--by", "step"], "did you mean 'steps'"),
 ])

@@ -40,7 +40,7 @@ def test_fit_frozen(seqloom, tmp_path, matrix):
 @pytest.mark.parametrize(("options", "code", "says"), [
     (["--pretrained", "nowhere", "--tokenizer", "word"], 2, "pretrained: nowhere: no such directory or file"),
     (["--d-embed", 7, "--tokenizer", "word"], 2, "d_embed is 7, but the vectors of vectors have 5 dimensions"),
-    ([], 2, "the tokenizer bpe makes pieces of them; give tokenizer whitespace or word"),
+    ([], 2, "the tokenizer bpe splits words; give tokenizer whitespace or word"),
     (["--tokenizer", "word", "--pretrained-unknown", "subword"], 2, "these vectors have nothing to build"),
     (["--tokenizer", "word", "--pretrained-training", "thawed"], 2, "'thawed'"),
     (["--tokenizer", "word", "--pretrained", "text"], 1, "text: not a file of word vectors"),

@@ -26,7 +26,7 @@ def text(tmp_path, toy_text):
 def test_before_the_first_checkpoint(tmp_path, label, how, code):
     args = ("fit", "hmm", "text", "-o", "m", "--states", 2, "--tokenizer", "word")
     assert end_in(label, how, tmp_path, *args) == (
-        code, "\ninterrupted before the first checkpoint; the same command begins anew\n")
+        code, "\ninterrupted before the first checkpoint; the same command starts over\n")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["text"]
 
 
@@ -46,7 +46,7 @@ run()
 """
     args = ("fit", "nplm", "text", "-o", "m", "--tokenizer", "byte", "--d-hidden", 8, "--minutes", 1, "-q")
     assert end(slow, args, signal.SIGTERM, tmp_path) == (
-        143, "\ninterrupted before the first checkpoint; the same command begins anew\n")
+        143, "\ninterrupted before the first checkpoint; the same command starts over\n")
 
 
 def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
@@ -54,7 +54,7 @@ def test_a_comparison_says_that_it_goes_on(tmp_path, shakespeare):
     args = ("compare", "text", "--rungs", "uniform,byte-1", "--work", "w", "-o", "report")
     code, err = end_in("training byte-1", signal.SIGTERM, tmp_path, *args)
     assert code == 143
-    assert err.splitlines()[-1] == "interrupted; finished rungs are kept, the same command goes on from there"
+    assert err.splitlines()[-1] == "interrupted; finished rungs are kept; run the same command to resume"
     assert not (tmp_path / "report").exists()
     assert len(list((tmp_path / "w").rglob("result.json"))) == 1
 

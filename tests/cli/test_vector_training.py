@@ -68,12 +68,12 @@ def test_standard_input_and_odd_text(seqloom, text):
     assert set(load(text / "m").words) == {"猫", "が", "好き", "😀", "走る"}
     assert seqloom("embed", "m", "猫").code == 0
     alone = seqloom("fit", "word2vec", "-", "-o", "one", "--min-count", 1, *SMALL[2:], stdin="alone")
-    assert "no two words of stdin stand beside each other" in alone.one_line()
+    assert "no two words of stdin are next to each other" in alone.one_line()
 
 
 @pytest.mark.parametrize(("args", "says"), [
     (("text.txt", "--min-count", 9999), "min_count"),
-    (("text.txt", "--tokenizer", "bpe"), "vectors are of words"),
+    (("text.txt", "--tokenizer", "bpe"), "word vectors need words"),
     (("text.txt", "--loss", "hs", "--vectors", "sum"), "tree"),
     (("missing.txt",), "missing.txt"),
     (("text.txt", "--valid", "missing.tsv"), "missing.tsv"),
@@ -93,7 +93,7 @@ def test_vectors_given_as_a_corpus(seqloom, text):
     assert seqloom("fit", "word2vec", "text.txt", "-o", "m", *SMALL, "--dimensions", 12).code == 0
     assert seqloom("convert", "m", "v.bin", "--form", "word2vec-binary").code == 0
     failed = seqloom("fit", "word2vec", "v.bin", "-o", "n", "-q")
-    assert "not text; `seqloom convert` makes a model of it" in failed.one_line()
+    assert "not text; convert it with `seqloom convert`" in failed.one_line()
     assert seqloom("convert", "m", "v.txt", "--form", "glove").code == 0
     failed = seqloom("fit", "glove", "v.txt", "-o", "n", "-q")
     assert failed.code != 0

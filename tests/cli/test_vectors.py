@@ -153,7 +153,7 @@ def test_a_file_of_vectors_is_judged_by_section(seqloom, vectors, tmp_path):
     done = seqloom("evaluate", "v.txt", "--on", "q.txt")
     assert "royal      1.0000      1        0" in done.out
     assert "places          -      0        1" in done.out
-    assert "1 question has a word without a vector and was left out" in done.out
+    assert "skipped 1 question with a word that has no vector" in done.out
     for more in (("--chart", "a.png"), ("--against", "v.txt"), ("--sparsity",)):
         assert f"{more[0]} is for a language model" in seqloom("evaluate", "v.txt", *more, "--on", "q.txt").err
-    assert "--on FILE alone" in seqloom("evaluate", "v.txt", "q.txt", "--on", "q.txt").err
+    assert "--on FILE only" in seqloom("evaluate", "v.txt", "q.txt", "--on", "q.txt").err

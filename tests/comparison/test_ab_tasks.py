@@ -149,7 +149,7 @@ def test_word_vectors_answer_the_same_questions(tmp_path: Path) -> None:
     assert found.notes == ("questions with a word without a vector count as wrong: 1 for A, 1 for B",)
     ranked = ab(text, model="word2vec", both=both, b={"window": 1}, valid=pairs)
     assert ranked["Spearman"].a == pytest.approx(Word2Vec(**both).fit(text).evaluate(pairs)["spearman"])
-    with pytest.raises(ConfigError, match="judged by questions"):
+    with pytest.raises(ConfigError, match="evaluated on questions"):
         ab(text, model="word2vec", b={"window": 1})
 
 

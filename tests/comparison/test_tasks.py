@@ -271,7 +271,7 @@ def test_models_of_ones_own_are_rungs(place):
     assert not own.fitted  # a copy was
     assert found.results[1].accuracy == NaiveBayes(ngrams=3).fit(found.bench.splits.train).evaluate(
         found.bench.splits.test)["accuracy"]
-    assert "judging majority-2 as it is" in ear.said
+    assert "evaluating majority-2" in ear.said
     assert (found.results[2].train_seconds, found.results[2].peak_memory) == (None, None)
     assert found.bench.fitted["majority-2"] is ready
     assert found.results[2].disk > 0

@@ -93,7 +93,7 @@ def test_a_mixture_keeps_its_members():
     (lambda: seqloom.TrainConfig(d_hidden=4), r"'d_hidden'; it belongs to the model, such as \w+\(d_hidden=\.\.\.\)"),
     (lambda: seqloom.LSTM(n_heads=4), "'n_heads'; it belongs to gpt$"),
     (lambda: seqloom.NaiveBayes(alpha=1), "'alpha'; known: tokenizer, vocab_size, .*calibrate$"),
-    (lambda: seqloom.NaiveBayes(variannt="x"), r"'variannt'; did you mean 'variant'\? Known: tokenizer, "),
+    (lambda: seqloom.NaiveBayes(variannt="x"), r"'variannt'; did you mean 'variant'\? \(known: tokenizer, "),
     (lambda: seqloom.NGram(order=1).fit("a b\n").generate(lr=1), "'lr'; known: max_tokens, "),
     (lambda: seqloom.TrainConfig(colour=1), "'colour'; (known|did you mean)"),
 ])

@@ -28,7 +28,7 @@ def test_contract(name, rule):
 def test_words_are_taken_as_they_are(name):
     with pytest.raises(NotFitted):
         _ = registry.model_class(name)().tokenizer
-    with pytest.raises(ConfigError, match="takes words as they are and has no tokenizer"):
+    with pytest.raises(ConfigError, match="take words as they are and have no tokenizer"):
         _ = subject(name).model.tokenizer
 
 
@@ -47,4 +47,4 @@ def test_one_tag_only_is_said(name, monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
     registry.model_class(name)().fit([(["a", "b"], ["X", "X"])])
-    assert any("one tag only, 'X'" in line for line in said)
+    assert any("only one tag, 'X'" in line for line in said)

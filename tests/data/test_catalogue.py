@@ -72,9 +72,9 @@ def test_below_seqloom_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_wrong_names() -> None:
-    with pytest.raises(DataError, match=r"unknown dataset 'ptbb'; did you mean 'ptb'\? Known: ptb, wikitext-2"):
+    with pytest.raises(DataError, match=r"unknown dataset 'ptbb'; did you mean 'ptb'\? \(known: ptb, wikitext-2"):
         read("data:ptbb")
-    with pytest.raises(DataError, match=r"unknown dataset 'zzz'\. Known: ptb"):
+    with pytest.raises(DataError, match=r"unknown dataset 'zzz'; known: ptb"):
         read("data:zzz")
     with pytest.raises(DataError, match=r"'ptb' has no part 'trian'; did you mean 'train'\? Its parts are train, valid, test"):
         read("data:ptb/trian")

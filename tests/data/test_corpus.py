@@ -417,8 +417,8 @@ def test_files_that_cannot_be_held_out_whole_are_each_cut(tmp_path: Path, said: 
     corpus = notes(tmp_path / "notes", [f"{i}.txt" for i in range(len(sizes))], sizes)
     splits = corpus.split()
     assert splits.description == "contiguous 80/10/10 by bytes of every file"
-    assert said == ["notes: too few files, or one too large, to hold out whole ones; the parts are contiguous ones of every "
-                    "file"]
+    assert said == ["notes: too few files, or one too large, to hold out whole files; each file is split into contiguous "
+                    "parts"]
     assert [sorted(names_of(part)) for part in splits] == [[f"{i}.txt" for i in range(len(sizes))]] * 3
     for part, share in zip(splits, (0.8, 0.1, 0.1)):
         assert abs((part.n_bytes or 0) / (corpus.n_bytes or 0) - share) < 0.01

@@ -72,8 +72,8 @@ def test_what_was_left_behind(server: Server, tmp_path: Path) -> None:
 
 
 def test_wrong_checksum(server: Server, tmp_path: Path) -> None:
-    for content, message in ((DATA[:-1] + b"x", "wrong checksum of .*a.txt: .* it was thrown away"),
-                             (DATA + b"x", "is longer than the 512,000 bytes"),
+    for content, message in ((DATA[:-1] + b"x", "wrong checksum of .*a.txt: .* the download was discarded"),
+                             (DATA + b"x", "is longer than the expected 512,000 bytes"),
                              (DATA[:1000], "cut after 1,000 of 512,000")):
         server.files["a.txt"] = content
         with pytest.raises(DataError, match=message):
@@ -87,7 +87,7 @@ def test_wrong_checksum(server: Server, tmp_path: Path) -> None:
 
 
 def test_not_there(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"b\.txt is not there any more \(404\); set SEQLOOM_DATA"):
+    with pytest.raises(DataError, match=r"b\.txt no longer exists \(404\); set SEQLOOM_DATA"):
         fetch(server, tmp_path / "b.txt", name="b.txt")
     server.status = 503
     with pytest.raises(DataError, match="the server answers 503 Service Unavailable; try again later"):
@@ -113,7 +113,7 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_full_disk(server: Server, tmp_path: Path) -> None:
     (tmp_path / "a.txt.partial").symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"the disk is full while .*a\.txt is downloaded to .*; make room, then run the same"):
+    with pytest.raises(DataError, match=r"disk full while downloading .*a\.txt to .*; make room, then run the same"):
         fetch(server, tmp_path / "a.txt")
     assert not (tmp_path / "a.txt").exists()
 

@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_nothing_or_says_that_it_goes_on(words: Tokenizer, sh
         encode_corpus(Full(words, blocks), corpus, unit="line", path=path)
     kept = sorted(p.name for p in tmp_path.iterdir())
     assert kept == ([] if blocks == 3 else ["ids.journal", "ids.partial"])
-    assert ("ids.partial holds what was done, the same command goes on from there" in str(failed.value)) == (blocks == 12)
+    assert ("ids.partial; run the same command to resume" in str(failed.value)) == (blocks == 12)
     again = Interrupted(words, -1)
     encode_corpus(again, corpus, unit="line", path=path)
     assert again.done == sum(1 for _ in corpus.blocks(words.cut, 1000)) - (0 if blocks == 3 else 8)

@@ -65,7 +65,7 @@ def test_columns_and_frames(frame):
 
 @FRAMES
 def test_frames_of_which_nothing_is_known(frame):
-    with pytest.raises(DataError, match=r"the frame has the columns a, b, c; give the two that are meant: \(frame\['text'\]"):
+    with pytest.raises(DataError, match=r"the frame has the columns a, b, c; give the two to use: \(frame\['text'\]"):
         as_labelled(frame({"a": TEXTS, "b": LABELS, "c": LABELS}))
     with pytest.raises(DataError, match=r"2 columns of text among a, b; give one of its columns: frame\['a'\]"):
         as_corpus(frame({"a": TEXTS, "b": TEXTS}))
@@ -74,7 +74,7 @@ def test_frames_of_which_nothing_is_known(frame):
 
 
 def test_a_missing_value_is_named():
-    with pytest.raises(DataError, match="row 2 of texts: the text is nan, which is no text"):
+    with pytest.raises(DataError, match="row 2 of texts: nan is not text"):
         as_labelled(Column(["a", float("nan")]), LABELS)
     with pytest.raises(DataError, match="row 2 of texts: the label is None"):
         as_labelled(TEXTS, [1, None])
@@ -100,7 +100,7 @@ def test_lists_of_words_are_taken_as_they_are():
         assert corpus.text() == "don't stop\n\nnow\u00a0here\n"
         assert corpus.of_words
     assert not as_corpus(TEXTS).of_words
-    for bad, message in (([["New York"]], "sentence 1 has the word 'New York'; a word may not be empty or have a blank"),
+    for bad, message in (([["New York"]], "sentence 1 has the word 'New York'; a word may not be empty or contain a space"),
                          ([["a"], [""]], "sentence 2 has the word ''"), ([["a"], "b"], "sentence 2 is a text, the ones before"),
                          ([["a", 3]], "sentence 1 holds 3; words must be text")):
         with pytest.raises(DataError, match=message):
@@ -110,9 +110,9 @@ def test_lists_of_words_are_taken_as_they_are():
 @pytest.mark.parametrize("name", ["missing.txt", "data/*.txt", "Notes.TXT", "x.jsonl.gz", "./notes", "~/notes", r"C:\a"])
 def test_names_of_files_are_seen(name):
     assert looks_like_file(name)
-    with pytest.raises(DataError, match=r"looks like the name of a file, and a str is taken as the text itself; give Path\("):
+    with pytest.raises(DataError, match=r"looks like a file name, but a str is taken as the text itself; give Path\("):
         as_corpus(name)
-    with pytest.raises(DataError, match="looks like the name of a file"):
+    with pytest.raises(DataError, match="looks like a file name"):
         Tokenizer(kind="char").fit(name)
     assert Corpus.from_texts(name).text() == name  # who means it can say so
 

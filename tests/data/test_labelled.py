@@ -114,7 +114,7 @@ def test_folders(tmp_path, said):
     data = read_labelled(tmp_path / "d")
     assert sorted(zip(data.texts, data.labels)) == sorted([*ROWS, ("packed", "bad"), ("marked\r\n", "good")])
     assert data.labels == sorted(data.labels)
-    assert said == [f"{tmp_path}/d: skipped 1 file beside the folders of the classes",
+    assert said == [f"{tmp_path}/d: skipped 1 file next to the class folders",
                     f"{tmp_path}/d/good: skipped 1 binary file"]
     assert read_labelled(tmp_path / "d", form="folders").fingerprint == data.fingerprint
     (tmp_path / "d" / "README").unlink()
@@ -124,7 +124,7 @@ def test_folders(tmp_path, said):
         read_labelled(tmp_path / "d" / "bad" / "deep", form="folders")
     with pytest.raises(DataError, match="holds folders per class and has no columns"):
         read_labelled(tmp_path / "d", text_column="text")
-    with pytest.raises(DataError, match="is no directory"):
+    with pytest.raises(DataError, match="is not a directory"):
         read_labelled(tmp_path / "d" / "bad" / "1.txt", form="folders")
     write(tmp_path / "d" / "good" / "z.txt", b"fine\nna\xefve\n")
     (tmp_path / "d" / "good" / "x.bin").unlink()
@@ -266,7 +266,7 @@ def test_named_columns(tmp_path):
 def test_without_header(tmp_path, said):
     path = write(tmp_path / "a.tsv", as_tsv(header=None))
     assert read_labelled(path).labels == LABELS
-    assert said == [f"{path}: column '2' is taken as the label, as it has fewer different values"]
+    assert said == [f"{path}: column '2' is taken as the label, as it has fewer distinct values"]
     other = write(tmp_path / "b.csv", as_csv([(label, text) for text, label in ROWS], header=None))
     assert read_labelled(other).labels == LABELS
     assert "column '1'" in said[-1]
@@ -299,13 +299,13 @@ def test_blanks_around_labels_do_not_count(tmp_path):
 def test_headers_with_strange_names(tmp_path, said):
     path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
-    assert said == [f"{path}: column 'score' is taken as the label, as it has fewer different values"]
+    assert said == [f"{path}: column 'score' is taken as the label, as it has fewer distinct values"]
     said.clear()
     rows = [("phrase", "verdict"), *((f"text {i}", "good" if i % 2 else "bad") for i in range(20))]
     path = write(tmp_path / "b.tsv", as_tsv(rows, None))  # cannot be known, so it is said
     assert read_labelled(path).classes == ["bad", "good", "verdict"]
-    assert said == [f"{path}: the first row is taken as data; if it is a header, ask for columns by name",
-                    f"{path}: column '2' is taken as the label, as it has fewer different values"]
+    assert said == [f"{path}: the first row is taken as data; if it is a header, give columns by name",
+                    f"{path}: column '2' is taken as the label, as it has fewer distinct values"]
     assert read_labelled(path, text_column="phrase").classes == ["bad", "good"]
     assert read_labelled(path, text_column="1", label_column="2").classes == ["bad", "good", "verdict"]
     assert len(said) == 2
@@ -319,7 +319,7 @@ def test_values_of_json(tmp_path, said):
     data = read_labelled(write(tmp_path / "a.jsonl", "\n".join(rows)))
     assert data.labels == ["1", "true", "0.5", "x", "y"]
     assert data.texts == ["a", "b", "c", "d", "\ufffde"]
-    assert said == [f"{tmp_path}/a.jsonl: replaced 1 half of surrogate pairs by U+FFFD"]
+    assert said == [f"{tmp_path}/a.jsonl: replaced 1 lone surrogate by U+FFFD"]
     deep = write(tmp_path / "b.jsonl", '{"m": [{"t": "a"}], "y": {"k": 3}, "x.y": "u"}\n')
     assert read_labelled(deep, text_column="m.0.t", label_column="y.k").labels == ["3"]
     assert read_labelled(deep, text_column="m.0.t", label_column="x.y").labels == ["u"]
@@ -332,7 +332,7 @@ def test_values_of_json(tmp_path, said):
     ("a.csv", 'text,label\na,x\n"b\nb",y\n\nc\n', r"a\.csv, line 6: 1 fields where the first row has 2"),
     ("a.csv", 'text,label\n"a\n\na",x\nb, \n', r"a\.csv, line 5: no label in column 'label'"),
     ("a.csv", 'text,label\na,x\n"b\nb"c,y\n', r"a\.csv, line 4: text after a closing quote"),
-    ("a.csv", 'text,label\n"a\na",x\n"b,y\nc,z\n', r"a\.csv, line 4: a quote that is opened and never closed"),
+    ("a.csv", 'text,label\n"a\na",x\n"b,y\nc,z\n', r"a\.csv, line 4: an opening quote is never closed"),
     ("a.csv", "a\nb\n", "has one column, '1'; there must be one of text and one of labels"),
     ("a.tsv", 'text\tlabel\n"a\tx\nb\ty\tz\n', r"a\.tsv, line 3: 3 fields where the first row has 2"),
     ("a.tsv", "text\tlabel\na\tx\r\n\r\nb\t\r\n", r"a\.tsv, line 4: no label"),
@@ -344,8 +344,8 @@ def test_values_of_json(tmp_path, said):
     ("a.jsonl", '{"text": "a", "label": ["x", "y"]}', r"line 1, column 'label': a list, not a label; one label a row"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "a", "label": "x"\n', r"line 2: not valid JSON \("),
     ("a.jsonl", '{"text": "a", "label": "x"}{"text": "a", "label": "x"}\n', r"line 1: not valid JSON \(Extra data"),
-    ("a.jsonl", '{"text": "a", "label": "x"}\n["a", "x"]\n', r"line 2: a list, not an object; there must be one a line"),
-    ("a.txt", "0 a\n 1 b\n", r"a\.txt, line 2: no label; the line begins with a blank"),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n["a", "x"]\n', r"line 2: a list, not an object; there must be one per line"),
+    ("a.txt", "0 a\n 1 b\n", r"a\.txt, line 2: no label; the line begins with a space"),
     ("a.txt", "__label__x a\nb c\n", r"a\.txt, line 2: no label; it must begin with __label__ and a name"),
     ("a.txt", "__label__x a\n__label__ b\n", r"line 2: no label"),
     ("a.txt", "__label__x a\n\n__label__x __label__y b\n", r"line 3: several labels; a text can have one here"),
@@ -406,8 +406,8 @@ def test_of():
     ([("a", "x"), "by"], "row 2 of texts must be a pair of text and label; got 'by'"),
     ([("a", "x", 1)], "row 1 of texts must be a pair"),
     (("a", "x"), "row 1 of texts must be a pair"),
-    ([("a", "x"), (1, "x")], "row 2 of texts: the text is 1, which is no text"),
-    ([("a", "")], "row 1 of texts: the label is ''; it must be text that is not empty"),
+    ([("a", "x"), (1, "x")], "row 2 of texts: 1 is not text"),
+    ([("a", "")], "row 1 of texts: the label is ''; it must be non-empty text"),
     ([("a", None)], "the label is None"), ([("a", 0.5)], r"the label is 0\.5"),
     ([("a", 2**64)], "the label is 18446744073709551616"),
     ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
@@ -439,7 +439,7 @@ def test_as_labelled(tmp_path):
     assert as_labelled(iter(ROWS)) == data
     assert as_labelled(iter(TEXTS), iter(LABELS)) == data
     for wrong in ({"a": "x"}, b"a", 3, "a text"):
-        with pytest.raises(DataError, match="is no labelled text; give texts and labels"):
+        with pytest.raises(DataError, match=r"cannot read labels from a .*; give texts and labels"):
             as_labelled(wrong)
     for twice in (data, path):
         with pytest.raises(DataError, match="has labels of its own"):
@@ -448,7 +448,7 @@ def test_as_labelled(tmp_path):
 
 @pytest.mark.parametrize("name", ["missing.tsv", "data/missing.jsonl", "/nowhere/at/all", "~/reviews.csv"])
 def test_a_str_is_never_a_file(name):
-    with pytest.raises(DataError, match=rf"looks like the name of a file.*Path\('{name}'\) or seqloom\.read_labelled"):
+    with pytest.raises(DataError, match=rf"looks like a file name.*Path\('{name}'\) or seqloom\.read_labelled"):
         as_labelled(name)
 
 
@@ -479,6 +479,6 @@ def test_like():
     assert of(["1", "2"]).like([1]).labels == [(1, 2)]
     data = of("x")
     assert data.like(["a"]) is data
-    with pytest.raises(DataError, match="has the label '01', and those that were learnt are such as 1; give labels"):
+    with pytest.raises(DataError, match="has the label '01', but the model learned labels such as 1; give labels"):
         of("01").like([1])
     assert of("01", "7").like([1], strict=False).labels == ["01", 7]

@@ -102,7 +102,7 @@ def test_what_breaks_a_scheme():
     assert check(["B-A", "O", "E-A", "S-A", "B-A", "I-A"], "bioes") == [
         (1, "B-A before O, where its span needs E-A"), (2, "E-A after O, where a span begins with B-A or S-A"),
         (5, "I-A at the end, where its span needs E-A")]
-    assert check(["B-A", "S-A", "NN"], "bio") == [(1, "S-A is no tag of bio"), (2, "NN is no tag of bio")]
+    assert check(["B-A", "S-A", "NN"], "bio") == [(1, "S-A is not a bio tag"), (2, "NN is not a bio tag")]
     assert check([], "bioes") == []
 
 

@@ -137,7 +137,7 @@ def test_several_files(tmp_path: Path, said: list[str]) -> None:
     assert read(str(tmp_path / "d" / "*"), column="body").text() == TEXT
     write(tmp_path / "d" / "notes.txt", "not a table\n")
     assert read(tmp_path / "d", column="body").text() == TEXT  # in a directory a column means: the tables
-    left_out = f"{tmp_path}/d/2.csv: left out 1 row without text in column 'body'"
+    left_out = f"{tmp_path}/d/2.csv: skipped 1 row without text in column 'body'"
     assert said == [left_out, left_out, f"{tmp_path}/d: skipped 1 file that is not a table", left_out]
     mixed = read([tmp_path / "d" / "notes.txt", write(tmp_path / "one.csv", "text\nhello\n")])
     assert mixed.text() == "not a table\nhello\n"
@@ -152,7 +152,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         read("-", column="body")
     assert read(write(tmp_path / "a.json", jsonl()), column="body").text() == TEXT
     assert read(tmp_path / "a.json").text() == jsonl().decode()  # without a column it is what it always was
-    with pytest.raises(DataError, match=r"b\.json is one JSON array, .* write one object a line"):
+    with pytest.raises(DataError, match=r"b\.json is one JSON array, .* write one object per line"):
         read(write(tmp_path / "b.json", '[{"t": "x"},\n {"t": "y"}]'), column="t")
 
 
@@ -235,7 +235,7 @@ def test_tables_without_header(tmp_path: Path, said: list[str]) -> None:
     said.clear()
     unknown = write(tmp_path / "c.csv", "phrase\nhello there\ngood bye\n")
     assert read(unknown).text() == "hello there\ngood bye\n"
-    assert said == [f"{unknown}: the first row is taken as the header: 'phrase'; if it is none, ask for columns by number",
+    assert said == [f"{unknown}: the first row is taken as the header: 'phrase'; if it is not, give columns by number",
                     "c.csv: reading the column 'phrase'"]
     read(write(tmp_path / "f.csv", "\x1b[2Jphrase\nhello\n"))
     assert r": '\x1b[2Jphrase';" in said[2]  # what would clear the terminal
@@ -272,7 +272,7 @@ def test_rows_without_text_are_left_out_and_counted(tmp_path: Path, said: list[s
     next(corpus.each_document())
     assert said == []
     assert [name.rpartition(":")[2] for name, _ in corpus.each_document()] == ["1", "7"]
-    assert said == [f"{path}: left out 3 rows without text in column 't'"]  # whoever reads it to the end
+    assert said == [f"{path}: skipped 3 rows without text in column 't'"]  # whoever reads it to the end
     assert corpus.fingerprint
     assert corpus._part(0, 4, "all rows").fingerprint
     assert len(said) == 1  # once
@@ -315,7 +315,7 @@ def test_nul_and_surrogates(tmp_path: Path, said: list[str]) -> None:
     corpus = read(path, column="t")
     assert corpus.text() == "a\0b\n😀 \ufffd \ufffd\ufffd\n"
     assert corpus.fingerprint
-    assert said == [f"{path}: replaced 3 halves of surrogate pairs by U+FFFD"]
+    assert said == [f"{path}: replaced 3 lone surrogates by U+FFFD"]
     assert read(write(tmp_path / "a.csv", b"t,u\na\0b,1\n"), column="t").text() == "a\0b\n"
     with pytest.raises(DataError, match=r"b\.jsonl, line 2: not valid JSON \(Invalid control character at, character 8\)"):
         read(write(tmp_path / "b.jsonl", b'{"t": "x"}\n{"t": "\0"}\n'), column="t")
@@ -360,20 +360,20 @@ def test_wrong_rows_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             b'{"t": ["x"]}': r"line 1000, column 't': a list, not text",
             b'{"t": {}}': r"line 1000, column 't': an object, not text",
             b'{"t": false}': r"line 1000, column 't': true or false, not text",
-            b'{"t": "x" "y"}': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 11\); .* one object a line",
+            b'{"t": "x" "y"}': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 11\); .* one object per line",
             b'{"t": "x"': r"line 1000: not valid JSON \(Expecting ',' delimiter, character 10\)",
             b'{"t": "x': r"line 1000: not valid JSON \(Unterminated string starting at, character 7\)",
             b'{"t": "\xc3\xa9"} 1': r"line 1000: not valid JSON \(Extra data, character 12\)",
-            b'{"t": "x", "u": ' + b"[" * 2000: "line 1000: brackets inside each other too deep"}.items():
+            b'{"t": "x", "u": ' + b"[" * 2000: "line 1000: nested too deeply"}.items():
         corpus = read(write(tmp_path / "a.jsonl", many + last + b"\n" + many), column="t")
         with pytest.raises(DataError, match=message):
             corpus.text()
 
 
 def test_not_one_object_a_line(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"line 1: not valid JSON \(Expecting property name .* must be one object a line"):
+    with pytest.raises(DataError, match=r"line 1: not valid JSON \(Expecting property name .* must be one object per line"):
         read(write(tmp_path / "a.jsonl", '{\n  "t": "x"\n}\n'), column="t")
-    with pytest.raises(DataError, match="line 2: a text, not an object; there must be one a line"):
+    with pytest.raises(DataError, match="line 2: a text, not an object; there must be one per line"):
         read(write(tmp_path / "a.jsonl", '\n"text"\n'), column="t")
 
 
@@ -383,7 +383,7 @@ def test_ragged_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = b'"two\nlines",x\n' * 500
     for last, message in {b"1": r"a\.csv, line 1002: 1 fields where the first row has 2",
                           b"1,2,3": r"line 1002: 3 fields where the first row has 2",
-                          b'1,"open': r"line 1002: a quote that is opened and never closed",
+                          b'1,"open': r"line 1002: an opening quote is never closed",
                           b'"a" b,1': r"line 1002: text after a closing quote; .* twice"}.items():
         corpus = read(write(tmp_path / "a.csv", b"t,u\n" + many + last + b"\n"), column="t")
         with pytest.raises(DataError, match=message):
@@ -399,7 +399,7 @@ def test_rows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for module in ("delimited", "lines"):
         monkeypatch.setattr(f"seqloom.data.{module}.LONGEST", 1 << 20)
     csv_module.field_size_limit(1 << 20)
-    with pytest.raises(DataError, match=r"line 2: a quote that is opened and never closed \(field larger than field limit"):
+    with pytest.raises(DataError, match=r"line 2: an opening quote is never closed \(field larger than field limit"):
         read(write(tmp_path / "a.csv", b't,u\n"' + b"x,y\n" * (4 << 20)), column="t").text()
     with pytest.raises(DataError, match="has a line of more than 1 MB"):
         read(write(tmp_path / "a.jsonl", b'{"t": "' + b"x" * (3 << 20)), column="t").text()

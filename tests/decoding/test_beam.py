@@ -151,5 +151,5 @@ def test_no_prompts_and_bad_options():
             beam_search(random_bigrams(3), NOTHING, **options)
     broken = random_bigrams(3)
     broken.table[1] = np.nan
-    with pytest.raises(ModelError, match=r"no usable probability|a probability that is none"):
+    with pytest.raises(ModelError, match=r"no usable probability|an invalid probability"):
         beam_search(broken, [np.array([1])])

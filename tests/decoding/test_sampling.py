@@ -128,7 +128,7 @@ def test_penalty_counts_prompt_and_generated_tokens():
 def test_unusable_log_probs_are_refused(bad):
     stepper = random_bigrams(2)
     stepper.table[1] = bad
-    with pytest.raises(ModelError, match=r"no usable probability in row 1|a probability that is none"):
+    with pytest.raises(ModelError, match=r"no usable probability in row 1|an invalid probability"):
         next(sample(stepper, [np.array([0]), np.array([1])], SamplingConfig()))
 
 

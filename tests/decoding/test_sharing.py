@@ -119,7 +119,7 @@ def test_an_error_while_making_leaves_nothing_behind(monkeypatch):
 def test_eight_bit_is_refused_where_there_are_no_weights():
     for model in (fitted(), Mixture.of([fitted(), fitted(order=2)]).fit(TOY)):
         for use in (model.generate, model.stream, model.complete):
-            with pytest.raises(ConfigError, match=f"^eight_bit rounds the weights of networks; this is a {model.name} model"):
+            with pytest.raises(ConfigError, match=f"^eight_bit rounds the weights of networks; this model is {model.name}"):
                 use("the", eight_bit=True)
 
 

@@ -27,7 +27,7 @@ from .counts import Counts
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PROMPT = 10.0  # seconds that an answer may take on a busy machine
-LINE = re.compile(r"interrupted.*(goes on from there|begins anew|what was finished is kept)")
+LINE = re.compile(r"interrupted.*(the same command to resume|starts over|what was finished is kept)")
 
 
 @dataclass(frozen=True)

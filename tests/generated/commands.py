@@ -19,8 +19,8 @@ from seqloom.training.config import TrainConfig
 
 HEAD = """# Reference: the command line
 
-Made from the commands by `python -m tests.generated`; a test holds it current. `seqloom COMMAND --help` says the same.
-Results go to standard output, remarks to standard error. Exit codes: 0, 1 (an error, said in one line), 2 (wrong usage).
+Generated from the commands by `python -m tests.generated`; a test keeps it current. `seqloom COMMAND --help` shows the same.
+Results go to standard output, messages to standard error. Exit codes: 0, 1 (an error, in one line), 2 (wrong usage).
 """
 EVERY = ("as_json", "quiet", "debug")  # options that all commands have
 Rows = dict[str, tuple[str, str]]  # by parameter: the flag, and what it does
@@ -70,7 +70,7 @@ def _fit() -> list[str]:
         known = shared | reading
         rows = {key: row for key, row in _rows(command).items() if key not in (*EVERY, "valid") and known.get(key) != row}
         takes = config_class(name).fit_arguments
-        more = "the options of training" if "train" in takes else " and ".join(
+        more = "the training options" if "train" in takes else " and ".join(
             f"`{flag}`" for key, flag in (("memory", "--memory"), ("run", "--restart")) if key in takes)
         parts += [f"### seqloom fit {name}", _prose(command.help or ""), *([f"It takes {more}."] if more else []), _table(rows),
                   _examples(command)]

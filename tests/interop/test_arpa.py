@@ -229,7 +229,7 @@ def line_of(text, part):
     ("\\2-grams:", "\\3-grams:", "\\2-grams:", "\\3-grams"),
     ("-0.6\ta b", "-0.6\ta q", "'q' is not among the unigrams", "a q"),
     ("-0.6\ta b", "-0.6\t<s> a", "stands there twice", "-0.6\t<s> a"),
-    ("-0.75\tb", "-0.75\ta", "'a' stands twice among the unigrams", "-0.75\ta"),
+    ("-0.75\tb", "-0.75\ta", "'a' appears twice among the unigrams", "-0.75\ta"),
     ("-0.6\ta b", "O.6\ta b", "not a number: 'O.6", "O.6"),
     ("a b\t-0.03125", "a b\tx", "not a number: '-0.6 x'", "a b\tx"),
     ("a b\t-0.03125", "a b\t-0.03125 7", "expected a probability, 2 words and a back-off weight", "-0.03125 7"),

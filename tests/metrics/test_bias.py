@@ -105,7 +105,7 @@ def test_refused(table):
     four = [words_of(table, letter) for letter in "xyab"]
     with pytest.raises(DataError, match="no word of list B has a vector: q, r"):
         weat(table, *four[:3], ["q", "r"])
-    with pytest.raises(ConfigError, match="'x1' stands in X and in Y"):
+    with pytest.raises(ConfigError, match="'x1' is in both X and Y"):
         weat(table, four[0], ["x1", "y1"], *four[2:])
     with pytest.raises(ConfigError, match="permutations"):
         weat(table, *four, permutations=0)

@@ -124,7 +124,7 @@ def test_signature_says_so_and_others_are_refused(model):
     assert "dynamic" not in model.evaluate("abc", samples=0).signature.to_dict()
     with pytest.raises(ConfigError, match=r"for networks.*ngram"):
         NGram(order=2).fit("a b").evaluate("a", dynamic=True)
-    with pytest.raises(ConfigError, match="ask for it with dynamic"):
+    with pytest.raises(ConfigError, match="turn it on with dynamic"):
         model.evaluate("abc", dynamic_lr=0.1)
     for wrong in (-0.1, math.inf, math.nan):
         with pytest.raises(ConfigError, match="from 0 to"):

@@ -163,7 +163,7 @@ def test_other_tokens(data, tokenizer):
     model = FastTextClassifier(tokenizer=tokenizer, ngrams=4, dimensions=16, epochs=10,
                                **({"vocab_size": 400} if tokenizer == "bpe" else {})).fit(train)
     assert accuracy(model, test) > 0.8
-    with pytest.raises(ConfigError, match="character n-grams are of words"):
+    with pytest.raises(ConfigError, match="character n-grams need words"):
         FastTextClassifier(tokenizer=tokenizer, max_ngram=4).fit(train)
 
 

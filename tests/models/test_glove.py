@@ -159,7 +159,7 @@ def test_broken_off_it_goes_on_to_the_same_bits(many_parts, monkeypatch, shakesp
 def test_what_is_refused():
     with pytest.raises(DataError, match="seen 5 times or more; give more text or a lower min_count"):
         Glove().fit("a b c\n")
-    with pytest.raises(DataError, match=r"no two words .* stand beside each other in one line"):
+    with pytest.raises(DataError, match=r"no two words .* are next to each other in one line"):
         Glove(min_count=1).fit("a\nb\nc\n")
     with pytest.raises(TrainingError, match=r"not a finite number any more.*lower the lr"):
         Glove(min_count=1, lr=1e6, dimensions=4).fit(topic_text(50))

@@ -166,7 +166,7 @@ def test_min_count_is_applied_at_the_end_and_to_ngrams():
     for i in range(3):
         model.partial_fit(data.part([i]))
     assert {s.feature for s in model.top_features("p", 99)} == {"a", "b", "c", "a b"}
-    with pytest.raises(ConfigError, match="left out rare words"):
+    with pytest.raises(ConfigError, match="dropped rare words"):
         NaiveBayes(min_count=2).fit(data).partial_fit(data)
 
 
@@ -206,7 +206,7 @@ def test_explanation_and_top_features_name_the_words():
     model = NaiveBayes().fit(TOY)
     with pytest.raises(ConfigError, match="label and against are both 'bad'"):
         model.explain("dull", label="bad", against="bad")
-    with pytest.raises(ConfigError, match="there is no class 'xyz'; known: bad, "):
+    with pytest.raises(ConfigError, match="unknown class 'xyz'; known: bad, "):
         model.explain("dull", label="xyz")
     found = model.explain("dull and cold", label="bad", against="good", n=1)
     assert (found.label, found.against, found.shares[0].feature) == ("bad", "good", "dull")
@@ -281,12 +281,12 @@ def test_texts_without_a_known_word_fall_back_to_the_prior():
         model = NaiveBayes(variant=variant).fit(TOY)
         with listening() as heard:
             probs = model.predict_proba(["zzz", "", "fine", "  "])
-        assert heard == ["3 of 4 texts have no word that the model knows; there the prior alone decides"]
+        assert heard == ["3 of 4 texts have no known word; there the prior alone decides"]
         for row in (0, 1, 3):
             assert probs[row] == pytest.approx([2 / 7, 2 / 7, 3 / 7], abs=1e-12)
     with listening() as heard:
         assert NaiveBayes(variant="bernoulli").fit(TOY).predict("zzz") == "good"
-    assert heard == ["1 of 1 texts has no word that the model knows; there the prior and what is absent decide"]
+    assert heard == ["1 of 1 texts has no known word; there the prior and what is absent decide"]
 
 
 def test_one_class_and_no_words():
@@ -294,7 +294,7 @@ def test_one_class_and_no_words():
         model = NaiveBayes(variant=variant, ngrams=2).fit([("a b", "only"), ("c", "only")])
         assert model.predict_proba("a b zzz") == {"only": 1.0}
         assert model.top_features("only", 1)
-        with pytest.raises(ConfigError, match="one class only"):
+        with pytest.raises(ConfigError, match="only one class"):
             model.explain("a")
     with pytest.raises(DataError, match="no token"):
         NaiveBayes().fit([("", "a"), (" ", "b")])

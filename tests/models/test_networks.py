@@ -140,4 +140,4 @@ def test_eight_bit_generation_from_the_command_line(tmp_path):
     assert done.exit_code == 0, done.output
     refused = CliRunner().invoke(main, ["generate", str(tmp_path / "n"), "the", "--eight-bit"])
     assert isinstance(refused.exception, ConfigError)
-    assert str(refused.exception) == "eight_bit rounds the weights of networks; this is a ngram model without any"
+    assert str(refused.exception) == "eight_bit rounds the weights of networks; this model is ngram"

@@ -79,7 +79,7 @@ def test_tied_and_frozen_freezes_the_output_and_says_so(place, monkeypatch):
     monkeypatch.setattr(progress, "say", said.append)
     tied = fitted(LSTM, place, pretrained_training="frozen")
     assert "output.weight" not in tied.weights
-    assert any("so it is frozen as well; --no-tied" in line for line in said)
+    assert any("so it is frozen too; --no-tied" in line for line in said)
     said.clear()
     free = fitted(LSTM, place, pretrained_training="frozen", tied=False)
     assert free.weights["output.weight"].shape == (free.tokenizer.vocab_size, 6)
@@ -198,8 +198,8 @@ def test_refused(place, tmp_path):
     refuses(ConfigError, "d_embed is 5, but the vectors of .* have 8 dimensions; leave d_embed out or give 8", d_embed=5)
     refuses(ConfigError, "d_embed is 5, but", NPLM, d_embed=5)
     refuses(ConfigError, "d_model is 16, but", GPT, d_model=16)
-    refuses(ConfigError, "8 dimensions, which is no multiple of 6, as 3 heads and rope", GPT, n_heads=3)
-    refuses(ConfigError, "the tokenizer bpe makes pieces of them; give tokenizer whitespace or word", tokenizer="bpe")
+    refuses(ConfigError, "8 dimensions, not a multiple of 6, as 3 heads and rope", GPT, n_heads=3)
+    refuses(ConfigError, "the tokenizer bpe splits words; give tokenizer whitespace or word", tokenizer="bpe")
     refuses(DataError, "none of the .* tokens, such as .*elephant", text="quite other words\n" * 9)
     refuses(ConfigError, "vectors: these vectors have nothing to build", pretrained_unknown="subword")
     (tmp_path / "text").write_text(TOY)
@@ -207,7 +207,7 @@ def test_refused(place, tmp_path):
     fitted(LSTM, place).save(tmp_path / "model")
     refuses(DataError, "holds a language model, not word vectors", where=tmp_path / "model")
     model = LSTM(pretrained=str(place), d_hidden=6)
-    with pytest.raises(ConfigError, match="the tokenizer byte makes pieces"):
+    with pytest.raises(ConfigError, match="the tokenizer byte splits words"):
         model.fit(TOY, tokenizer=Tokenizer(kind="byte"))
     assert not model.fitted
     model.fit(TOY, tokenizer=Tokenizer(kind="word").fit(TOY), train=TrainConfig(steps=1))  # its own option does not count

@@ -335,7 +335,7 @@ def test_forms_of_questions():
 # ---- what is refused
 
 def test_bad_input(people):
-    with pytest.raises(DataError, match="the word 'a' stands twice, in places 0 and 2"):
+    with pytest.raises(DataError, match="the word 'a' appears twice, at positions 0 and 2"):
         WordVectors.of(["a", "b", "a"], np.eye(3))
     with pytest.raises(DataError, match=r"vector of 'b' \(row 1\) has a value that is not a finite"):
         WordVectors.of(["a", "b"], [[1, 2], [3, np.nan]])

@@ -100,7 +100,7 @@ def test_recipes() -> None:
 
 @pytest.mark.parametrize(("recipe", "message"), [
     ("topc", "did you mean 'topic'"), ("stem=porte", "did you mean 'porter'"), ("steem=porter", "did you mean 'stem'"),
-    ("topic,stem=porter,stem=keep", "'stem' stands twice"),
+    ("topic,stem=porter,stem=keep", "'stem' appears twice"),
     ("case=lower,topic", "must come first"), ("stem=porter,lemma=dictionary", "choose one"), ("", "neither a preset"),
     ("contractions=expand,language=de", "English only"), ("stopwords=remove,language=xx", "no stop words"),
     ("stem=porter,language=de", "use snowball"), ("stem=snowball,language=xx", "no stemmer"),
@@ -217,11 +217,11 @@ def test_it_decides_the_fingerprint() -> None:
 def test_bits_per_byte_are_refused(kind: str, shakespeare: str) -> None:
     model = NGram(order=2, tokenizer=kind, normalize="case=lower").fit(shakespeare[:5000])
     assert not model.tokenizer.lossless
-    with pytest.raises(ConfigError, match=r"normalised first \(case=lower\)"):
+    with pytest.raises(ConfigError, match=r"preprocessing \(case=lower\)"):
         model.bits_per_byte(shakespeare[5000:6000])
     result = model.evaluate(shakespeare[5000:6000], samples=10)
     assert result["bits_per_byte"] is None
-    assert "normalised" in result.notes[0]
+    assert "preprocessing" in result.notes[0]
 
 
 def test_a_model_carries_it(tmp_path: Path, shakespeare: str) -> None:

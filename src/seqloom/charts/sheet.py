@@ -16,7 +16,7 @@ from typing import Any, Self
 from seqloom.charts import files
 from seqloom.charts.page import Page
 from seqloom.charts.spec import require_charts, specification, vega_lite
-from seqloom.errors import MissingExtra, suggest
+from seqloom.errors import MissingExtra, suggest_known
 
 Charts = Mapping[str, Any]  # altair charts by heading
 
@@ -62,7 +62,7 @@ class Sheet:
     def __getitem__(self, heading: str) -> Self:
         """A sheet of that chart alone."""
         if heading not in self.charts:
-            raise KeyError(f"no chart {heading!r}{suggest(heading, self.charts)} There are: {', '.join(self.charts)}")
+            raise KeyError(f"unknown chart {heading!r}{suggest_known(heading, self.charts)}")
         return replace(self, title=heading, draw=lambda page: {heading: self.draw(page)[heading]}, summary=(),
                        arrange=stacked, page=with_headings)
 

@@ -32,23 +32,23 @@ Examples:
 """)
 @click.argument("data", nargs=-1)
 @click.option("--model", type=Choice([name for name, entry in MODELS.items() if entry.fitted]), default="ngram", metavar="NAME",
-              show_default=True, help="Which model, where A and B name none.")
-@click.option("--a", "a", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the first setting; may be repeated.")
-@click.option("--b", "b", multiple=True, metavar="MODEL|OPTION=VALUE", help="Of the second setting; may be repeated.")
-@click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Of both settings; may be repeated.")
-@click.option("--valid", metavar="FILE", help="Held-out data; for word vectors analogies or similarities. Without it the last "
-                                              "tenth of DATA is held out.")
-@click.option("--folds", type=click.IntRange(2, 1000), help="Cross-validation: so many parts, each held out once.")
-@click.option("--seeds", metavar="N,..", help="Once for each of these seeds, with the same part held out.")
-@click.option("--device", metavar="NAME", help="Of networks: cpu, cuda, mps.")
+              show_default=True, help="Model, unless A and B name their own.")
+@click.option("--a", "a", multiple=True, metavar="MODEL|OPTION=VALUE", help="Model or option of setting A; may be repeated.")
+@click.option("--b", "b", multiple=True, metavar="MODEL|OPTION=VALUE", help="Model or option of setting B; may be repeated.")
+@click.option("--both", multiple=True, metavar="OPTION=VALUE", help="Option of both settings; may be repeated.")
+@click.option("--valid", metavar="FILE", help="Held-out data; for word vectors, analogies or similarities [default: the last "
+                                              "tenth of DATA].")
+@click.option("--folds", type=click.IntRange(2, 1000), help="Cross-validation with this many folds.")
+@click.option("--seeds", metavar="N,..", help="Repeat with each of these seeds, on the same held-out part.")
+@click.option("--device", metavar="NAME", help="Device of networks: cpu, cuda, mps.")
 @task_options(_configs)
 @common
 def command(data: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str, ...], both: tuple[str, ...],
             valid: str | None, folds: int | None, seeds: str | None, device: str | None, as_json: bool, **options: Any) -> None:
-    """A model with and without a step, or two models, on the same held-out part of DATA, with paired intervals.
+    """Compare two models, or a model with and without an option, on the same held-out part of DATA, with paired intervals.
 
-    Options are those of `seqloom fit MODEL`, training included. They are judged by the metric of their task: bits per byte,
-    accuracy, F1 of spans, or right answers. Without DATA, or with -, standard input is read.
+    Options are those of `seqloom fit MODEL`, including training. The metric is that of the task: bits per byte, accuracy, span
+    F1, or correct answers. Without DATA, or with -, standard input is read.
     """
     from seqloom.comparison.ab import ab
     from seqloom.errors import ConfigError

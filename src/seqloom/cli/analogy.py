@@ -19,7 +19,7 @@ Examples:
 @click.argument("a")
 @click.argument("b")
 @click.argument("c")
-@click.option("-n", "--number", default=10, show_default=True, help="How many answers.", type=click.IntRange(1, MOST))
+@click.option("-n", "--number", default=10, show_default=True, help="Number of answers.", type=click.IntRange(1, MOST))
 @click.option("--method", type=Choice(["add", "mul"]), default="add", show_default=True,
               help="b - a + c (Mikolov 2013), or products of cosines (Levy and Goldberg 2014).")
 @among

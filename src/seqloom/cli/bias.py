@@ -30,31 +30,31 @@ Examples:
   seqloom bias vectors --words own.json --direction rich:poor,wealth:poverty --neutralise jobs.txt
 """)
 @click.argument("vectors")
-@click.option("--test", "tests", multiple=True, metavar="NAME|X,Y,A,B", help="An association test, or the names of the four "
-              "lists of one; may be repeated.  [default: all]")
-@click.option("--words", metavar="FILE.json", help="Own lists, pairs and tests: a JSON object of lists of words by name.")
-@click.option("--direction", metavar="PAIRS", help="The direction of the bias: he,she, or he:she,man:woman, or the name of a "
-              "list of pairs.  [default: gender]")
+@click.option("--test", "tests", multiple=True, metavar="NAME|X,Y,A,B", help="Association test, or the names of its four "
+              "lists; may be repeated.  [default: all]")
+@click.option("--words", metavar="FILE.json", help="Your own lists, pairs and tests: a JSON object of word lists by name.")
+@click.option("--direction", metavar="PAIRS", help="Bias direction: he,she, or he:she,man:woman, or the name of a list of "
+              "pairs.  [default: gender]")
 @click.option("--neutralise", "--neutralize", multiple=True, metavar="LIST|FILE|W,W,..",
-              help="Take the direction out of these words; may be repeated.")
-@click.option("--equalise", "--equalize", metavar="PAIRS|none", help="Pairs that become alike but for the direction, when "
-              "words are neutralised.  [default: those of --direction; for gender some more]")
-@click.option("--on", multiple=True, metavar="FILE", help="Analogies or similarities: what it cost.")
+              help="Remove the direction from these words; may be repeated.")
+@click.option("--equalise", "--equalize", metavar="PAIRS|none", help="Pairs to make equal except for the direction, when words "
+              "are neutralised.  [default: those of --direction; more for gender]")
+@click.option("--on", multiple=True, metavar="FILE", help="Analogies or similarities, to show what debiasing costs.")
 @click.option("-o", "--output", metavar="OUT", help="Save the debiased vectors as a model.")
 @click.option("--chart", metavar="FILE", help="Draw how far the words lean: .png, .svg, .html.")
 @click.option("--permutations", type=click.IntRange(1, 10**8), default=100_000, show_default=True,
-              help="Partitions that are drawn where all are too many.")
+              help="Number of random partitions, if there are too many to try all.")
 @click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), default=0, show_default=True)
 @common
 def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: str | None, neutralise: tuple[str, ...],
             equalise: str | None, on: tuple[str, ...], output: str | None, chart: str | None, permutations: int, seed: int,
             as_json: bool) -> None:
-    """Measure the bias of word vectors, and take it out.
+    """Measure the bias of word vectors and remove it.
 
-    WEAT: whether one list of words lies nearer to a second than another does, as an effect size d (0: no, 2: as far as can
-    be) with a one-sided p-value. Direction: how far occupations, or the words to neutralise, lean along a line such as from
-    he to she. With --neutralise everything is shown before and after. VECTORS: a saved model, or a file of word2vec, GloVe
-    or fastText.
+    WEAT: whether one list of words is closer to a second list than another list is, as an effect size d (0: none, 2: the
+    maximum) with a one-sided p-value. Direction: how far occupations, or the words to neutralise, lean along a direction
+    such as he to she. With --neutralise, results are shown before and after. VECTORS: a saved model, or a file of
+    word2vec, GloVe or fastText.
     """
     from seqloom.metrics.bias_words import read_word_lists, with_built_in, word_list
 
@@ -79,7 +79,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     summary = report(model, after, tests=selected if tests else _possible(model, selected), direction=line, on=on,
                      neutral=neutral or known.words("occupations"), permutations=permutations, seed=seed)
     if usable_pairs and len(usable_pairs) < len(pairs):
-        say(f"{len(pairs) - len(usable_pairs)} of {len(pairs)} pairs have a word without a vector and were left out")
+        say(f"skipped {len(pairs) - len(usable_pairs)} of {len(pairs)} pairs: a word has no vector")
     if chart is not None and line is not None:
         from seqloom.inspect import leaning
 
@@ -87,7 +87,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     if output is not None and after is not None:
         after.save(output)
         if source.unseen(["x"]) is not None:
-            say(f"{output}: its {len(after):,} words alone; words that {vectors} never saw have no vectors there")
+            say(f"{output} holds vectors for its {len(after):,} words only; {vectors} can also build them for unseen words")
     if as_json:
         emit(summary | ({"saved": output} if output else {}) | ({"picture": chart} if chart else {}))
         return
@@ -102,7 +102,7 @@ def _possible(model: Any, tests: dict[str, Any]) -> dict[str, Any]:
 
     possible = {name: four for name, four in tests.items() if all(known_words(model, words)[0] for words in four)}
     if lost := [name for name in tests if name not in possible]:
-        say(f"left out, since a list of theirs has no word with a vector: {', '.join(lost)}")
+        say(f"skipped tests that have a list without any known word: {', '.join(lost)}")
     return possible
 
 
@@ -165,7 +165,7 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     for name, test in summary["tests"].items():
         if missing := test["missing"]:
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-            notes.append(f"note  {name}: without a vector and left out: {', '.join(missing[:LISTED])}{more}")
+            notes.append(f"note  {name}: skipped, without a vector: {', '.join(missing[:LISTED])}{more}")
     if drawn := [name for name, test in summary["tests"].items() if not test["exact"]]:
         count = summary["tests"][drawn[0]]["partitions"] - 1
         notes.append(f"note  p of {', '.join(drawn)} from {count:,} drawn partitions, seed {summary['seed']}; others from all")

@@ -35,23 +35,23 @@ Examples:
   seqloom compare text8 --task vectors --on questions-words.txt
 """)
 @click.argument("data", nargs=-1)
-@click.option("--task", metavar="NAME", help="What is compared: text (language models), classification, tagging, vectors  "
-              "[default: what kind of data it is decides].")
-@click.option("--valid", metavar="FILE", help="Held-out data; without --test, what rungs are judged on.")
-@click.option("--test", metavar="FILE", help="Held-out data that rungs are judged on.")
-@click.option("--on", multiple=True, metavar="FILE", help="Of word vectors: analogies, or pairs of words with a similarity; "
-              "may be given several times.")
+@click.option("--task", metavar="NAME", help="What to compare: text (language models), classification, tagging, vectors  "
+              "[default: by kind of data].")
+@click.option("--valid", metavar="FILE", help="Validation data; without --test, rungs are evaluated on it.")
+@click.option("--test", metavar="FILE", help="Held-out data to evaluate the rungs on.")
+@click.option("--on", multiple=True, metavar="FILE", help="Word vectors: file of analogies or word similarities; may be "
+              "repeated.")
 @click.option("-o", "--output", metavar="DIR",
-              help="Write report.html with its pictures, report.md and comparison.json there.")
-@click.option("--rungs", metavar="NAME,..", help="Only these rungs: the models by their names in the table.")
-@click.option("--minutes", type=_MINUTES, help="How long each network trains  [default: 0.6].")
-@click.option("--limit", type=_MINUTES, help="The most minutes that any other rung may take  [default: 10].")
+              help="Write report.html with its charts, report.md and comparison.json to this directory.")
+@click.option("--rungs", metavar="NAME,..", help="Only these rungs, by their names in the table.")
+@click.option("--minutes", type=_MINUTES, help="Training time of each network in minutes  [default: 0.6].")
+@click.option("--limit", type=_MINUTES, help="Time limit in minutes for every other rung  [default: 10].")
 @click.option("--curve/--no-curve", default=None,
-              help="Train every rung on parts of the data too: the learning curve  [default: with -o].")
-@click.option("--save", metavar="DIR", help="Save the best model there.")
-@click.option("--work", metavar="DIR", help="Where finished rungs are kept  [default: the user's cache].")
-@click.option("--seed", default=0, show_default=True, help="Of networks and of samples.")
-@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that writes text.")
+              help="Also train every rung on parts of the data, for learning curves  [default: with -o].")
+@click.option("--save", metavar="DIR", help="Save the best model in this directory.")
+@click.option("--work", metavar="DIR", help="Directory for finished rungs  [default: the user's cache].")
+@click.option("--seed", default=0, show_default=True, help="Random seed of networks and samples.")
+@click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that generates text.")
 @task_options(_configs)
 @common
 def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
@@ -59,9 +59,9 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
             save: str | None, work: str | None, seed: int, samples: bool, as_json: bool, **options: Any) -> None:
     """Train a ladder of models on DATA and compare them on the same held-out part.
 
-    Each model is a rung, from the most trivial to the most able. What kind of data it is decides which models: a table with
-    a label column or fastText's labels means classifiers, CoNLL and CoNLL-U taggers, anything else language models (in bits
-    per byte of the same bytes). At the end stands which is best and how to use it.
+    Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
+    compared: classifiers for a table with a label column or fastText labels, taggers for CoNLL and CoNLL-U, language models
+    (in bits per byte) for anything else. The output ends with the best model and how to use it.
     """
     from seqloom.cli.live import Table, shown
     from seqloom.comparison.report import check_place, write_report
@@ -98,7 +98,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         if output:
             write_report(comparison, output)
     except KeyboardInterrupt as error:
-        raise type(error)("interrupted; finished rungs are kept, the same command goes on from there") from None
+        raise type(error)("interrupted; finished rungs are kept; run the same command to resume") from None
     if not comparison.results:
         raise ConfigError(f"none of the {len(comparison.skipped)} rungs was trained: {comparison.skipped[0].reason}")
     if save:

@@ -23,13 +23,13 @@ Examples:
 """)
 @click.argument("model")
 @click.argument("text", required=False)
-@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many suggestions.")
+@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(1, MOST), help="Number of suggestions.")
 @common
 def command(model: str, text: str | None, number: int, as_json: bool) -> None:
-    """Likely next words after TEXT; where it does not end in a blank, words that its last one may become.
+    """Suggest next words after TEXT or, if it does not end in a space, completions of its last word.
 
-    Without TEXT it is interactive, or reads standard input line by line. With --json each text gives one object: the prompt
-    and its suggestions, each with the text and its probability.
+    Without TEXT it is interactive, or reads standard input line by line. With --json, prints one object per text: the
+    prompt and its suggestions, each with its text and probability.
     """
     loaded = open_model("complete", model)
     if text is not None and text != "-":

@@ -23,13 +23,12 @@ Examples:
 @click.argument("source")
 @click.argument("target")
 @click.option("--form", type=Choice([form for task in tasks.every() for form in task.file_forms]),
-              help="Of written word vectors  [default: word2vec].")
+              help="Format of the word vectors to write  [default: word2vec].")
 @common
 def command(source: str, target: str, form: str | None, as_json: bool) -> None:
-    """Turn a file of another program into a model directory, or a model directory into such a file; with --form a file of
-    word vectors into another.
+    """Convert a file of another program to a model directory, or back; with --form, word vectors to another file format.
 
-    n-gram models are ARPA files (plain or .gz); word vectors are those of word2vec, GloVe and fastText.
+    n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText.
     """
     from seqloom.storage import check_target, load
 

@@ -45,9 +45,9 @@ Examples:
   seqloom fit ngram data:tinyshakespeare -o model
 """)
 def command() -> None:
-    """Datasets by name, for wherever text is read: data:NAME or data:NAME/PART.
+    """Datasets by name: use data:NAME or data:NAME/PART wherever text is read.
 
-    They are found below $SEQLOOM_DATA, then in the user's cache ($SEQLOOM_CACHE).
+    They are looked up in $SEQLOOM_DATA, then in the user's cache ($SEQLOOM_CACHE).
     """
 
 
@@ -58,7 +58,7 @@ Examples:
 """)
 @common
 def list_command(as_json: bool) -> None:
-    """All known datasets and where they are."""
+    """List all known datasets and where they are."""
     from seqloom.data.catalogue import entries
 
     width = max(map(len, entries()))
@@ -81,7 +81,7 @@ Examples:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @common
 def get_command(names: tuple[str, ...], as_json: bool) -> None:
-    """Download datasets into the user's cache, unless they are on this machine, and check them."""
+    """Download datasets into the user's cache, unless they are already on this machine, and verify them."""
     from seqloom.data.catalogue import get, split_name
 
     for name in names:
@@ -99,7 +99,7 @@ Examples:
 @click.argument("name")
 @common
 def path_command(name: str, as_json: bool) -> None:
-    """Where a dataset is on this machine: its folder, or the file of the part that is named."""
+    """Print where a dataset is on this machine: its directory, or the file of the given part."""
     from seqloom.data.catalogue import locate, missing, split_name
 
     entry, part = split_name(name)

@@ -13,17 +13,17 @@ Examples:
   seqloom data describe corpus.txt --held-out test.txt --kinds word,bpe --sizes 1000,4000 --normalize topic
 """)
 @click.argument("text", nargs=-1)
-@click.option("--held-out", metavar="FILE", help="Text that was not learnt from  [default: the last tenth of TEXT].")
+@click.option("--held-out", metavar="FILE", help="Held-out text  [default: the last tenth of TEXT].")
 @click.option("--kinds", metavar="KIND,..", help="Tokenizers to try  [default: whitespace,word,char,byte,bpe].")
-@click.option("--sizes", metavar="N,..", help="Sizes of their vocabularies  [default: 1000,8000,32000].")
+@click.option("--sizes", metavar="N,..", help="Vocabulary sizes to try  [default: 1000,8000,32000].")
 @click.option("--normalize", default="none", show_default=True, metavar="PRESET|STEP=VALUE,..",
-              help="What is done to the text first.")
+              help="Preprocessing of the text.")
 @click.option("--chart", metavar="FILE", help="Draw coverage, unknown tokens and lengths: .png, .svg, .html.")
 @reading
 @common
 def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, sizes: str | None, normalize: str,
             chart: str | None, encoding: str, column: str | None, strict: bool, as_json: bool) -> None:
-    """Words, coverage, unknown words by tokenizer and size, and lengths of TEXT.
+    """Describe TEXT: words, coverage, unknown words by tokenizer and vocabulary size, and lengths.
 
     Without TEXT, or with -, standard input is read.
     """

@@ -17,11 +17,11 @@ Examples:
 @click.argument("vectors")
 @click.argument("texts", nargs=-1)
 @click.option("--unknown", type=Choice(["refuse", "skip", "mean"]), default="refuse", show_default=True,
-              help="A word without a vector: an error, left out of its phrase, or the mean of all vectors.")
+              help="Words without a vector: refuse them, skip them in their phrase, or use the mean of all vectors.")
 @click.option("-o", "--output", metavar="FILE.npy", help="Write an array (n, D) instead of lines of numbers.")
 @common
 def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool) -> None:
-    """The vector of each TEXT, a word or a phrase (the mean of its words): text, then numbers, tab between.
+    """Print the vector of each TEXT, a word or a phrase (the mean of its words), separated by tabs.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. Without TEXT, or with a single -, each line of standard
     input is one.

@@ -83,12 +83,12 @@ def command() -> None:
 def _command_for(name: str) -> click.Command:
     options_class, task = config_class(name), tasks.get(MODELS[name].task)
     example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
-    about = f"Fit: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
+    about = f"Fit {name}: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
     @click.command(cls=SectionedCommand, name=name, help=about, epilog=f"\b\nExamples:\n{example}\n",
                    sections=fit_sections(options_class, task))
     @click.argument("paths", nargs=-1, metavar=f"[{task.data}]...")
-    @click.option("-o", "--output", required=True, metavar="DIR", help="Where the model is saved.")
+    @click.option("-o", "--output", required=True, metavar="DIR", help="Directory to save the model in.")
     @click.option("--valid", metavar="FILE", help=task.valid_help)
     @config_options(task.reading)
     @config_options(options_class)
@@ -115,9 +115,9 @@ def _command_for(name: str) -> click.Command:
 def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -> None:
     if orders := model.fit_info.get("fallbacks"):
         progress.say(f"too few counts to estimate all discounts of order {', '.join(orders)}; "
-                     f"what was used instead: seqloom info {output}")
+                     f"see seqloom info {output} for what was used instead")
     if model.fit_info.get("tuning"):
-        progress.say("the settings were chosen on the data of --valid, so what follows is too good; judge them on other data")
+        progress.say("the settings were tuned on the --valid data, so its results are optimistic; evaluate on other data")
     result = None if held_out is None else model.evaluate(held_out)
     if as_json:
         values = {"model": output, "label": model.label(), "seconds": round(spent, 3), **model.learnt, **model.fit_info}

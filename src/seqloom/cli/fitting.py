@@ -27,14 +27,15 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
     """The options of fitting that this model has a use for."""
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if "run" in config.fit_arguments:
-            function = click.option("--restart", is_flag=True, help="Begin anew where an unfinished run is found.")(function)
+            function = click.option("--restart", is_flag=True,
+                                    help="Start over instead of resuming an unfinished run.")(function)
         if "train" in config.fit_arguments:
-            function = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps; without it a GPU if there is "
-                                                                     "one.")(function)
+            function = click.option("--device", metavar="NAME",
+                                    help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]")(function)
             function = config_options(TrainConfig)(function)
         if "memory" in config.fit_arguments:
             function = click.option("--memory", metavar="SIZE",
-                                    help="Work on disk when counting needs more than this (800M, 2G).")(function)
+                                    help="Memory limit for counting (800M, 2G); beyond it, work on disk.")(function)
         return function
     return decorate
 
@@ -62,9 +63,9 @@ class How:
                     run.clear()
                 yield
         except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted; {self.run} holds what was done, the same command goes on from there"
+            raise type(error)(f"interrupted; progress is kept in {self.run}; run the same command to resume"
                               if run.has_checkpoint() else
-                              "interrupted before the first checkpoint; the same command begins anew") from None
+                              "interrupted before the first checkpoint; the same command starts over") from None
 
 
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:

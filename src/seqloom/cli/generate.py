@@ -19,17 +19,18 @@ Examples:
 """)
 @click.argument("model")
 @click.argument("prompt", required=False)
-@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(1, 100_000), help="How many texts.")
-@click.option("--beams", type=click.IntRange(1, 10_000), help="Search for the likeliest text instead of drawing one.")
+@click.option("-n", "--number", default=1, show_default=True, type=click.IntRange(1, 100_000), help="Number of texts.")
+@click.option("--beams", type=click.IntRange(1, 10_000), help="Number of beams: search for the most likely text instead of "
+                                                              "sampling.")
 @click.option("--length-penalty", default=1.0, show_default=True, type=click.FloatRange(0, 30),
               help="With --beams: 0 favours short texts, 1 is neutral.")
-@click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
-@click.option("--eight-bit", is_flag=True, help="Networks: weights rounded to 8 bits; faster, a little less exact.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be repeated.")
+@click.option("--eight-bit", is_flag=True, help="Networks: round weights to 8 bits; faster, slightly less accurate.")
 @config_options(SamplingConfig)
 @common
 def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float,
             stop: tuple[str, ...], eight_bit: bool, as_json: bool, **options: Any) -> None:
-    """Continue PROMPT (- reads it from stdin); without one the model begins by itself."""
+    """Continue PROMPT (- reads it from stdin), or generate text from scratch without one."""
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
     loaded = open_model("generate", model)

@@ -15,7 +15,7 @@ Examples:
 """)
 @common
 def command(as_json: bool) -> None:
-    """List the models that can be fitted, and apart those that are read from a file."""
+    """List the models that can be fitted and those that are read from a file."""
     load_plugins()
     if as_json:
         for name, entry in MODELS.items():

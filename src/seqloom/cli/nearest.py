@@ -18,12 +18,12 @@ Examples:
 """)
 @click.argument("vectors")
 @click.argument("words", nargs=-1, required=True)
-@click.option("-n", "--number", default=10, show_default=True, help="How many neighbours.", type=click.IntRange(1, MOST))
+@click.option("-n", "--number", default=10, show_default=True, help="Number of neighbours.", type=click.IntRange(1, MOST))
 @among
 @approximate
 @common
 def command(vectors: str, words: tuple[str, ...], number: int, among: int | None, approximate: bool, as_json: bool) -> None:
-    """The words nearest to each WORD or phrase, by cosine.
+    """Print the words nearest to each WORD or phrase, by cosine similarity.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
     """

@@ -37,9 +37,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
     """--json, --quiet and --debug, and progress on stderr while the command runs."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object a line.")
-    @click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks.")
-    @click.option("--debug", is_flag=True, help="Show the trace of an error.")
+    @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, one JSON object per line.")
+    @click.option("-q", "--quiet", is_flag=True, help="No progress or messages.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(function)
     def wrapped(*args: Any, quiet: bool, debug: bool, **options: Any) -> Any:
         try:

@@ -26,18 +26,19 @@ Examples:
   seqloom phrases test.txt --use phrases.json -o test-joined.txt
 """)
 @click.argument("text", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="Write the text with joined phrases, which every model can read.")
-@click.option("--list", "shown", type=click.IntRange(0, MOST), metavar="N", help="Print the N best.  [default: 20 without -o]")
-@click.option("--save", metavar="FILE.json", help="Keep the phrases, to join other texts with --use.")
-@click.option("--use", metavar="FILE.json", help="Take these phrases instead of learning them from TEXT.")
+@click.option("-o", "--output", metavar="FILE", help="Write the text with joined phrases, as input for any model.")
+@click.option("--list", "shown", type=click.IntRange(0, MOST), metavar="N", help="Print the N best phrases.  [default: 20 "
+                                                                                 "without -o]")
+@click.option("--save", metavar="FILE.json", help="Save the phrases, to join other texts with --use.")
+@click.option("--use", metavar="FILE.json", help="Use these phrases instead of learning them from TEXT.")
 @reading
 @config_options(PhrasesConfig)
 @common
 def command(text: tuple[str, ...], output: str | None, shown: int | None, save: str | None, use: str | None, encoding: str,
             column: str | None, strict: bool, as_json: bool, **options: Any) -> None:
-    """Find words that belong together in TEXT, and join them: new york becomes new_york.
+    """Find phrases in TEXT and join their words: new york becomes new_york.
 
-    Words are what white space separates; split off punctuation first where it matters (seqloom tokenize --kind word).
+    Words are separated by white space; split off punctuation first where it matters (seqloom tokenize --kind word).
     Without TEXT, or with -, standard input is read.
     """
     from seqloom.data.encode import check_file

@@ -26,25 +26,27 @@ Examples:
 """)
 @click.argument("runs", metavar="RUN...|VECTORS", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", help="The picture: .png, .svg, .html.  [default: RUN.png]")
-@click.option("--by", type=Choice(AXES), help="Training: what the curves run along.  [default: steps]")
-@click.option("--words", multiple=True, metavar="[NAME=]W,W,..|FILE", help="Vectors: a map of these words; repeated, each is a "
-              "group with its colour. A JSON file holds groups by name.")
-@click.option("--top", type=click.IntRange(2, 5000), metavar="N", help="Vectors: a map of the first N words.  [default: 300]")
-@click.option("--near", metavar="WORD", help="Vectors: a word, its nearest, and their nearest; with --method a map of them.")
+@click.option("--by", type=Choice(AXES), help="Training: x-axis of the curves.  [default: steps]")
+@click.option("--words", multiple=True, metavar="[NAME=]W,W,..|FILE", help="Vectors: map of these words; if repeated, each is "
+              "a group with its own colour. A JSON file holds groups by name.")
+@click.option("--top", type=click.IntRange(2, 5000), metavar="N", help="Vectors: map of the first N words.  [default: 300]")
+@click.option("--near", metavar="WORD", help="Vectors: a word, its neighbours and their neighbours; with --method, a "
+              "map of them.")
 @click.option("--analogy", metavar="A:B,C:D,..", help="Vectors: pairs as arrows, such as man:king,woman:queen.")
-@click.option("--method", type=Choice(["pca", "tsne"]), help="Of a map: principal components or t-SNE.  [default: pca]")
-@click.option("--clusters", type=click.IntRange(2, 7), metavar="N", help="Of a map: colours by so many clusters (k-means).")
-@click.option("-n", "--number", type=click.IntRange(1, 60), metavar="N", help="With --near: how many.  [default: 12]")
-@click.option("--among", type=click.IntRange(1, MOST), metavar="N", help="With --near: of the first N words only.")
-@click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), help="Of t-SNE and clusters.  [default: 0]")
+@click.option("--method", type=Choice(["pca", "tsne"]), help="Maps: principal components or t-SNE.  [default: pca]")
+@click.option("--clusters", type=click.IntRange(2, 7), metavar="N", help="Maps: colour by this many clusters (k-means).")
+@click.option("-n", "--number", type=click.IntRange(1, 60), metavar="N",
+              help="With --near: number of neighbours.  [default: 12]")
+@click.option("--among", type=click.IntRange(1, MOST), metavar="N", help="With --near: only among the first N words.")
+@click.option("-s", "--seed", type=click.IntRange(0, MOST_SEED), help="Random seed of t-SNE and clusters.  [default: 0]")
 @common
 def command(runs: tuple[str, ...], output: str | None, by: str | None, as_json: bool, **of_words: Any) -> None:
-    """Draw how training went, or word vectors.
+    """Plot training curves or word vectors.
 
     RUN is a network's saved model, or the directory OUT.run of one that is still training: losses, learning rate and
     gradient norm of each. VECTORS is a saved model of word vectors, or a file of word2vec, GloVe or fastText: a map of words,
-    an analogy, or the surroundings of a word; with --by the training of such a model is drawn. With --json the numbers are
-    written instead, and a picture only where -o is given.
+    an analogy, or the neighbourhood of a word; with --by, the training of such a model. With --json, the numbers are written
+    instead, and a picture only if -o is given.
     """
     from seqloom.charts.files import check_target
 

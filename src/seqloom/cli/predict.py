@@ -30,10 +30,10 @@ Examples:
 @task_options(_configs)
 @common
 def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """The class of each line of TEXT, or the tags of its words.
+    """Predict the class of each line of TEXT, or the tags of its words.
 
-    A line is one text, or one sentence of words between blanks; with --column each row of a table is. Without TEXT, or
-    with -, standard input is read.
+    A line is one text, or one sentence of words separated by spaces; with --column, each row of a table is one.
+    Without TEXT, or with -, standard input is read.
     """
     loaded = tasks.open_model("predict", model)
     task = tasks.of(loaded)

@@ -32,15 +32,15 @@ Examples:
 @click.argument("model")
 @click.argument("text", nargs=-1)
 @click.option("--tokens", is_flag=True,
-              help="One line a token: token, log-probability, and for n-grams matched order and whether it is unknown.")
+              help="One line per token: token, log-probability and, for n-gram models, matched order and whether unknown.")
 @click.option("--colour", "--color", is_flag=True,
-              help="The text itself, each token coloured by its cost, below a legend.")
-@click.option("--force-colour", "--force-color", is_flag=True, help="The same, also into a pipe or with NO_COLOR set.")
+              help="Print the text with each token coloured by its cost, below a legend.")
+@click.option("--force-colour", "--force-color", is_flag=True, help="Like --colour, even into a pipe or with NO_COLOR set.")
 @reading
 @common
 def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force_colour: bool, encoding: str,
             column: str | None, strict: bool, as_json: bool) -> None:
-    """Natural-log probability of each line of TEXT (of each file or of the whole where that is the model's unit).
+    """Print the natural-log probability of each line of TEXT (of each file, or of the whole text, if that is the model's unit).
 
     Without TEXT, or with -, standard input is read.
     """

@@ -19,12 +19,12 @@ Examples:
 """)
 @click.argument("text", nargs=-1)
 @click.option("--tokenizer", metavar="PATH",
-              help="Use a saved tokenizer, a model's, or a tokenizer.json, instead of training.")
+              help="Use a saved tokenizer, that of a model, or a tokenizer.json, instead of training one.")
 @click.option("--save", metavar="DIR", help="Save the trained tokenizer and print a summary.")
 @click.option("--ids-file", metavar="FILE", help="Write all ids to a compact binary file and print a summary.")
 @click.option("--ids", is_flag=True, help="Print ids instead of tokens.")
 @click.option("--unit", type=Choice(["line", "document", "stream"]), default="line", show_default=True,
-              help="With --ids-file: where </s> is put.")
+              help="With --ids-file: the unit that ends with </s>.")
 @reading
 @config_options(TokenizerConfig)
 @common

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def among(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--among", type=click.IntRange(1, MOST), metavar="N",
-                        help="Only the first N words, which are the frequent ones.")(function)
+                        help="Only among the N most frequent words.")(function)
 
 
 def approximate(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--approximate", is_flag=True, help="Walk a graph of neighbours, which misses a few. It is built "
-                        "first, in minutes for 400,000 words: only for many questions about millions of words.")(function)
+    return click.option("--approximate", is_flag=True, help="Approximate search in a neighbour graph, which misses a few. "
+                        "Building it takes minutes for 400,000 words: only for many queries on millions of words.")(function)

@@ -167,9 +167,9 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
         raise ConfigError("A and B are the same; give one of them an option, for example b={'normalize': 'case=lower'}")
     for setting in (first, second) if seeds else ():
         if not setting.has_seed:
-            raise ConfigError(f"{setting.model.name} has no seed: a second run gives the same; use folds")
+            raise ConfigError(f"{setting.model.name} has no seed, so a second run gives the same result; use folds")
     if folds is not None and valid is not None:
-        raise ConfigError("folds hold out parts of the data, and valid is data of its own; give one of them")
+        raise ConfigError("folds hold out parts of the data, valid is separate held-out data; give one of them")
     trials = TRIALS[task](data, valid)
     parts, how = _parts(trials, folds, bool(seeds))
     chosen: list[tuple[Any, dict[str, Any]]] = [(parts[-1], {"seed": seed}) for seed in seeds] or [(p, {}) for p in parts]
@@ -189,7 +189,7 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
 def _setting(one: Options | Model | str | None, both: Options, model: str, device: str | None) -> Setting:
     if isinstance(one, Model):
         if both:
-            raise ConfigError("both is for options; a model has its own already: leave both out, or give options as a and b")
+            raise ConfigError("both is for options, and a model has its own; leave both out, or give options as a and b")
         cls, options = type(one), {f.name: getattr(one.config, f.name) for f in fields(one.config)
                                    if getattr(one.config, f.name) != f.default}
     else:

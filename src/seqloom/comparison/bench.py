@@ -81,7 +81,7 @@ class Rung:
             n += 1
             name = f"{model.label()}-{n}"
         fitted = bool(getattr(model, "fitted", False))
-        adds = "a model of your own" + (", fitted before and judged as it is" if fitted else "")
+        adds = "a model of your own" + (", already fitted" if fitted else "")
         return cls(name, OWN, "", lambda bench: model if fitted else copy.deepcopy(model), 0 if fitted else 1, adds,
                    given=model)
 

@@ -72,7 +72,7 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
     if kept is not None:
         return kept
     if finished[rung.name].seconds / part > left[rung.name]:
-        progress.say(f"learning curve: {rung.name} on 1/{part} of the {ladder.data_word} is left out, the time is used up")
+        progress.say(f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word}: out of time")
         return None
     try:
         for other in others:
@@ -80,7 +80,7 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
                 bench.fitted[other.name] = other.fit(bench)
         point = measure(ladder, rung, bench)
     except SeqloomError as error:
-        progress.say(f"learning curve: {rung.name} on 1/{part} of the {ladder.data_word} is left out ({error})")
+        progress.say(f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word} ({error})")
         return None
     if path:
         _write(path, point)

@@ -74,7 +74,7 @@ def trim(folder: Path, current: Path, most: int | None = None) -> None:
         if size > left:
             with suppress(InUse), held(place):
                 shutil.rmtree(place, ignore_errors=True)
-                progress.say(f"removed a comparison of {size / 1e6:,.0f} MB that was not used for long from {folder}")
+                progress.say(f"removed a comparison of {size / 1e6:,.0f} MB, unused for long, from {folder}")
         else:
             left -= size
 

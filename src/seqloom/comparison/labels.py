@@ -33,10 +33,10 @@ def _model(name: str, seeded: bool = False, **options: Any) -> Callable[[Bench],
 
 RUNGS = (
     Rung("majority", "trivial", "", _model("majority"), 1, "nothing: always the most frequent class"),
-    Rung("bayes-1", "naive Bayes", "", _model("naive-bayes"), 1, "each word counts for or against a class, on its own"),
+    Rung("bayes-1", "naive Bayes", "", _model("naive-bayes"), 1, "each word counts independently for or against a class"),
     Rung("bayes-2", "naive Bayes", "", _model("naive-bayes", ngrams=2), 2, "pairs of words count too"),
     Rung("fasttext-1", "fastText", "", _model("fasttext-classifier", True), 30,
-         "words are vectors, weighed so that the classes come apart"),
+         "word vectors, learned to separate the classes"),
     Rung("fasttext-2", "fastText", "", _model("fasttext-classifier", True, ngrams=2), 60, "pairs of words have vectors too"),
 )
 
@@ -44,7 +44,7 @@ RUNGS = (
 class LabelLadder(Ladder):
     name, task, models = "classification", "classifier", "classifiers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".1%")
-    notes = ("Accuracy: share of the held-out texts whose class is right; the interval is a bootstrap over texts. Macro F1 is "
+    notes = ("Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap over texts. Macro F1 is "
              "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
              "is right.")
     size_unit, score_unit, unit_heading = "texts", "texts", "texts"
@@ -70,7 +70,7 @@ class LabelLadder(Ladder):
 
     def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
         if data.multi_label:
-            raise ConfigError(f"{data.name} has examples with several labels; classifiers are compared where each has one")
+            raise ConfigError(f"{data.name} has examples with several labels; only single-label data can be compared")
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
         if valid is None and test is None:

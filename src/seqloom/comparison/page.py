@@ -26,8 +26,8 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     if answer.commands:
         page.listing([*answer.commands, answer.python or ""])
     if c.overlap > 0.01:
-        page.text(f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also stand in the training part; memory looks "
-                  "like skill.", kind="warning")
+        page.text(f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part; results are "
+                  "too optimistic.", kind="warning")
     _table(page, c)
     _charts(page, c)
     c.ladder.sections(page, c, details)
@@ -70,7 +70,7 @@ def _charts(page: Page, c: Comparison) -> None:
     left_out = [r for r in c.results if r not in drawn(c.results)]
     if left_out:
         page.text("Not drawn: " + ", ".join(f"{r.name} ({m.show(r.value)})" for r in left_out)
-                  + ", which only shows that the ruler is straight.", kind="faint")
+                  + ", which only checks the measurement.", kind="faint")
     if timed := priced(its, "seconds"):
         page.heading("Quality against training time")
         page.chart(quality_against(timed, "seconds", m), f"{m.title} against seconds of training")

@@ -23,7 +23,7 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     if answer.commands:
         lines += ["```text", *answer.commands, answer.python or "", "```", ""]
     if c.overlap > 0.01:
-        lines += [f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also stand in the training part.", ""]
+        lines += [f"Warning: {c.overlap:.1%} of {c.ladder.overlapping} also occur in the training part.", ""]
     shown = columns(c.ladder, c)
     lines += [WHAT, "", "| " + " | ".join(column.heading for column in shown) + " |", "|---" * len(shown) + "|"]
     lines += ["| " + " | ".join(column.cell(r) for column in shown) + " |" for r in c.results]

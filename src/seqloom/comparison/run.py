@@ -58,8 +58,8 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
                      {name: ladder.size(part) for name, part in vars(parts).items()
                       if name in ("train", "valid", "test") and part is not None}, ladder.overlap(parts), ladder)
     if out.overlap > 0.01:
-        progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also stand in the training part; "
-                     "memory will look like skill")
+        progress.say(f"warning: {out.overlap:.1%} of {ladder.overlapping} also occur in the training part, so "
+                     "results are too optimistic")
     for warning in ladder.warnings(parts):
         progress.say(warning)
     if on_start is not None:
@@ -101,7 +101,7 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Compa
         if kept is None:
             try:
                 check_time(out.ladder, rung, bench, limit)
-                progress.say(f"judging {rung.name} as it is" if rung.finished else f"training {rung.name}")
+                progress.say(f"evaluating {rung.name}" if rung.finished else f"training {rung.name}")
                 kept = _measure(rung, bench, target, out)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))

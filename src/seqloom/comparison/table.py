@@ -11,10 +11,10 @@ from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.metrics import bootstrap
 
-WHAT = ("A rung is one model of the comparison, which goes from the most trivial to the most able.")
-NOTES = ("Memory is the peak above what the program held before. 'Against best' is the paired difference to the best on the "
-         "same held-out data with its interval, and p how likely two equal models would seem that far apart. Steps and passes "
-         "are a network's updates and how often it read the training data.")
+WHAT = ("A rung is one model of the comparison; rungs go from the most trivial to the most capable.")
+NOTES = ("Memory is the peak above that of the program itself. 'Against best' is the paired difference to the best on the "
+         "same held-out data with its interval; p is the chance of a difference this large between equal models. Steps and "
+         "passes are a network's updates and how often it read the training data.")
 
 
 def size(n: float | None, unit: str = "B") -> str:

@@ -33,15 +33,15 @@ def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
 RUNGS = (
     Rung("most-frequent", "trivial", "", _model("most-frequent-tag"), 1, "the most frequent tag of each word"),
     Rung("hmm-1", "hidden Markov", "", _model("hmm-tagger", order=1), 3,
-         "looks at the tag before, and guesses unknown words by ending and shape"),
-    Rung("hmm-2", "hidden Markov", "", _model("hmm-tagger", order=2), 3, "looks at the two tags before"),
+         "the previous tag, and suffix and shape of unknown words"),
+    Rung("hmm-2", "hidden Markov", "", _model("hmm-tagger", order=2), 3, "the previous two tags"),
 )
 
 
 class TagLadder(Ladder):
     name, task, models = "tagging", "tagger", "taggers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
-    notes = ("Accuracy: share of the held-out words whose tag is right; the interval is a bootstrap over sentences. Known and "
+    notes = ("Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
              "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
              "without any error.")
     size_unit, score_unit, unit_heading = "words", "words", "words"

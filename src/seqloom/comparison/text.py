@@ -29,8 +29,8 @@ LEAST = 500  # bytes of training text of a point of the learning curve
 class TextLadder(Ladder):
     name, task, models = "text", "language model", "language models"
     measure = BITS
-    notes = ("Bits per byte: cost of the held-out text in bits for each of its bytes, every byte charged; the interval is a "
-             "bootstrap over lines. Perplexity is per token and compares only where the tokens agree.")
+    notes = ("Bits per byte: cross-entropy of the held-out text per byte, counting every byte; the interval is a "
+             "bootstrap over lines. Perplexity is per token and comparable only for the same tokens.")
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "tokens", "tok"
     shows_tokens, overlapping = True, "the longer test lines"
     columns = (Column("perplexity", "perplexity", ",.2f"),)
@@ -132,7 +132,7 @@ class TextLadder(Ladder):
             return []
         ahead, behind = (first, second) if first.value <= second.value else (second, first)
         return [f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
-                f"reads {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."]
+                f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."]
 
     def details(self, comparison: Comparison) -> Any:
         from seqloom.comparison.text_report import details

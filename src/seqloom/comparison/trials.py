@@ -188,14 +188,14 @@ class VectorTrials(Trials):
 
     def __init__(self, data: Any, valid: Any = None) -> None:
         if valid is None:
-            raise ConfigError("word vectors are judged by questions; give a file of analogies or similarities "
+            raise ConfigError("word vectors are evaluated on questions; give a file of analogies or similarities "
                               "(--valid FILE, valid=...)")
         self.data, self.valid = as_corpus(data), as_questions(valid)
 
     read = staticmethod(as_corpus)
 
     def split(self, folds: int) -> list[tuple[Any, Any]]:
-        raise ConfigError("word vectors are judged by questions, not by held-out text; leave out folds")
+        raise ConfigError("word vectors are evaluated on questions, not on held-out text; leave out folds")
 
     def measure(self, models: Sequence[Embedder], fits: Sequence[dict[str, Any]], train: Corpus, test: Any) -> Trial:
         for model, fit in zip(models, fits):
@@ -213,7 +213,7 @@ class VectorTrials(Trials):
             raise DataError(f"{test.name}: fewer than two pairs have vectors in both models; nothing can be compared")
         people = ranks(np.array([score for _, _, score in test.pairs])[both])
         pairs = [np.stack([ranks(part[both]), people], axis=1) for part in cosines]
-        note = f"{(~both).sum():,} pairs have a word without a vector and were left out"
+        note = f"{(~both).sum():,} pairs were skipped: a word has no vector"
         return Trial([Scores("Spearman", pairs[0], pairs[1], correlation, "higher", "pairs")], (),
                      () if both.all() else (note,))
 
@@ -300,7 +300,7 @@ def _sums(name: str, a: Any, b: Any, better: Better, over: str) -> Scores:
 def _borders(shares: np.ndarray, folds: int, what: str) -> list[int]:
     """Where parts of like size begin and end, by the share of the data that each row closes."""
     if folds < 2 or len(shares) < 2 * folds:
-        raise DataError(f"{folds} folds of {len(shares)} {what} cannot be made; give at least 2 folds and twice as many {what}")
+        raise DataError(f"cannot make {folds} folds of {len(shares)} {what}; give at least 2 folds and twice as many {what}")
     at = np.searchsorted(shares, np.arange(1, folds) / folds + 1e-9, side="right").tolist()
     borders = [0, *at, len(shares)]
     _check_borders(borders, folds, what)

@@ -40,9 +40,9 @@ def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
 RUNGS = (
     Rung("cbow", "word2vec", "", _model("word2vec", architecture="cbow"), 5, "the mean of its neighbours predicts a word"),
     Rung("skip-gram", "word2vec", "", _model("word2vec"), 25, "each neighbour predicts the word"),
-    Rung("charngram", "spelling", "", _model("charngram"), 50, "vectors of spelling alone, also for words never seen"),
+    Rung("charngram", "spelling", "", _model("charngram"), 50, "vectors from spelling alone, also for unseen words"),
     Rung("fasttext", "spelling", "", _model("fasttext"), 50, "words and their spelling"),
-    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors that tell how often words stand near each other"),
+    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors from word co-occurrence counts"),
 )
 
 
@@ -67,7 +67,7 @@ class VectorLadder(Ladder):
     name, task, models = "vectors", "word vectors", "word vectors"
     measure = Measure("accuracy", "accuracy of analogies", "analogies", lower=False, form=".1%")
     notes = ("Analogies: share of the questions whose answer is right, among the 30,000 most frequent words; similarities: "
-             "rank correlation (Spearman) with what people say. Questions with a word that has no vector are left out: "
+             "rank correlation (Spearman) with human scores. Questions with a word that has no vector are skipped: "
              "missing. The interval is a bootstrap over questions.")
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
     test_unit, learn_unit, learn_heading = "questions", "bytes", "B"
@@ -90,8 +90,8 @@ class VectorLadder(Ladder):
 
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
         if not isinstance(test, Asked) or valid is not None:
-            raise ConfigError("word vectors are compared by files of questions, analogies or similarities: --on FILE "
-                              "(test=[Path(...)]), and need no other held-out data")
+            raise ConfigError("word vectors are compared on files of analogies or similarities: give --on FILE "
+                              "(test=[Path(...)]) and no other held-out data")
         return Parts(data, None, test, f"asked {test.name}")
 
     def suited(self, parts: Parts) -> Ladder:

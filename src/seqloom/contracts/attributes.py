@@ -45,7 +45,7 @@ def restore(model: Any, arrays: Mapping[str, np.ndarray], values: Any) -> None:
     left = dict(arrays)
     for name, value in values.items():
         if name in known or _unusable_name(type(model), name):
-            raise ModelError(f"{repr(name)} cannot be an attribute of a {model.name} model: the file is damaged")
+            raise ModelError(f"{repr(name)} cannot be an attribute of {model.name} models: the file is damaged")
         setattr(model, name, _rebuilt(value, left))
     if left:
         raise ModelError(f"the array {repr(min(left))} belongs to none of its {KEY}: the file is damaged")
@@ -112,7 +112,7 @@ def _rebuilt(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _unusable_name(cls: type, name: str) -> str:
     """Why a value may not be stored under this name, or nothing."""
     if not name.isidentifier() or name.startswith("__"):
-        return "it is no usual name"
+        return "it is not a usual name"
     for base in cls.__mro__:
         if name in vars(base):
             value = vars(base)[name]

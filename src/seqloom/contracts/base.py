@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fitting:
-    """What `fit` was told besides the data: resources and training, which are never part of the model."""
+    """Arguments of `fit` besides the data: resources and training, which are never part of the model."""
 
     valid: Any = None  # held out: ids for a language model, Labelled for a classifier, Tagged for a tagger
     memory: int | None = None  # bytes that counting may use
@@ -88,11 +88,11 @@ class Model(ABC):
         return f"<{type(self).__name__}({options}), {f'fitted: {self.summary()}' if self.fitted else 'not fitted'}>"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options and their values, as scikit-learn asks for them."""
+        """The options and their values, as in scikit-learn."""
         return {f.name: getattr(self.config, f.name) for f in fields(self.config)}
 
     def set_params(self, **options: Any) -> Self:
-        """Change options; what was learnt with others is forgotten."""
+        """Change options; the model must then be fitted again."""
         if options:
             members = self.members
             type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
@@ -124,11 +124,11 @@ class Model(ABC):
         if storage.TEXT not in self.tokenizers:
             Model.check_fitted(self)
             if self.tokenizers:
-                raise ConfigError(f"a {self.name} model has no tokenizer named text, but {', '.join(self.tokenizers)}; "
+                raise ConfigError(f"{self.name} models have no tokenizer named text, but {', '.join(self.tokenizers)}; "
                                   "ask for one of model.tokenizers")
             if hasattr(self.config, "tokenizer"):
                 raise ModelError(f"this {self.name} model has lost its tokenizer: it is damaged; fit and save it again")
-            raise ConfigError(f"a {self.name} model takes words as they are and has no tokenizer; cut text into words first, "
+            raise ConfigError(f"{self.name} models take words as they are and have no tokenizer; split text into words first, "
                               "for example with text.split()")
         return self.tokenizers[storage.TEXT]
 
@@ -137,21 +137,21 @@ class Model(ABC):
         self.tokenizers = {**self.tokenizers, storage.TEXT: tokenizer}
 
     def tokenizer_label(self) -> str | None:
-        """Of its tokenizers, for a signature."""
+        """Label of its tokenizers, for a signature."""
         return ", ".join(tokenizer.label() for tokenizer in self.tokenizers.values()) or None
 
     def recorded(self, name: str, default: T) -> T:
-        """What the record of the fit says, if it is there and of the type of the default: a saved record may be anything."""
+        """A value from the record of the fit, if it has the type of the default: a saved record is not trusted."""
         value = self.fit_info.get(name)
         return value if type(value) is type(default) else default
 
     def remark_training_data(self, name: str, fingerprint: str, files: Collection[str] = ()) -> None:
-        """Say it where data that it is judged on is what it, or a member, was fitted on, as a whole or by single files."""
+        """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or by single files."""
         known = self._data_hashes()
         again = sum(digest[:16] in known for digest in files)
         part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
         if again or fingerprint[:16] in known:
-            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; judged on that, memory looks like skill")
+            progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
 
     def _data_hashes(self) -> set[str]:
         """Beginnings of the hashes of what it and its members were fitted on, of the whole and of single files."""
@@ -170,12 +170,12 @@ class Model(ABC):
 
     @property
     def trained(self) -> bool:
-        """Whether it is a network that the training engine trains."""
+        """Whether it is a network trained by the training engine."""
         return "train" in self.config.fit_arguments
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learnt."""
+        """Number of learned parameters."""
         values = vars(self).values() if self._saves_attributes() else ()
         return sum(value.size for value in values if isinstance(value, np.ndarray))
 
@@ -185,12 +185,12 @@ class Model(ABC):
         """Learn from scratch; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything learnt, for `model.safetensors`."""
+        """All learned arrays, for `model.safetensors`."""
         return attributes.collect(self, self._contract_attributes())[0]
 
     def array_specs(self, length: Length) -> dict[str, Spec] | None:
         """What each of `arrays` must be, from options, tokenizers, `learnt` and members; `length` of others in the file.
-        None: anything, which is no risk for what NumPy alone reads."""
+        None: anything, which is safe if only NumPy reads it."""
         return None
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -213,18 +213,18 @@ class Model(ABC):
 
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
              valid: Any = None) -> Fitting:
-        """What `fit` was told besides the data; what this kind of model has no use for is refused."""
+        """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
         given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run}
         idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
         if idle:
-            raise ConfigError(f"a {self.name} model has no use for {' and '.join(idle)} of fit; leave "
+            raise ConfigError(f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
                               f"{'it' if len(idle) == 1 else 'them'} out")
         return how
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """While open the model learns, from scratch; what is broken off is not a fitted model."""
+        """Context in which the model is fitted from scratch; after an error it is not fitted."""
         self._forget()
         announce_compiling()
         try:
@@ -247,8 +247,8 @@ class Model(ABC):
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
         if corpus.of_words and c.tokenizer in kinds and c.tokenizer != "whitespace":
-            raise ConfigError(f"the tokenizer {c.tokenizer!r} would cut the words that are given as lists; give texts, or "
-                              "tokenizer='whitespace', which takes the words as they are")
+            raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
+                              "tokenizer='whitespace', which keeps words as they are")
         if c.tokenizer in kinds:  # also where a directory happens to have that name
             return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
         if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file
@@ -262,7 +262,7 @@ class Model(ABC):
     # ---- persistence
 
     def to_device(self, device: str) -> bool:
-        """Let what runs on a device run there from now on; whether there is anything that does."""
+        """Move the networks to a device; returns whether there are any."""
         return any([member.to_device(device) for member in self.members])
 
     def save(self, directory: str | Path) -> None:
@@ -270,7 +270,7 @@ class Model(ABC):
         storage.save(self, directory)
 
     def saved_parts(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays and the other values that were learnt; what could not be read again is refused."""
+        """The learned arrays and other values; what could not be loaded again is refused."""
         if not self._saves_attributes():
             check_learnt(self.learnt, self.learnt_values)
             return self.arrays(), self.learnt
@@ -303,14 +303,14 @@ class Model(ABC):
         """`device`: where its networks run, such as cuda or mps; None: the CPU."""
         model = storage.load(directory, device)
         if not isinstance(model, cls):
-            raise ConfigError(f"{directory} holds a {model.name} model, not a {cls.__name__}; use seqloom.load")
+            raise ConfigError(f"{directory} holds the model {model.name}, not {cls.__name__}; use seqloom.load")
         return model
 
     @classmethod
     def restore(cls, saved: storage.Saved) -> Self:
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
-            raise ModelError(f"there are members in it, and a {cls.name} model has none: it is damaged")
+            raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
         model = cls._unfitted(cls.config_class.from_saved(saved.config))
         announce_compiling()
         check_learnt({key: value for key, value in saved.learnt.items()
@@ -340,5 +340,5 @@ def _show_option(cls: type[Model], name: str, known: bool) -> None:
     if known:
         return
     if callable(getattr(cls, name, None)) or name in ("config", "members", "fitted", "tokenizers", "learnt", "fit_info"):
-        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model has something else of that name")
+        raise TypeError(f"{cls.__name__} cannot have an option named {name}: every model already has an attribute of that name")
     setattr(cls, name, property(lambda self: getattr(self.config, name)))

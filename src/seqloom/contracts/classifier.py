@@ -46,7 +46,7 @@ class Classifier(Model):
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes as scikit-learn asks for them; there once the model is fitted."""
+        """The classes, as in scikit-learn; available after fit."""
         if not self.fitted:
             raise AttributeError(f"this {self.name} model has no classes_ before fit")
         return np.array(self.classes)
@@ -70,7 +70,7 @@ class Classifier(Model):
         an example may have several labels."""
 
     def is_example(self, value: Any) -> bool:
-        """Whether `predict` was given one example instead of a list of them."""
+        """Whether a value is a single example rather than a list of them."""
         return isinstance(value, str)
 
     # ---- fitting
@@ -82,12 +82,12 @@ class Classifier(Model):
         held_out = None if valid is None else as_labelled(valid).like(labelled.classes)
         how = self.fitting(memory, train, device, run, held_out)
         if labelled.multi_label and not self.learns_several:
-            raise ConfigError(f"{labelled.name} has examples with several labels, and a {self.name} model learns one for each; "
-                              "give one label an example")
+            raise ConfigError(f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
+                              "example; give each example one label")
         if not labelled.classes:
-            raise DataError(f"no example of {labelled.name} has a label; give some that have")
+            raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(labelled.classes) == 1 and not labelled.multi_label:
-            progress.say(f"{labelled.name} has one class only, {labelled.classes[0]!r}: it will be the answer for every text")
+            progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every text")
         with self.learning():
             self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled)}
@@ -129,7 +129,7 @@ class Classifier(Model):
         return labels[0] if one else labels
 
     def labels_of(self, probs: np.ndarray) -> list[Any]:
-        """What `predict` says where these are the probabilities (n, C)."""
+        """The predictions that follow from probabilities (n, C)."""
         classes = self.classes
         if self.multi_label:
             return [[classes[i] for i in np.flatnonzero(row > THRESHOLD).tolist()] for row in probs]
@@ -163,7 +163,7 @@ class Classifier(Model):
                                       samples=samples)
         else:
             if labelled.multi_label:
-                raise ConfigError(f"{labelled.name} has examples with several labels, and this model gives one for each")
+                raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
             shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
             judged = classification.judge(names, list(map(str, labelled.labels)), shown, log_probs, samples=samples,
                                           examples=examples)
@@ -171,6 +171,6 @@ class Classifier(Model):
         return Result(metrics, self.signature(labelled), notes, details)
 
     def signature(self, data: Labelled | None = None) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})

@@ -32,7 +32,7 @@ Unknown = Literal["refuse", "skip", "mean"]
 
 
 class Embedder(Model):
-    """Words as points of a space in which related words lie close."""
+    """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
 
@@ -44,12 +44,12 @@ class Embedder(Model):
         """Its words and their vectors."""
 
     def unseen(self, words: list[str]) -> np.ndarray | None:
-        """Vectors (n, D) of words that are not in the list; None: it has none for them."""
+        """Vectors (n, D) of out-of-vocabulary words; None: the model has none for them."""
         return None
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
         """Learn from text."""
-        raise ConfigError(f"a {self.name} model does not learn from text")
+        raise ConfigError(f"{self.name} models do not learn from text")
 
     # ---- fitting
 
@@ -95,7 +95,7 @@ class Embedder(Model):
         return text.split() if kind == "whitespace" else split(text, kind)
 
     def made_of(self, texts: Sequence[str]) -> list[list[str]]:
-        """Each text as the model spells it, and its words: what is no answer to a question about it."""
+        """Each text as the model spells it, and its words, which are excluded from answers about it."""
         return [[text, *self._parts(text)] for text in self._spelled(texts)]
 
     def knows(self, word: str) -> bool:
@@ -161,7 +161,7 @@ class Embedder(Model):
     def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Any: ...
     def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None,
                 approximate: bool = False) -> Any:
-        """The k words nearest to a word, a phrase or a vector (D,), without the words that were asked about.
+        """The k words nearest to a word, a phrase or a vector (D,), excluding the query words.
 
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
         many words count; files and trained models have the frequent ones first.
@@ -185,7 +185,7 @@ class Embedder(Model):
             vectors, excluded = np.atleast_2d(self.embed(query)), self.made_of(texts)
             for i in np.flatnonzero(~vectors.any(axis=1)).tolist():
                 if (self.vectors.words.find(excluded[i]) < 0).all():
-                    raise DataError(f"nothing is near {texts[i]!r}: it shares no n-gram with a word that was seen")
+                    raise DataError(f"{texts[i]!r} has no neighbours: it shares no n-gram with any known word")
         neighbours = self.vectors.search(vectors, k, excluded, among, approximate)
         return neighbours[0] if one else neighbours
 
@@ -212,8 +212,7 @@ class Embedder(Model):
         if method not in ("add", "mul"):
             raise ConfigError(f"method must be one of add, mul; got {method!r}")
         if approximate and method == "mul":
-            raise ConfigError("an approximate search finds what is near one point; method mul asks for three: use add, or "
-                              "leave approximate out")
+            raise ConfigError("approximate search does not support the method mul; use add, or leave approximate out")
         three = self.embed([*a, *b, *c]).reshape(3, len(a), -1)  # (3, n, D)
         three = three / np.maximum(np.linalg.norm(three, axis=2, keepdims=True), 1e-30)
         excluded = [[word for words in self.made_of(texts) for word in words] for texts in zip(a, b, c)]
@@ -239,13 +238,13 @@ class Embedder(Model):
         """The word that is least like the mean of all of them."""
         given = words.split() if isinstance(words, str) else list(words)
         if len(given) < 3:
-            raise ConfigError(f"which one does not match needs at least three words; got {len(given)}")
+            raise ConfigError(f"doesnt_match needs at least three words; got {len(given)}")
         vectors = self.embed(given)
         units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
         return given[int((units @ units.mean(axis=0)).argmin())]
 
     def evaluate(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> Result:
-        """How well analogies are answered, by section, or how similarities agree with people's (Spearman).
+        """Accuracy on analogies, by section, or rank correlation with human similarity scores (Spearman).
 
         `data`: a file or a judging.Questions; which of the two it is shows in its lines. Analogies are asked among the
         first `among` words, similarities of all.
@@ -259,7 +258,7 @@ class Embedder(Model):
         return Result(metrics, self.signature(questions.fingerprint, among=among, method=method), notes, details)
 
     def outcomes(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> np.ndarray:
-        """Question by question what `evaluate` sums up: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
+        """The result of each question: 1 for a right analogy and 0 for a wrong one, or the cosine of a pair;
         NaN where a word has no vector."""
         self.check_fitted()
         questions = judging.as_questions(data)
@@ -277,7 +276,7 @@ class Embedder(Model):
                 lambda a, b, c: [best[0][0] if best else "" for best in self.analogy(a, b, c, 1, method=method, among=among)])
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
                          data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
 
@@ -285,12 +284,12 @@ class Embedder(Model):
 def _checked(vectors: np.ndarray) -> np.ndarray:
     """The same vectors, if they are some: a large file is not read through when it is opened."""
     if not (np.abs(vectors) <= LARGEST).all():
-        raise ModelError("a vector has a value that is no number or far too large: the model is damaged; get it again")
+        raise ModelError("a vector has a value that is not a number or is far too large: the model is damaged; get it again")
     return vectors
 
 
 def unknown_word(word: str, table: WordVectors) -> DataError:
     """What to say of a word that is not there."""
     near = table.words.near(word)
-    return DataError(f"there is no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
+    return DataError(f"no vector for {word!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else
                      f"; there are {len(table.words):,} words"))

@@ -68,12 +68,12 @@ class LanguageModel(Model):
 
     @property
     def quantizable(self) -> bool:
-        """Whether it has weights that can be rounded to 8 bits."""
+        """Whether its weights can be rounded to 8 bits."""
         return self.trained
 
     @property
     def context(self) -> int | None:
-        """How many tokens back it can see; None: all."""
+        """Number of past tokens that it can see; None: all."""
         return None
 
     @property
@@ -125,7 +125,7 @@ class LanguageModel(Model):
 
     @property
     def portion(self) -> int:
-        """How many tokens of a long text are scored at a time."""
+        """Number of tokens of a long text to score at a time."""
         return PORTION
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
@@ -134,7 +134,7 @@ class LanguageModel(Model):
         return way(self, ids, state)
 
     def reading(self) -> Reading:
-        """A function for the portions of one text, one after the other: ids to log-probabilities."""
+        """A function that scores consecutive portions of one text: ids to log-probabilities."""
         return TextReading(self)
 
     # ---- fitting
@@ -220,14 +220,14 @@ class LanguageModel(Model):
         return parallel_map(one, batches) if self.threaded else map(one, batches)
 
     def perplexity(self, data: Any) -> float:
-        """exp of the mean cost of a token of the data, end symbols counted."""
+        """exp of the mean negative log-probability of a token, end symbols included."""
         return tally(self, as_corpus(data)).perplexity
 
     def bits_per_byte(self, data: Any) -> float:
-        """The cost of the data in bits for each of its bytes; only for tokenizers that lose nothing."""
+        """Cross-entropy of the data in bits per byte; needs a lossless tokenizer."""
         value = self.evaluate(data, samples=0)["bits_per_byte"]
         if not isinstance(value, float):
-            raise ConfigError(f"bits per byte need a tokenizer that can spell every text; {self.tokenizer.loses()}")
+            raise ConfigError(f"bits per byte need a lossless tokenizer; {self.tokenizer.loses()}")
         return value
 
     def evaluate(self, data: Any, *, split: str | None = None, samples: int = 1000, dynamic: bool = False,
@@ -239,7 +239,7 @@ class LanguageModel(Model):
         corpus, tokenizer = as_corpus(data), self.tokenizer
         self.remark_training_data(corpus.name, corpus.fingerprint, corpus.file_hashes)
         if dynamic_lr is not None and not dynamic:
-            raise ConfigError("dynamic_lr is for dynamic evaluation; ask for it with dynamic")
+            raise ConfigError("dynamic_lr is for dynamic evaluation; turn it on with dynamic")
         adapting = self.adapting(dynamic_lr) if dynamic else None
         costs = SegmentCosts(tokenizer, self.unit, corpus) if samples else None
         totals = tally(self, corpus, adapting.reading() if adapting else None, costs)
@@ -262,11 +262,11 @@ class LanguageModel(Model):
         return Result(metrics, signature, tuple(notes))
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
-        """What scores and learns at that rate; networks have it."""
-        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this is a {self.name} model")
+        """Dynamic evaluation with this learning rate; for networks."""
+        raise ConfigError(f"dynamic evaluation is for networks, which learn by gradients; this model is {self.name}")
 
     def signature(self, corpus: Corpus | None = None, split: str | None = None) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit=self.unit, carry=self.carry,
                          context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
                          extras={"train": self.recorded("data_hash", "")[:8]})
@@ -295,7 +295,7 @@ class LanguageModel(Model):
         return self.generator(eight_bit=eight_bit).stream(prompt, SamplingConfig.from_dict(options), stop)
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
-        """The n likeliest next words, or endings of the word that the text breaks off in."""
+        """The n most likely next words, or completions of the last word if it is unfinished."""
         from seqloom.decoding.completion import Completer
 
         if n < 1:
@@ -303,10 +303,10 @@ class LanguageModel(Model):
         return Completer(self.generator(eight_bit=eight_bit)).complete(text, n)
 
     def generator(self, *, eight_bit: bool = False) -> Generator:
-        """What the three verbs decode with: one for all calls and threads until the model, or a member, is fitted again."""
+        """The decoder of `generate`, `stream` and `complete`, shared by calls and threads until the model is fitted again."""
         tokenizer = self.tokenizer
         if eight_bit and not self.quantizable:
-            raise ConfigError(f"eight_bit rounds the weights of networks; this is a {self.name} model without any")
+            raise ConfigError(f"eight_bit rounds the weights of networks; this model is {self.name}")
         return self._decoders.get(eight_bit, self._member_decoders(), partial(self._make_generator, tokenizer, eight_bit))
 
     def _make_generator(self, tokenizer: Tokenizer, eight_bit: bool) -> Generator:

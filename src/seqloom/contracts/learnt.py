@@ -44,8 +44,8 @@ def optional(kind: Kind) -> Kind:
 def check_learnt(learnt: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
     """Refuse values that are unknown, missing, or not what they must be."""
     if unknown := sorted(learnt.keys() - kinds.keys()):
-        raise ModelError(f"what it learnt has {repr(unknown[0])}, which this kind of model does not: the file is damaged")
+        raise ModelError(f"its learned values include {repr(unknown[0])}, unknown to this kind of model: the file is damaged")
     for name, kind in kinds.items():
         value = learnt.get(name, MISSING)
         if not kind(value):
-            raise ModelError(f"what it learnt cannot be: {name!r} is {'missing' if value is MISSING else repr(value)}")
+            raise ModelError(f"invalid learned value: {name!r} is {'missing' if value is MISSING else repr(value)}")

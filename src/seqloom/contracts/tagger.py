@@ -41,12 +41,12 @@ class Tagger(Model):
 
     @property
     def tags(self) -> list[str]:
-        """The tags that it works with, in the order of `tag_ids`."""
+        """The tags used inside the model, in the order of `tag_ids`."""
         return self.learnt.get("working_tags", [])
 
     @property
     def works_in(self) -> Scheme | None:
-        """The scheme that spans are turned into for learning; None: as they are."""
+        """Tagging scheme used inside the model; None: that of the data."""
         return None
 
     # ---- what a model writes
@@ -60,7 +60,7 @@ class Tagger(Model):
         raise NotImplementedError
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        """The place in `tags` of each word's tag, one array a sentence."""
+        """Index in `tags` of each word's tag, one array per sentence."""
         return [tag_places(self.tags, words, self.tag(words)) for words in sentences]
 
     def sequences(self, given: Any) -> tuple[Any, bool]:
@@ -86,7 +86,7 @@ class Tagger(Model):
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
         if len(given.tagset) == 1:
-            progress.say(f"{given.name} has one tag only, {given.tagset[0]!r}: it will be the answer for every word")
+            progress.say(f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word")
         work = given.converted(self.works_in) if given.scheme and self.works_in else given
         with self.learning():
             self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
@@ -103,7 +103,7 @@ class Tagger(Model):
         return f"{''.join(counts)}{len(self.learnt['tags'])} tags"
 
     def predict(self, sentences: Any) -> Any:
-        """The tags of a sentence (a list of words, or a text cut at blanks), or of each sentence of a list of lists."""
+        """The tags of a sentence (a list of words, or a text split at spaces), or of each sentence of a list of lists."""
         self.check_fitted()
         if isinstance(sentences, str):
             refuse_existing_file(sentences)
@@ -139,7 +139,7 @@ class Tagger(Model):
         return Result(metrics, self.signature(gold), notes, details)
 
     def signature(self, data: Tagged | None = None) -> Signature:
-        """What a number of this model depends on."""
+        """Everything that the model's results depend on."""
         extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
 
@@ -160,5 +160,5 @@ def _check_words(rows: list[list[str]], one: bool) -> None:
     if not lists or not all(issubclass(kind, str) for kind in set(map(type, chain.from_iterable(rows)))):
         raise DataError("words must be text: a sentence is a text or a list of words, several sentences are a list of lists")
     if one and any(len(word.split()) > 1 for word in rows[0]):
-        raise DataError("a list of text is one sentence, so none of its words may have a blank inside; give several "
+        raise DataError("a list of text is one sentence, so none of its words may contain a space; give several "
                         "sentences as lists of words: [text.split() for text in texts]")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seqloom import progress
-from seqloom.errors import DataError, suggest
+from seqloom.errors import DataError, suggest, suggest_known
 from seqloom.paths import cache_directory
 
 PREFIX = "data:"
@@ -72,7 +72,7 @@ def split_name(name: str) -> tuple[Entry, str]:
     dataset, _, part = name.removeprefix(PREFIX).partition("/")
     known = entries()
     if dataset not in known:
-        raise DataError(f"unknown dataset {dataset!r}{suggest(dataset, known) or '.'} Known: {', '.join(known)}")
+        raise DataError(f"unknown dataset {dataset!r}{suggest_known(dataset, known)}")
     known[dataset].file(part)
     return known[dataset], part
 

@@ -168,8 +168,8 @@ class Corpus:
             parts = self._contiguous(fractions)
             manner = f"contiguous {shares} by bytes{' of every file' * several}"
         if several and whole is None:
-            progress.say(f"{self.name}: too few files, or one too large, to hold out whole ones; the parts are contiguous "
-                         "ones of every file")
+            progress.say(f"{self.name}: too few files, or one too large, to hold out whole files; each file is split into "
+                         "contiguous parts")
         if not all(parts):
             rows = any(isinstance(document, Table) for document in self.documents)
             raise DataError(f"{self.name} ({sum(sizes)} bytes) {'has too few rows' if rows else 'is too small'} to split into "

@@ -64,9 +64,9 @@ class Delimited:
         if header is None:
             header = doubtful
             shown = columns.listed(list(map(quoted, names)))
-            progress.say(f"{document.name}: the first row is taken as the header: {shown}; if it is none, ask for columns by "
+            progress.say(f"{document.name}: the first row is taken as the header: {shown}; if it is not, give columns by "
                          "number" if doubtful else
-                         f"{document.name}: the first row is taken as data; if it is a header, ask for columns by name")
+                         f"{document.name}: the first row is taken as data; if it is a header, give columns by name")
         if not header:
             below = [[name, *cells] for name, cells in zip(names, below)]
             names = [str(k + 1) for k in range(len(names))]
@@ -179,4 +179,4 @@ def _too_wide(name: str, line: int, cells: int) -> DataError:
 def _refuse(name: str, first: int, line: int, why: str) -> DataError:
     if "expected after" in why:
         return DataError(f'{name}, line {line}: text after a closing quote; inside quotes a quote is written twice: ""')
-    return DataError(f"{name}, line {first}: a quote that is opened and never closed ({why})")
+    return DataError(f"{name}, line {first}: an opening quote is never closed ({why})")

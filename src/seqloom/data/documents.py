@@ -95,10 +95,10 @@ class Document:
         vectors = vectors_instead_of_text(head)
         if self.looks_binary(head) or vectors in BINARY:  # which few numbers need not look like
             if vectors:
-                raise DataError(f"{self.name} holds {vectors}, not text; `seqloom convert` makes a model of it")
+                raise DataError(f"{self.name} holds {vectors}, not text; convert it with `seqloom convert`")
             raise DataError(f"{self.name} looks like a binary file; seqloom reads plain text, also .gz, .xz and .zst")
         if vectors:
-            progress.say(f"{self.name} looks like {vectors}; if it is, `seqloom convert` makes a model of it")
+            progress.say(f"{self.name} looks like {vectors}; if it is, convert it with `seqloom convert`")
 
     def head(self, size: int = _HEAD) -> bytes:
         """The first bytes as they are, decompressed."""

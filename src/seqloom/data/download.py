@@ -41,7 +41,7 @@ def download(url: str, target: Path, *, size: int, sha256: str) -> None:
                 os.replace(partial, target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise DataError(f"the disk is full while {url} is downloaded to {partial}; "
+            raise DataError(f"disk full while downloading {url} to {partial}; "
                             f"make room, then {_AGAIN}") from None
         raise DataError(f"cannot write {error.filename or partial}: {error.strerror}; set SEQLOOM_CACHE to another "
                         "directory") from None
@@ -82,7 +82,7 @@ def _fill(file: IO[bytes], url: str, size: int) -> None:
             have += len(chunk)
             if have > size:
                 file.truncate(0)
-                raise DataError(f"{url} is longer than the {size:,} bytes that it should have; "
+                raise DataError(f"{url} is longer than the expected {size:,} bytes; "
                                 "it has changed at its source")
             _write(file, chunk)
             bar.advance(len(chunk))
@@ -99,7 +99,7 @@ def _opened(url: str, start: int) -> HTTPResponse:
         if error.code == 416 and start:
             return _opened(url, 0)
         if error.code in (404, 410):
-            raise DataError(f"{url} is not there any more ({error.code}); "
+            raise DataError(f"{url} no longer exists ({error.code}); "
                             "set SEQLOOM_DATA to a folder with a copy") from None
         raise DataError(f"{url}: the server answers {error.code} {error.reason}; try again later") from None
     except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
@@ -141,4 +141,4 @@ def _check(file: IO[bytes], partial: Path, url: str, sha256: str) -> None:
     if digest.hexdigest() != sha256:
         file.truncate(0)
         raise DataError(f"wrong checksum of {url}: {digest.hexdigest()[:16]}..., not {sha256[:16]}...; "
-                        "it was thrown away; try again, or set SEQLOOM_DATA to a folder with a copy")
+                        "the download was discarded; try again, or set SEQLOOM_DATA to a folder with a copy")

@@ -160,7 +160,7 @@ def _encode_alone(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, 
 @contextmanager
 def _unfinished(path: Path, partial: Path, journal: Path) -> Iterator[None]:
     """Whoever ends the work before its time is told when it can go on; what it could not go on from is not left behind."""
-    goes_on = f"{partial} holds what was done, the same command goes on from there"
+    goes_on = f"progress is kept in {partial}; run the same command to resume"
     try:
         yield
     except BaseException as error:

@@ -25,7 +25,7 @@ def refuse_name(text: str, reader: str = "seqloom.read") -> None:
     """Refuse a str that was meant as a file or as a dataset of the catalogue; `reader`: what reads it."""
     refuse_file(text, reader)
     if is_name(text):
-        raise DataError(f"{quoted(text)} looks like a dataset, and a str is taken as the text itself; give "
+        raise DataError(f"{quoted(text)} looks like a dataset, but a str is taken as the text itself; give "
                         f"{reader}({quoted(text)})")
 
 
@@ -70,7 +70,7 @@ def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
         other = names[1 - names.index(label if text is None else text)]
         text, label = (other, label) if text is None else (text, other)
     if text is None or label is None:
-        raise DataError(f"the frame has the columns {listed(list(map(str, names)))}; give the two that are meant: "
+        raise DataError(f"the frame has the columns {listed(list(map(str, names)))}; give the two to use: "
                         "(frame['text'], frame['label'])")
     return values(frame[text], "texts"), values(frame[label], "labels")
 
@@ -92,7 +92,7 @@ def units(data: Any) -> tuple[Iterator[str], bool]:
     else:
         if first:
             name = quoted(str(first[0]))
-            raise DataError(f"{name} looks like the name of a file, and a list holds the texts themselves; give "
+            raise DataError(f"{name} looks like a file name, but a list holds the texts themselves; give "
                             f"seqloom.read([{name}, ...])")
     texts = chain(first, rest)
     if first and isinstance(first[-1], (list, tuple, np.ndarray)):
@@ -119,6 +119,6 @@ def _sentence(words: Any, number: int) -> str:
     joined = " ".join(words)
     if len(joined.encode("utf-8", "surrogatepass").split()) != len(words):  # as tokenizers do, at white space of ASCII
         word = next(word for word in words if len(word.encode("utf-8", "surrogatepass").split()) != 1)
-        raise DataError(f"sentence {number} has the word {quoted(word)}; a word may not be empty or have a blank inside: join "
+        raise DataError(f"sentence {number} has the word {quoted(word)}; a word may not be empty or contain a space: join "
                         "its parts with _, or give texts")
     return joined

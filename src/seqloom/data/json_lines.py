@@ -84,13 +84,13 @@ def _parse(document: Document, number: int, line: str, shape: type) -> Any:
     try:
         row = json.loads(line)
     except RecursionError:
-        raise DataError(f"{place}: brackets inside each other too deep") from None
+        raise DataError(f"{place}: nested too deeply") from None
     except ValueError as error:
         why = f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-        raise DataError(f"{place}: not valid JSON ({why}); there must be one object a line") from None
+        raise DataError(f"{place}: not valid JSON ({why}); there must be one object per line") from None
     if type(row) is not shape:
         actual, wanted = (columns.with_article(columns.kind_of(value)) for value in (row, shape()))
-        raise DataError(f'{place}: {actual}, not {wanted}; there must be one a line, such as {{"text": "..."}}')
+        raise DataError(f'{place}: {actual}, not {wanted}; there must be one per line, such as {{"text": "..."}}')
     return row
 
 

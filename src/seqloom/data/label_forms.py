@@ -115,7 +115,7 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
         halves += block.halves
         yield texts, labels
     if halves:
-        progress.say(f"{document.name}: replaced {halves:,} {'half' if halves == 1 else 'halves'} of surrogate pairs by U+FFFD")
+        progress.say(f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
 
 
 def _by_values(rows: Rows) -> list[str]:
@@ -125,7 +125,7 @@ def _by_values(rows: Rows) -> list[str]:
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
     sizes = [(len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column))) for column in values]
     label = 0 if sizes[0] <= sizes[1] else 1
-    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer different values")
+    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer distinct values")
     return [pair[1 - label], pair[label]]
 
 
@@ -139,7 +139,7 @@ def _lines(document: Document) -> Iterator[Batch]:
             if not cells:
                 continue
             if line[0].isspace():
-                raise DataError(f"{document.name}, line {number}: no label; the line begins with a blank")
+                raise DataError(f"{document.name}, line {number}: no label; the line begins with a space")
             labels.append(cells[0])
             texts.append(cells[1] if len(cells) == 2 else "")
         if texts:
@@ -176,10 +176,10 @@ def read_folders(path: Path, encoding: str, strict: bool = False) -> Iterator[Ba
     """Each file below a directory is a text, and the directory right below `path` its label."""
     classes = sorted(_subfolders(path))
     if not classes:
-        raise DataError(f"{path} has no folders in it; with the form folders each class is one")
+        raise DataError(f"{path} has no folders in it; the format folders needs one for each class")
     loose = sum(entry.is_file() and not entry.name.startswith(".") for entry in os.scandir(path))
     if loose:
-        progress.say(f"{path}: skipped {loose:,} file{'s' * (loose > 1)} beside the folders of the classes")
+        progress.say(f"{path}: skipped {loose:,} file{'s' * (loose > 1)} next to the class folders")
     for label in classes:
         inside = sorted(_subfolders(path / label))
         if inside and not any(entry.is_file() for entry in (path / label).iterdir()):

@@ -120,7 +120,7 @@ class Labelled:
         known = {label: _converted(label, classes) for label in self.classes}
         strange = [label for label, value in known.items() if value is None]
         if strange and strict:
-            raise DataError(f"{self.name} has the label {quoted(strange[0])}, and those that were learnt are such as "
+            raise DataError(f"{self.name} has the label {quoted(strange[0])}, but the model learned labels such as "
                             f"{quoted(classes[0])}; give labels of the same type")
         known |= {label: label for label in strange}
         several = self.multi_label
@@ -169,8 +169,8 @@ def as_labelled(data: Any, labels: Any = None) -> Labelled:
             raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
         return data if isinstance(data, Labelled) else read_labelled(data)
     if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
-        raise DataError(f"a {type(data).__name__} is no labelled text; give texts and labels, a list of (text, label), a Path, "
-                        "or what read_labelled returns")
+        raise DataError(f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
+                        "Path, or what read_labelled returns")
     return Labelled.of(data, labels)
 
 
@@ -198,10 +198,10 @@ def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: boo
     for one in [source] if isinstance(source, (str, Path)) else list(source):
         folder = Path(one).expanduser()
         if form == "folders" and not folder.is_dir():
-            raise DataError(f"{one} is no directory; with the form folders give the one whose folders are the classes")
+            raise DataError(f"{one} is not a directory; the format folders needs one with a folder for each class")
         if folder.is_dir() and form in ("auto", "folders") and (form == "folders" or has_folders(folder)):
             if choice != (None, None):
-                raise DataError(f"{one} holds folders per class and has no columns; leave out the names of columns")
+                raise DataError(f"{one} holds folders per class and has no columns; leave out the column names")
             opened.append((str(one), read_folders(folder, encoding, strict)))
         else:
             opened += [(document.name, read_rows(document, form, choice))
@@ -240,7 +240,7 @@ def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]
 
 def _text(value: Any, row: int, name: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"row {row} of {name}: the text is {value!r:.60}, which is no text")
+        raise DataError(f"row {row} of {name}: {value!r:.60} is not text")
     if not value.isascii():
         to_bytes(value)  # refuses what is no character
     return value
@@ -257,7 +257,7 @@ def _examples(given: list[Any], name: str) -> list[Any]:
         try:
             arrays.append(np.asarray(value, np.float32))
         except (ValueError, TypeError):
-            raise DataError(f"row {row} of {name}: {value!r:.60} is no array of numbers") from None
+            raise DataError(f"row {row} of {name}: {value!r:.60} is not an array of numbers") from None
         if not arrays[-1].ndim or arrays[-1].shape[1:] != arrays[0].shape[1:]:
             raise DataError(f"row {row} of {name} has the shape {arrays[-1].shape}, the first one {arrays[0].shape}; all "
                             "arrays must have the same width")
@@ -297,7 +297,7 @@ def _label(value: Any, row: int, name: str) -> Label:
     with suppress(TypeError):
         if -LARGEST <= index(value) < LARGEST:
             return index(value)
-    raise DataError(f"row {row} of {name}: the label is {quoted(value)}; it must be text that is not empty, a whole number, "
+    raise DataError(f"row {row} of {name}: the label is {quoted(value)}; it must be non-empty text, a whole number, "
                     "or true or false")
 
 

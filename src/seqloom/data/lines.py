@@ -26,7 +26,7 @@ def line_blocks(document: Document, size: int = _BLOCK, *, returns: bool = False
         waiting.append(chunk)
         length += len(chunk)
         if length > LONGEST:
-            raise DataError(f"{document.name} has a line of more than {LONGEST >> 20} MB; is it one object or text a line?")
+            raise DataError(f"{document.name} has a line of more than {LONGEST >> 20} MB; is it one object or text per line?")
     if length:
         yield b"".join(waiting)
 

@@ -122,7 +122,7 @@ def is_foreign(tag: str, scheme: str) -> bool:
 def fault(before: str, tag: str, scheme: str) -> str:
     """What is wrong with a tag after another in a scheme, or an empty string."""
     if tag != _END and is_foreign(tag, scheme):
-        return f"{tag} is no tag of {scheme}"
+        return f"{tag} is not a {scheme} tag"
     (old, old_label), (new, label) = _split(before), _split(tag)
     goes_on = old in ("B", "I") and old_label == label
     if scheme == "bio" and new == "I" and not goes_on:

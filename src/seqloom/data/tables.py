@@ -60,9 +60,9 @@ class Table:
             if self.stop is not None and base >= self.stop:
                 return
         if left_out:
-            self._say(f"left out {left_out:,} row{'s' * (left_out > 1)} without text in column {self.column!r}")
+            self._say(f"skipped {left_out:,} row{'s' * (left_out > 1)} without text in column {self.column!r}")
         if halves:
-            self._say(f"replaced {halves:,} {'half' if halves == 1 else 'halves'} of surrogate pairs by U+FFFD")
+            self._say(f"replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
 
     def _piece(self, block: Block) -> Piece:
         """The texts of a block, each closed by a newline if it does not end with one."""
@@ -103,7 +103,7 @@ def as_table(document: Document, column: str | None) -> Document | Table:
     if head.startswith(b"{"):
         kind = "jsonl"
     if kind is None and head.startswith(b"["):
-        raise DataError(f"{document.name} is one JSON array, of which no column can be read; write one object a line, "
+        raise DataError(f"{document.name} is one JSON array, which has no columns; write one object per line, "
                         "for example with: jq -c '.[]'")
     if kind is None:
         raise DataError(f"{document.name} is plain text and has no column {column!r}; "

@@ -170,7 +170,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
         if not row[0].isdecimal():
             if row[0].replace("-", ".", 1).replace(".", "", 1).isdecimal():
                 continue
-            raise DataError(f"{document.name}, line {number}: {row[0]!r} in the first column, which numbers the words")
+            raise DataError(f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words")
         words.append(row[1])
         cells.append(row[place] if place >= 0 else row[5])
         sentences.lines.append(number)
@@ -200,7 +200,7 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
 def _slash(document: Document, column: str | int | None) -> Sentences:
     """A sentence a line, `word/TAG` between blanks; the last slash of each separates."""
     if column is not None:
-        raise DataError(f"{document.name} has words with tags behind a slash, and so no column {column!r}")
+        raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
     sentences = Sentences(document.name)
     for number, line in _filled(document):
         tokens = [token for token in line.replace("\t", " ").split(" ") if token]

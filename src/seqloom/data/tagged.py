@@ -131,10 +131,10 @@ def as_tagged(data: Any, tags: Any = None) -> Tagged:
             raise DataError(f"a {type(data).__name__} has tags of its own; leave tags out")
         return data if isinstance(data, Tagged) else read_tagged(data)
     if tags is None and is_frame(data):
-        raise DataError("a frame is no tagged text; give its columns of words and tags: (frame['words'], frame['tags'])")
+        raise DataError("cannot read tags from a frame; give its columns of words and tags: (frame['words'], frame['tags'])")
     if isinstance(data, (str, bytes, dict)) or not isinstance(data, Iterable):
-        raise DataError(f"a {type(data).__name__} is no tagged text; give sentences and their tags, a list of (words, tags), a "
-                        "Path, or what read_tagged returns")
+        raise DataError(f"cannot read tags from a {type(data).__name__}; give sentences and their tags, a list of (words, "
+                        "tags), a Path, or what read_tagged returns")
     return Tagged.of(data, tags)
 
 
@@ -157,7 +157,7 @@ def _settle(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | None:
         foreign = {tag for part in parts for tags in part.tags for tag in tags if spans.is_foreign(tag, scheme)}
         if foreign:
             place, tag = next(faulty for part in parts for faulty in _places(part, foreign))
-            raise DataError(f"{place}: {tag} is no tag of {scheme}, which was declared{_instead(detected, scheme)}")
+            raise DataError(f"{place}: {tag} is not a tag of {scheme}, the declared scheme{_instead(detected, scheme)}")
     if chosen is not None:
         _report(parts, chosen, detected, declared=scheme != "auto")
     return chosen
@@ -179,7 +179,7 @@ def _report(parts: list[Sentences], scheme: Scheme, detected: Scheme | None, *, 
     n_spans = sum(len(spans.spans(tags, scheme)) for part in parts for tags in part.tags)
     if declared and 2 * broken > n_spans:
         raise DataError(f"{first}; {broken:,} such places among {n_spans:,} spans: these tags are not in {scheme}, "
-                        f"which was declared{_instead(detected, scheme)}")
+                        f"the declared scheme{_instead(detected, scheme)}")
     progress.say(f"warning: {first}; {broken:,} such place{'s' * (broken > 1)} among {n_spans:,} spans, "
                  f"read as conlleval does (scheme {scheme})")
 

@@ -38,8 +38,8 @@ def bounded(pieces: Iterable[bytes], path: Path, name: str) -> Iterator[bytes]:
     for piece in pieces:
         total += len(piece)
         if total > most:
-            raise DataError(f"{name} unpacks to more than {times} times its {packed:,} bytes, which no text does; if it is "
-                            f"what you want, set {VARIABLE} to a larger number")
+            raise DataError(f"{name} unpacks to more than {times} times its {packed:,} bytes, more than any text does; if "
+                            f"this is what you want, set {VARIABLE} to a larger number")
         yield piece
 
 

@@ -29,18 +29,18 @@ NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
 class SamplingConfig(Config):
     """How to draw text from a model."""
 
-    max_tokens: int = option(100, "most tokens to generate, the end symbol included", minimum=1, maximum=MOST)
-    min_tokens: int = option(0, "tokens before the end symbol is allowed", minimum=0, maximum=MOST)
-    allow_eos: bool = option(False, "of a model that read its text as one stream: the end symbol may be drawn too, as it "
-                             "always may by others", negatable=False)
-    temperature: float = option(1.0, "below 1 is safer, above 1 is wilder, 0 always takes the likeliest",
+    max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
+    min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
+    allow_eos: bool = option(False, "models trained on one stream: allow the end symbol (other models always do)",
+                             negatable=False)
+    temperature: float = option(1.0, "below 1 less random, above 1 more random, 0 greedy",
                                 minimum=0.0, maximum=100.0)
-    top_k: int | None = option(None, "draw from the k likeliest tokens only", minimum=1, maximum=MOST)
-    top_p: float | None = option(None, "draw from the fewest tokens that together have this probability",
+    top_k: int | None = option(None, "sample from the k most likely tokens only", minimum=1, maximum=MOST)
+    top_p: float | None = option(None, "sample from the smallest set of tokens with this total probability",
                                  minimum=0.0, maximum=1.0)
-    repetition_penalty: float = option(1.0, "above 1 makes tokens that were already seen less likely",
+    repetition_penalty: float = option(1.0, "above 1 makes repeated tokens less likely",
                                        minimum=0.01, maximum=100.0)
-    seed: int = option(0, "start of the random numbers", minimum=0, maximum=MOST_SEED)
+    seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
 
     @property
     def plain(self) -> bool:

@@ -9,7 +9,7 @@ from seqloom.errors import ModelError
 
 ABOVE_ONE = 1e-2  # how far a log-probability may lie above zero, or a sum off one, by rounding
 
-_ADVICE = "the model is damaged or its training went astray; fit it again"
+_ADVICE = "the model is damaged or its training diverged; fit it again"
 
 
 def check_log_probs(log_probs: np.ndarray) -> None:
@@ -17,7 +17,7 @@ def check_log_probs(log_probs: np.ndarray) -> None:
     top = log_probs.max(axis=1)  # NaN if one is
     broken = np.flatnonzero(~(np.isfinite(top) & (top <= ABOVE_ONE)))
     if broken.size:
-        raise ModelError(f"the model gave no usable probability in row {broken[0]}: all are zero, or one is no probability; "
+        raise ModelError(f"the model gave no usable probability in row {broken[0]}: all are zero, or one is not a probability; "
                          + _ADVICE)
 
 
@@ -43,5 +43,5 @@ def check_scores(log_probs: np.ndarray, *, exact: bool = True) -> np.ndarray:
     """
     top = float(log_probs.max(initial=-np.inf))
     if np.isnan(top) or (exact and top > ABOVE_ONE):
-        raise ModelError(f"the model gave a probability that is none ({_ADVICE})")
+        raise ModelError(f"the model gave an invalid probability ({_ADVICE})")
     return log_probs

@@ -26,7 +26,7 @@ def search(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     used = ("max_tokens", "seed", "allow_eos")
     idle = [f.name for f in fields(config) if f.name not in used and getattr(config, f.name) != f.default]
     if idle:
-        raise ConfigError(f"beam search draws nothing, so {', '.join(idle)} has no effect; drop it, or beams")
+        raise ConfigError(f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams")
     hypotheses = beam_search(stepper, prompts, beams=beams, max_tokens=config.max_tokens, length_penalty=length_penalty,
                              first_allowed=first_allowed)
     return [[*best.ids.tolist(), *[stepper.eos_id] * best.finished] for best, *_ in hypotheses]

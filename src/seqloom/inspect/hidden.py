@@ -30,9 +30,9 @@ def states(model: Model, text: str | None = None) -> Sheet:
     if model.name == "hmm":
         return _language(made, text)
     if model.name != "hmm-tagger":
-        raise ConfigError(f"states are drawn of hidden Markov models (hmm, hmm-tagger); this is a {model.name} model")
+        raise ConfigError(f"states can be drawn only for hidden Markov models (hmm, hmm-tagger); this model is {model.name}")
     if text is not None:
-        raise ConfigError("a text is for the beliefs of a language model; `seqloom predict` tags a text")
+        raise ConfigError("a text is for an hmm language model; `seqloom predict` tags a text")
     moves, tags = _tag_moves(made), list(made.tags)
     return Sheet(f"{made.label()}: what is inside", lambda page: {"Which tag follows which": transition_chart(moves, tags)},
                  {"states": tags, "transitions": moves})

@@ -22,8 +22,7 @@ def errors(result: Result) -> Sheet:
     """The confusion matrix and, where the model gave probabilities, whether they were right."""
     data = {name: detail for name in ("confusion", "reliability") if (detail := result.details.get(name))}
     if not data:
-        raise ConfigError("nothing to draw: the result has no confusion matrix; of too many classes none is kept, and of other "
-                          "tasks there is none")
+        raise ConfigError("nothing to draw: the result has no confusion matrix (too many classes, or another task)")
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {}
@@ -37,7 +36,7 @@ def errors(result: Result) -> Sheet:
 
 
 def description(result: Description) -> Sheet:
-    """What `seqloom.data.describe.describe` result: coverage, unknown tokens and tokens' lengths by tokenizer, lengths."""
+    """Charts of `seqloom.data.describe.describe`: coverage, unknown tokens and lengths by tokenizer."""
     def page(sheet: Sheet) -> Page:
         document = with_headings(sheet)
         for table in result.tables():
@@ -75,7 +74,7 @@ def _two_in_a_row(charts: Charts) -> Any:
 
 
 def comparison(result: Comparison) -> Sheet:
-    """What `seqloom.compare` result: a page is the report, a picture its overview; each chart by name is in the sheet."""
+    """Charts of `seqloom.compare`: a page is the report, a picture its overview; each chart by name is in the sheet."""
     from seqloom.comparison.page import report_page
     from seqloom.comparison.pictures import details, overview, pictures
     from seqloom.comparison.table import title

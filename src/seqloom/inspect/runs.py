@@ -21,7 +21,7 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
         raise ConfigError(f"by must be one of {', '.join(KEYS)}; got {by!r}{suggest(by, KEYS)}")
     logs = {str(run): _read(str(run)) for run in ([runs] if isinstance(runs, (str, Path)) else runs)}
     if not logs:
-        raise ConfigError("no run is given; there is nothing to draw")
+        raise ConfigError("no run given; nothing to draw")
     in_bits = all("bits_per_byte" in line for lines in logs.values() for line in lines)
     curves = [_curves(name, lines, by, in_bits) for name, lines in logs.items()]
     units = {line.get("unit", "nats per token") for lines in logs.values() for line in lines if "loss" in line}
@@ -54,7 +54,7 @@ def _read(name: str) -> Lines:
 def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:
     key = KEYS[by]
     if not all(key in line for line in lines):
-        raise ConfigError(f"{name}: its log does not say {by}; draw it by steps")
+        raise ConfigError(f"{name}: its log has no {by}; plot it by steps")
 
     def points(having: str, value: str) -> list[tuple[float, float]]:
         pairs = [(float(line[key]), float(line[value])) for line in lines if having in line and value in line]

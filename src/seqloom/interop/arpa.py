@@ -43,9 +43,9 @@ _ESCAPE = re.compile("[\0\t-\r \udc80-\udcff]|" + r"\\(?=u\{[0-9a-f]+\})|^\\(?=(
 
 
 def write_arpa(model: NGram, path: str | Path) -> None:
-    """Write an n-gram model; compressed where the name ends in .gz."""
+    """Write an n-gram model; compressed if the name ends in .gz."""
     if not isinstance(model, NGram):
-        raise ConfigError(f"only n-gram models can be written as ARPA; this is a {model.name} model")
+        raise ConfigError(f"only n-gram models can be written as ARPA; this model is {model.name}")
     trie = model.trie
     if not trie.chained:
         raise ConfigError(f"{model.config.smoothing} cannot be written as ARPA: its unseen words do not back off")
@@ -228,7 +228,7 @@ class _Reader:
 
     def _add_word(self, word: bytes, vocabulary: dict[bytes, int]) -> None:
         if word in vocabulary:
-            self.fail(f"{word.decode('utf-8', 'replace')!r} stands twice among the unigrams")
+            self.fail(f"{word.decode('utf-8', 'replace')!r} appears twice among the unigrams")
         try:
             word.decode()
         except UnicodeDecodeError:

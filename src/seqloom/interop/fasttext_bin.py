@@ -181,7 +181,7 @@ class _Reader:
     def view(self, size: int) -> np.ndarray:
         if size < 0 or self.at + size > len(self.data):
             missing = f"{self.at + size - len(self.data):,} bytes are missing" if size >= 0 else "its sizes make no sense"
-            raise DataError(f"{self.path}: the file is cut off or damaged: {missing} behind its end at {len(self.data):,}")
+            raise DataError(f"{self.path}: the file is cut off or damaged: {missing} beyond its end at {len(self.data):,}")
         self.at += size
         return self.data[self.at - size:self.at]
 

@@ -57,7 +57,7 @@ def read_vectors(path: str | Path) -> WordVectors:
         _refuse(str(path), data[:8].tobytes())
     if sniffed.form == "fasttext-bin":
         if source.stat().st_size != len(data):
-            raise DataError(f"{path}: a gzipped fastText model, which is mapped and not read; unpack it first")
+            raise DataError(f"{path}: a gzipped fastText model, which cannot be memory-mapped; unpack it first")
         return read_fasttext(source).vectors()
     if sniffed.form == "word2vec-binary":
         return _read_binary(data, sniffed, str(path))
@@ -84,7 +84,7 @@ def _refuse(name: str, head: bytes) -> NoReturn:
     for mark, what in _FOREIGN.items():
         if head.startswith(mark):
             raise DataError(f"{name}: {what}")
-    raise DataError(f"{name}: not a file of word vectors: its lines are not a word and numbers, and it is no known binary form")
+    raise DataError(f"{name}: not a file of word vectors: neither lines of a word and numbers nor a known binary format")
 
 
 # ---- text
@@ -122,7 +122,7 @@ def _read_text(data: np.ndarray, sniffed: Sniffed, name: str) -> WordVectors:
             if done < lines[i]:
                 number = int(rows[i]) + done + 1 + (sniffed.words is not None)
                 shown = data[at:at + 200].tobytes().partition(b"\n")[0].decode("utf-8", "backslashreplace")
-                raise DataError(f"{name}, line {number:,}: expected a word and {width} numbers; found {shown[:60]!r}")
+                raise DataError(f"{name}, line {number:,}: expected a word and {width} numbers; got {shown[:60]!r}")
     return _finish(data, starts, stops, matrix, sniffed, name)
 
 
@@ -198,8 +198,8 @@ def _finish(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, matrix: np.
     words = Words.from_bytes(arena, offsets)
     again = words.repeated()
     if len(again):
-        progress.say(f"{name}: {len(again):,} words stand there twice, such as {words[int(again[0])]!r}; "
-                     "the first vector of each was kept")
+        progress.say(f"{name}: skipped {len(again):,} repeated word{'s' * (len(again) > 1)}, such as "
+                     f"{words[int(again[0])]!r}; the first vector of each was kept")
         kept = np.setdiff1d(np.arange(len(words)), again)
         words, matrix = words.take(kept), matrix[kept]
     try:
@@ -235,13 +235,13 @@ def _check_words(words: Words, form: WriteForm) -> None:
     from seqloom.kernels import PAD
 
     arena = words.arena[:len(words.arena) - PAD]
-    ends = {10: "a newline", 32: "a blank", 9: "a tab"} if form != "glove" else {10: "a newline"}
+    ends = {10: "a newline", 32: "a space", 9: "a tab"} if form != "glove" else {10: "a newline"}
     for byte, what in ends.items():
         places = np.flatnonzero(arena == byte)
         if len(places):
             word = words[int(np.searchsorted(words.offsets, places[0], side="right")) - 1]
-            hint = "; glove's form can hold it" if byte != 10 else ""
-            raise DataError(f"the word {word!r} has {what} in it, which ends a word in the form {form}{hint}")
+            hint = "; the format glove allows it" if byte != 10 else ""
+            raise DataError(f"the word {word!r} contains {what}, which ends a word in the format {form}{hint}")
     if len(empty := np.flatnonzero(np.diff(words.offsets) == 0)):
         raise DataError(f"word {empty[0]} is empty, which no file of vectors can hold; leave it out (subset)")
 

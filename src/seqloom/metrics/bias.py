@@ -55,7 +55,7 @@ class Weat:
 
 def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str], b: Sequence[str], *,
          permutations: int = 100_000, seed: int = 0) -> Weat:
-    """Whether x leans to a and y to b; `permutations` are drawn only where all partitions are too many.
+    """Whether x is associated with a and y with b; `permutations` are sampled only if there are too many partitions.
 
     >>> class Toy:
     ...     def knows(self, word): return True
@@ -72,7 +72,7 @@ def weat(vectors: Vectors, x: Sequence[str], y: Sequence[str], a: Sequence[str],
         if not words:
             raise DataError(f"no word of list {name} has a vector: {', '.join(list(given)[:5]) or 'it is empty'}")
     if twice := set(lists[0]) & set(lists[1]):
-        raise ConfigError(f"{min(twice)!r} stands in X and in Y; a target belongs to one of them")
+        raise ConfigError(f"{min(twice)!r} is in both X and Y; a target word belongs to one of them")
     near, far = unit_rows(vectors.rows(lists[2])), unit_rows(vectors.rows(lists[3]))
     s = unit_rows(vectors.rows([*lists[0], *lists[1]])) @ (near.mean(axis=0) - far.mean(axis=0))  # (|X| + |Y|,)
     n = len(lists[0])

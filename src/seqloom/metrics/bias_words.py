@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seqloom.errors import ConfigError, DataError, suggest
+from seqloom.errors import ConfigError, DataError, suggest_known
 
 Pairs = list[tuple[str, str]]
 FOUR = ("X", "Y", "A", "B")  # two lists of targets, two of attributes
@@ -96,9 +96,7 @@ class WordLists:
         """X, Y, A and B of a test: by its name, or by the names of the four lists, with commas."""
         names = self.tests.get(name) or tuple(part.strip() for part in name.split(","))
         if len(names) == 1:
-            near = suggest(name, self.tests) or "."
-            raise ConfigError(f"there is no test {name!r}{near} There are: {', '.join(self.tests)}; or name four lists, "
-                              "X,Y,A,B")
+            raise ConfigError(f"unknown test {name!r}{suggest_known(name, self.tests)}; or name four lists, X,Y,A,B")
         if len(names) != 4:
             raise ConfigError(f"a test compares four lists X,Y,A,B; {name!r} names {len(names)}")
         x, y, a, b = (self.words(part) for part in names)
@@ -106,7 +104,7 @@ class WordLists:
 
     def words(self, name: str) -> list[str]:
         if name not in self.lists:
-            raise ConfigError(f"there is no list {name!r}{suggest(name, self.lists) or '.'} There are: {', '.join(self.lists)}")
+            raise ConfigError(f"unknown list {name!r}{suggest_known(name, self.lists)}")
         return self.lists[name]
 
 
@@ -203,8 +201,7 @@ def word_list(text: str, known: WordLists) -> list[str]:
         return _lines(text)
     if "," in text:
         return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    near = suggest(text, known.lists) or "."
-    raise ConfigError(f"{text}: neither a list of words nor a file{near} Lists: {', '.join(known.lists)}")
+    raise ConfigError(f"{text}: neither a list of words nor a file{suggest_known(text, known.lists)}")
 
 
 def _lines(path: str) -> list[str]:
@@ -214,5 +211,5 @@ def _lines(path: str) -> list[str]:
         raise DataError(f"cannot read {path} as a list of words: {error}") from None
     words = list(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
     if not words:
-        raise DataError(f"{path} is empty; it must hold one word a line")
+        raise DataError(f"{path} is empty; it must hold one word per line")
     return words

@@ -183,7 +183,7 @@ def _mean(values: Sequence[float]) -> float:
 def _checked(classes: Sequence[str], gold: Sequence[str], texts: Sequence[str], log_probs: np.ndarray) -> np.ndarray:
     values = np.asarray(log_probs, dtype=np.float64)
     if not len(gold):
-        raise DataError("there are no texts to judge by: the labelled data is empty")
+        raise DataError("no texts to evaluate on: the labelled data is empty")
     if values.shape != (len(gold), len(classes)) or len(texts) != len(gold):
         raise ValueError(f"{len(gold)} labels, {len(texts)} texts and {len(classes)} classes do not fit log-probabilities "
                          f"of shape {values.shape}")

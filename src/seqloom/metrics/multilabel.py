@@ -25,7 +25,7 @@ def judge(classes: Sequence[str], gold_labels: Sequence[Sequence[str]], probs: n
     (0.5, 0.8, 0.25)
     """
     if not len(gold_labels):
-        raise DataError("there are no examples to judge by: the labelled data is empty")
+        raise DataError("no examples to evaluate on: the labelled data is empty")
     unseen = sorted({label for labels in gold_labels for label in labels} - set(classes))
     names = [*classes, *unseen]
     place = {name: i for i, name in enumerate(names)}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seqloom._version import __version__
-from seqloom.errors import suggest
+from seqloom.errors import suggest_known
 from seqloom.frames import html_table
 
 Value = float | int | str | bool | None | tuple[float, ...]
@@ -73,7 +73,7 @@ class Result:
 
     def __getitem__(self, name: str) -> Value:
         if name not in self.metrics:
-            raise KeyError(f"no metric {name!r}{suggest(name, self.metrics)} There are: {', '.join(self.metrics)}")
+            raise KeyError(f"unknown metric {name!r}{suggest_known(name, self.metrics)}")
         return self.metrics[name]
 
     def to_dict(self) -> dict[str, Any]:

@@ -144,5 +144,5 @@ def _checked(tagged: Tagged, predicted: Sequence[Sequence[str]]) -> np.ndarray:
             raise ValueError(f"sentence {i + 1} has {len(words)} words and {len(gold)} tags, but {len(guess)} were predicted")
     lengths = np.array([len(words) for words in tagged.sentences if words], dtype=np.int64)
     if not len(lengths):
-        raise DataError("there are no words to judge by: the tagged data is empty")
+        raise DataError("no words to evaluate on: the tagged data is empty")
     return lengths

@@ -71,7 +71,7 @@ def read_questions(raw: bytes, name: str) -> Questions:
     if pairs:
         sections = {}  # a heading of four words, as SimLex-999 has, looked like an analogy
     if not pairs and not sections:
-        raise DataError(f"{name}: no analogies (four words a line) and no similarities (two words and a number) in it")
+        raise DataError(f"{name}: no analogies (four words per line) and no similarities (two words and a number) in it")
     digest = hashlib.sha256(raw).hexdigest()
     return Questions("similarity" if pairs else "analogies", Path(name).name, digest, sections, pairs)
 
@@ -129,8 +129,7 @@ def judge_pairs(questions: Questions, spell: Spell, similarity: Similarity) -> J
 
 
 def _left_out(n: int, what: str) -> tuple[str, ...]:
-    many = f"{n:,} {what}s have" if n > 1 else f"1 {what} has"
-    return (f"{many} a word without a vector and {'were' if n > 1 else 'was'} left out",) if n else ()
+    return (f"skipped {n:,} {what}{'s' * (n > 1)} with a word that has no vector",) if n else ()
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:

@@ -22,9 +22,9 @@ PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the
 @dataclass(frozen=True, kw_only=True)
 class LabelledReading(Config):
     form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"] = option(
-        "auto", "Form of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
-    text_column: str | None = option(None, "Of a table: the column with the text.", metavar="NAME|N")
-    label_column: str | None = option(None, "Of a table: the column with the label.", metavar="NAME|N")
+        "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
+    text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
+    label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
 
@@ -35,8 +35,9 @@ class Classifying(TextReading):
 
     only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}}
 
-    proba: bool = option(False, "Classifiers: the probability of every class.", negatable=False)
-    explain: bool = option(False, "Classifiers that can: the words that decided, with their weight in nats.", negatable=False)
+    proba: bool = option(False, "Classifiers: print the probability of every class.", negatable=False)
+    explain: bool = option(False, "Classifiers that support it: print the deciding words, with their weight in nats.",
+                                  negatable=False)
 
 
 class Classification(Task):
@@ -53,7 +54,7 @@ class Classification(Task):
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
-            raise ConfigError(f"--explain: a {model.name} model cannot say which words decided")
+            raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
         units = text_units(paths, options)
         return _explained(model, units) if options.explain else _classified(model, units, options.proba)
 

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 class LanguageJudging(Config):
     only_with: ClassVar[OnlyWith] = {"dynamic_lr": {"dynamic": (True,)}}
 
-    against: str | None = option(None, "A second language model: both on the same text, and their paired difference.",
+    against: str | None = option(None, "A second language model to evaluate on the same text, with the paired difference.",
                                  metavar="MODEL")
-    sparsity: bool = option(False, "For n-gram models: how many n-grams could be, how many the model has, and how many of the "
-                            "text's.", negatable=False)
-    chart: str | None = option(None, "Draw bits along the text, costs of tokens and calibration, or a confusion matrix: .png, "
+    sparsity: bool = option(False, "For n-gram models: how many n-grams are possible, how many the model has, and how many of "
+                            "the text's it has.", negatable=False)
+    chart: str | None = option(None, "Draw bits along the text, token costs and calibration, or a confusion matrix: .png, "
                                ".svg, .html.", metavar="FILE")
-    dynamic: bool = option(False, "For networks: learn from each stretch of the text after it was scored; the saved model "
-                           "stays as it is.", negatable=False)
+    dynamic: bool = option(False, "For networks: dynamic evaluation, which learns from each stretch of text after scoring it; "
+                           "the saved model does not change.", negatable=False)
     dynamic_lr: float | None = option(None, "Learning rate of --dynamic  [default: 0.001]", minimum=0, maximum=1e6)
 
 
 class LanguageModeling(Task):
     name, phrase = "language model", "a language model"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
-    valid_help = "Held-out text: the model is judged on it after fitting."
+    valid_help = "Held-out text to evaluate the model on after fitting."
     reading, judging = TextReading, LanguageJudging
     commands: ClassVar = {
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
@@ -86,7 +86,7 @@ class LanguageModeling(Task):
         if form is not None:
             raise ConfigError(f"--form is for word vectors; {place} is a language model")
         if not target.endswith((".arpa", ".arpa.gz")):
-            raise ConfigError(f"{target}: a model can be turned into ARPA; the name must end in .arpa or .arpa.gz")
+            raise ConfigError(f"{target}: a model can be converted to ARPA; the name must end in .arpa or .arpa.gz")
         write_arpa(model, target)
 
     def converted(self, model: Any) -> Outcome:
@@ -99,10 +99,10 @@ class LanguageModeling(Task):
 
             check_target(judging.chart)
         if judging.dynamic and (judging.against is not None or judging.chart is not None):
-            raise ConfigError("--against and --chart score as the model is saved; leave out --dynamic, or evaluate one at a "
+            raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                               "time")
         if judging.sparsity and not hasattr(model, "sparsity"):
-            raise ConfigError(f"--sparsity is for n-gram models; this is a {model.name} model")
+            raise ConfigError(f"--sparsity is for n-gram models; this model is {model.name}")
         if judging.against is None:
             return None
         from seqloom.storage import load

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TaggedReading(Config):
     form: Literal["auto", "conll", "conllu", "slash"] = option(
-        "auto", "Form of the data: conll, conllu, slash; auto: by name and content.")
-    tag_column: str | None = option(None, "CoNLL: the number of the tag's column [default: the last]; CoNLL-U: upos, xpos, "
-                                    "deprel or a feature  [default: upos].", metavar="NAME|N")
-    scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option("auto", "How tags mark spans; none: they do not.")
+        "auto", "Format of the data: conll, conllu, slash; auto: by name and content.")
+    tag_column: str | None = option(None, "CoNLL: number of the tag column [default: the last]; CoNLL-U: upos, xpos, deprel or "
+                                    "a feature  [default: upos].", metavar="NAME|N")
+    scheme: Literal["auto", "bio", "iob1", "bioes", "none"] = option("auto", "Tagging scheme of spans; none: tags do not mark "
+                                                                             "spans.")
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
 

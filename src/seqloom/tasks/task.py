@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 def strict_option() -> Any:
     """--strict of every task."""
-    return option(False, "Refuse binary and badly encoded files of a directory or pattern instead of skipping them.",
+    return option(False, "Refuse binary and badly encoded files in a directory or pattern instead of skipping them.",
                   negatable=False)
 
 
@@ -44,7 +44,7 @@ class TextReading(Config):
     """How text is read."""
 
     encoding: str = option("utf-8", "Encoding of the text files.")
-    column: str | None = option(None, "Of a table (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
+    column: str | None = option(None, "Tables (.csv, .tsv, .jsonl, .parquet): the column to read, or a path such as "
                                 "messages.0.content; each row is a document.", metavar="NAME")
     strict: bool = strict_option()
 
@@ -61,7 +61,7 @@ class Task(ABC):
     phrase: ClassVar[str]  # in a sentence: "a classifier", "word vectors"
     data: ClassVar[str] = "DATA"  # its data, in --help
     data_help: ClassVar[str]
-    valid_help: ClassVar[str] = "Held-out data: the model is judged on it after fitting."
+    valid_help: ClassVar[str] = "Held-out data to evaluate the model on after fitting."
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
@@ -113,7 +113,7 @@ class Task(ABC):
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
-        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which no other program's file can hold")
+        raise ConfigError(f"{place} is {self.phrase} ({model.name}), which cannot be converted to a file of another program")
 
     def converted(self, model: Any) -> Outcome:
         """What was converted, in a few words."""

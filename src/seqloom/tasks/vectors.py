@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorJudging(Config):
-    on: str | None = option(None, "For word vectors: analogies (Google's form) or pairs with a similarity.", metavar="FILE")
+    on: str | None = option(None, "For word vectors: analogies (Google's format) or word pairs with similarities.",
+                                  metavar="FILE")
 
 
 class WordVectorsTask(Task):
     name, phrase = "word vectors", "word vectors"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
-    valid_help = "Analogies or pairs of words with similarities: the vectors are judged on it after fitting."
+    valid_help = "Analogies or word similarities to evaluate the vectors on after fitting."
     reading, judging = TextReading, VectorJudging
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
@@ -44,7 +45,7 @@ class WordVectorsTask(Task):
         if judging.on is None:
             raise ConfigError(f"{place} holds word vectors; give --on FILE with analogies or similarities")
         if paths or reading != TextReading():
-            raise ConfigError("word vectors are judged by --on FILE alone; leave out TEXT and other options")
+            raise ConfigError("word vectors are evaluated on --on FILE only; leave out TEXT and other options")
         return shown(model.evaluate(Path(judging.on)))
 
     def recognises(self, path: Path) -> bool:

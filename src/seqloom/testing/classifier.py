@@ -69,7 +69,7 @@ def an_example_alone_is_answered_as_in_a_list(s: Specimen) -> None:
     examples = _examples(s)
     many, alone = s.model.predict(examples), [s.model.predict(example) for example in examples]
     wrong = [i for i, (a, b) in enumerate(zip(many, alone, strict=True)) if a != b]
-    require(not wrong, f"in a list {examples[wrong[0] if wrong else 0]!r:.60} is answered in another way than alone")
+    require(not wrong, f"in a list {examples[wrong[0] if wrong else 0]!r:.60} gets another answer than alone")
     require(many == s.model.labels_of(np.exp(s.model.class_log_probs(examples))), "predict is not the likeliest class")
     require(s.model.predict([]) == [], "predict of no examples must be an empty list")
 

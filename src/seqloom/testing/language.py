@@ -133,7 +133,7 @@ def the_same_seed_gives_the_same_text(s: Specimen) -> None:
 
     one = draw()
     require(draw() == one, f"a second call gives {draw()!r} instead of {one!r}")
-    require(draw(["the", "a dog"])[0] == one, "a prompt among others is continued in another way than alone")
+    require(draw(["the", "a dog"])[0] == one, "a prompt in a list gets another continuation than alone")
     require("".join(s.model.stream("the", max_tokens=12, seed=3)) == one, "stream gives another text than generate")
     if s.model.stepper().start(1)[1].max() < math.log(0.5):  # else one token may be the only choice
         require(len({draw("", seed) for seed in range(8)}) > 1, "eight seeds all give the same text")

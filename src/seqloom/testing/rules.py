@@ -114,7 +114,7 @@ def refuses(call: Callable[[], Any], kinds: type[Exception] | tuple[type[Excepti
     try:
         call()
     except kinds as error:
-        require("\n" not in str(error), f"{what} is refused in several lines; one says it")
+        require("\n" not in str(error), f"{what} is refused with several lines; use one")
         return str(error)
     except Exception as error:
         raise AssertionError(f"{what} gives {type(error).__name__} ({error}) instead of a clear refusal") from error

@@ -53,15 +53,15 @@ def every_word_has_one_tag(s: Specimen) -> None:
     if s.model.learnt["scheme"] == s.model.learnt["working_scheme"]:
         require([[s.model.tags[i] for i in row.tolist()] for row in ids] == answers, "predict gives other tags than tag_ids")
         strange = {tag for tags in answers for tag in tags} - set(s.model.tags)
-        require(not strange, f"predict gives {sorted(strange)}, which are no tags of the training data")
+        require(not strange, f"predict gives {sorted(strange)}, which are not tags of the training data")
 
 
 def a_sentence_alone_is_answered_as_in_a_list(s: Specimen) -> None:
     rows = _rows(s)
     for words, tags in zip(rows, s.model.predict(rows)):
-        require(s.model.predict(words) == tags, f"in a list {words} is answered in another way than alone")
+        require(s.model.predict(words) == tags, f"in a list {words} gets another answer than alone")
     require(s.model.predict("the dog sleeps") == s.model.predict(["the", "dog", "sleeps"]),
-            "a text is answered in another way than its words")
+            "a text gets another answer than its words")
     require(s.model.predict([]) == [], "predict of no words must be an empty list")
 
 

@@ -33,12 +33,12 @@ def written_as_file(text: str) -> bool:
 def refuse_file(text: str, reader: str = "seqloom.read") -> None:
     """Refuse a str that was meant as a file; `reader`: what reads it."""
     if looks_like_file(text):
-        raise DataError(f"{quoted(text)} looks like the name of a file, and a str is taken as the text itself; give "
+        raise DataError(f"{quoted(text)} looks like a file name, but a str is taken as the text itself; give "
                         f"Path({quoted(text)}) or {reader}({quoted(text)})")
 
 
 def refuse_existing_file(text: str) -> None:
     """Refuse a single text that names a file that is there. Others are texts: one among many may well be `index.html`."""
     if ("." in text[-9:] or "/" in text) and written_as_file(text) and os.path.isfile(text):
-        raise DataError(f"{quoted(text)} is the name of a file, and a str is taken as the text itself; give what it holds: "
+        raise DataError(f"{quoted(text)} is the name of a file, but a str is taken as the text itself; give what it holds: "
                         f"Path({quoted(text)}).read_text()")

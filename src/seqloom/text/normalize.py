@@ -31,21 +31,20 @@ from seqloom.text.contractions import expand
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Config):
-    unicode: Literal["keep", "nfc", "nfkc"] = option("keep", "one spelling for each character; nfkc also unites "
-                                                     "variants such as full-width letters")
-    case: Literal["keep", "lower"] = option("keep", "capitals to small letters")
-    contractions: Literal["keep", "expand"] = option("keep", "write out English contractions: don't, do not")
-    stopwords: Literal["keep", "remove", "remove-all"] = option("keep", "leave out stop words; negation stays, "
-                                                                "unless all are to go")
-    stem: Literal["keep", "porter", "snowball", "lancaster"] = option("keep", "cut words to their stems")
-    lemma: Literal["keep", "dictionary"] = option("keep", "replace words by the form that a dictionary lists")
-    numbers: Literal["keep", "placeholder"] = option("keep", "NUM for numbers, MONEY for amounts")
-    symbols: Literal["keep", "name", "remove"] = option("keep", "emoji and other symbols: their name as one word, "
-                                                        "or nothing")
+    unicode: Literal["keep", "nfc", "nfkc"] = option("keep", "Unicode normalisation; nfkc also merges variants such as "
+                                                     "full-width letters")
+    case: Literal["keep", "lower"] = option("keep", "convert to lower case")
+    contractions: Literal["keep", "expand"] = option("keep", "expand English contractions: don't to do not")
+    stopwords: Literal["keep", "remove", "remove-all"] = option("keep", "remove stop words; negation stays, unless all are "
+                                                                "removed")
+    stem: Literal["keep", "porter", "snowball", "lancaster"] = option("keep", "reduce words to their stems")
+    lemma: Literal["keep", "dictionary"] = option("keep", "replace words by their dictionary form")
+    numbers: Literal["keep", "placeholder"] = option("keep", "replace numbers by NUM, amounts by MONEY")
+    symbols: Literal["keep", "name", "remove"] = option("keep", "replace emoji and other symbols by their name, or remove them")
     punctuation: Literal["keep", "standardise", "remove"] = option("keep", "standardise: !!! to !, straight quotes, "
                                                                    "one kind of dash")
-    whitespace: Literal["keep", "collapse"] = option("keep", "one blank between words, none at the ends of lines")
-    language: str = option("en", "of stop words, stems, lemmas and contractions, as a code like de")
+    whitespace: Literal["keep", "collapse"] = option("keep", "one space between words, none at line ends")
+    language: str = option("en", "language of stop words, stems, lemmas and contractions, as a code such as de")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +63,7 @@ class NormalizerConfig(Config):
             step, equals, value = item.partition("=")
             if equals and step in steps:
                 if step in given:
-                    raise ConfigError(f"normalize: {step!r} stands twice in {recipe!r}; give it once")
+                    raise ConfigError(f"normalize: {step!r} appears twice in {recipe!r}; give it once")
                 values[step] = value
                 given.add(step)
             elif not equals and number == 0 and item in PRESETS:

@@ -42,13 +42,13 @@ _BLOCK = 4 << 20  # bytes
 
 @dataclass(frozen=True, kw_only=True)
 class PhrasesConfig(Config):
-    min_count: int = option(5, "pairs that come less often are no phrases", minimum=1, maximum=MOST)
-    threshold: float | None = option(None, "the score that a phrase must exceed (default: 10, of npmi: 0.5)",
+    min_count: int = option(5, "ignore pairs seen less often than this", minimum=1, maximum=MOST)
+    threshold: float | None = option(None, "score that a phrase must exceed [default: 10, or 0.5 for npmi]",
                                      minimum=-1e12, maximum=1e12)
-    scoring: Literal["default", "npmi"] = option("default", "that of Mikolov 2013, or normalised pointwise mutual information")
-    passes: int = option(1, "how often: two passes find phrases of up to four words", minimum=1, maximum=8)
-    joiner: str = option("_", "what stands between the words of a phrase")
-    connectors: str = option("none", "words that may stand inside a phrase: none, english, or a list",
+    scoring: Literal["default", "npmi"] = option("default", "score of Mikolov 2013, or normalised pointwise mutual information")
+    passes: int = option(1, "number of passes; two find phrases of up to four words", minimum=1, maximum=8)
+    joiner: str = option("_", "separator between the words of a phrase")
+    connectors: str = option("none", "connecting words allowed inside a phrase: none, english, or a list",
                              metavar="none|english|W,W,..")
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ def panics_told(what: str) -> Iterator[None]:
 def _once(pairs: _Pairs) -> dict[str, Any]:
     """Two values of one name may be read one way here and another way there."""
     values = dict(pairs)
-    _need(len(values) == len(pairs), "a name stands twice in one object")
+    _need(len(values) == len(pairs), "a name appears twice in one object")
     return values
 
 
@@ -80,14 +80,14 @@ def _check(spec: Any) -> None:
     assert isinstance(model, dict)
     _check_charsmaps(spec.get("normalizer"))
     kind = model.get("type") or _told_by_parts(model)
-    _need(isinstance(kind, str), "the type of its model is no name")
+    _need(isinstance(kind, str), "the type of its model is not a name")
     if kind not in KINDS:  # which is told elsewhere
         return
     vocabulary = model.get("vocab")
     ids = _unigram_ids(model, vocabulary) if kind == "Unigram" else _ids(vocabulary)
     _check_size(ids, spec.get("added_tokens"))
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "unk_token"):
-        _need(isinstance(model.get(name, ""), str | None), f"{name} is no text")
+        _need(isinstance(model.get(name, ""), str | None), f"{name} is not text")
     if kind == "BPE":
         unknown = model.get("unk_token")
         _need(unknown is None or unknown in ids, "unk_token is not in its vocabulary")
@@ -95,8 +95,8 @@ def _check(spec: Any) -> None:
     if kind == "WordPiece":
         _need(model.get("unk_token", "[UNK]") in ids, "unk_token is not in its vocabulary")
         most = model.get("max_input_chars_per_word", 100)
-        _need(type(most) is int and 0 < most <= MOST_CHARACTERS, f"max_input_chars_per_word is {most!r:.20}, and at most "
-              f"{MOST_CHARACTERS:,} can be")
+        _need(type(most) is int and 0 < most <= MOST_CHARACTERS, f"max_input_chars_per_word is {most!r:.20}; it can be at most "
+              f"{MOST_CHARACTERS:,}")
 
 
 def _told_by_parts(model: dict[str, Any]) -> str:
@@ -119,21 +119,22 @@ def _check_charsmaps(normalizer: Any) -> None:
 
 
 def _ids(vocabulary: Any) -> dict[str, int]:
-    _need(isinstance(vocabulary, dict), "its vocabulary is no table of tokens and ids")
-    _need(all(type(i) is int for i in vocabulary.values()), "an id is no whole number")
+    _need(isinstance(vocabulary, dict), "its vocabulary is not a table of tokens and ids")
+    _need(all(type(i) is int for i in vocabulary.values()), "an id is not a whole number")
     _need(len(set(vocabulary.values())) == len(vocabulary), "two tokens have one id")
     return vocabulary
 
 
 def _unigram_ids(model: dict[str, Any], vocabulary: Any) -> dict[str, int]:
     _need(isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
-                                               for pair in vocabulary), "its vocabulary is no list of pieces and scores")
-    _need(all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary), "a score is no finite number")
+                                               for pair in vocabulary), "its vocabulary is not a list of pieces and scores")
+    _need(all(type(score) in (int, float) and math.isfinite(score) for _, score in vocabulary),
+          "a score is not a finite number")
     _need(sum(len(piece) for piece, _ in vocabulary) <= MOST_PIECES, f"its pieces have more than {MOST_PIECES:,} characters")
     unknown = model.get("unk_id")
     _need(unknown is None or (type(unknown) is int and 0 <= unknown < len(vocabulary)), "unk_id is not in its vocabulary")
     ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
-    _need(len(ids) == len(vocabulary), "a piece stands twice in its vocabulary")
+    _need(len(ids) == len(vocabulary), "a piece appears twice in its vocabulary")
     return ids
 
 
@@ -142,7 +143,7 @@ def _check_size(ids: dict[str, int], added: Any) -> None:
     added = [] if added is None else added
     _need(isinstance(added, list) and all(isinstance(token, dict) and isinstance(token.get("content"), str)
                                           and type(token.get("id")) is int for token in added),
-          "added_tokens is no list of tokens with id and content")
+          "added_tokens is not a list of tokens with id and content")
     every = [*ids.values(), *(token["id"] for token in added)]
     _need(len({*ids, *(token["content"] for token in added)}) > 1, "its vocabulary is empty")
     most = 2 * len(every) + SPARE_IDS
@@ -151,13 +152,13 @@ def _check_size(ids: dict[str, int], added: Any) -> None:
 
 def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
     """Both parts and what they become must be tokens; with a prefix for what continues a word, the second part has it."""
-    _need(isinstance(merges, list), "its merges are no list")
+    _need(isinstance(merges, list), "its merges are not a list")
     for merge in merges:
         parts = merge.split(" ") if isinstance(merge, str) else merge
         if isinstance(merge, str) and merge.startswith("#version"):
             continue
         two = isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)
-        _need(two, f"{merge!r:.40} is no pair of tokens to merge")
+        _need(two, f"{merge!r:.40} is not a pair of tokens to merge")
         first, second = parts
         good = first in ids and second in ids and second.startswith(prefix) and first + second[len(prefix):] in ids
         _need(good, f"the merge of {first!r:.40} and {second!r:.40} is not in its vocabulary")

@@ -181,8 +181,9 @@ class Tokenizer:
     def loses(self) -> str:
         """Why it is not lossless, as half a sentence."""
         if self.normalizer is not None:
-            return f"the text is normalised first ({self.normalizer.config.label()}), which loses something"
-        return f"{self.kind!r} hides something in <unk> or white space (use byte or bpe)"
+            return f"preprocessing ({self.normalizer.config.label()}) changes the text"
+        unseen = "unseen characters to <unk>" if self.kind == "char" else "unseen words to <unk> or drops white space"
+        return f"{self.kind!r} maps {unseen} (use byte or bpe)"
 
     @property
     def joiner(self) -> bytes:

@@ -14,15 +14,15 @@ from seqloom.text.vocabulary import SPLITTERS
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(Config):
     kind: Literal["whitespace", "word", "char", "byte", "bpe", "wordpiece", "unigram"] = option(
-        "byte", "what a token is")
-    vocab_size: int | None = option(None, "keep this many tokens, specials included (subword kinds: 8000)",
+        "byte", "kind of tokens")
+    vocab_size: int | None = option(None, "maximum vocabulary size, including special tokens [default: 8000 for subword kinds]",
                                     minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "leave out tokens seen less often than this", minimum=1, maximum=MOST)
-    vocab_file: str | None = option(None, "closed vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text before: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
-    boundary: Literal["gpt2", "space"] = option("gpt2", "bpe and unigram: tokens stay inside GPT-2's pieces, or only "
-                                                "never hold white space after their first character")
+    min_count: int = option(1, "ignore tokens seen less often than this", minimum=1, maximum=MOST)
+    vocab_file: str | None = option(None, "closed vocabulary from a file, one token per line", metavar="FILE")
+    normalize: str = option("none", "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
+                            metavar="PRESET|STEP=VALUE,..")
+    boundary: Literal["gpt2", "space"] = option("gpt2", "bpe and unigram: tokens stay within GPT-2's pre-tokens, or only have "
+                                                "no white space after their first character")
 
     def __post_init__(self) -> None:
         super().__post_init__()

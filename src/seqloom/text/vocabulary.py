@@ -222,10 +222,10 @@ def read_list(path: Path, kind: str) -> list[bytes]:
         if not whole:
             raise DataError(f"{path}, line {number}: {shown!r} is not one token of the kind {kind!r}")
         if line in seen:
-            raise DataError(f"{path}, line {number}: {shown!r} stands on line {seen[line]} already; remove one")
+            raise DataError(f"{path}, line {number}: {shown!r} is already on line {seen[line]}; remove one")
         seen[line] = number
     if not seen:
-        raise DataError(f"the vocabulary file {path} is empty; it must hold one token a line")
+        raise DataError(f"the vocabulary file {path} is empty; it must hold one token per line")
     return list(seen)
 
 

@@ -29,7 +29,7 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Lat
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)
     every = config.evaluate_every or -(-steps // evaluations)
-    progress.say(f"{minutes:g} minutes are {steps:,} steps here, {steps / per_epoch:.1f} epochs "
+    progress.say(f"{minutes:g} minutes: {steps:,} steps, {steps / per_epoch:.1f} epochs "
                  f"(--steps {steps} --evaluate-every {every} repeats this run)")
     return steps, every
 

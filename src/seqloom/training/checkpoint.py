@@ -79,7 +79,7 @@ class Run:
                 shown = "; ".join(f"{key.rpartition('.')[2]} was {_word(before.get(key))}, is {_word(now.get(key))}"
                                   for key in sorted(different)[:3])
                 raise ConfigError(f"{self.directory} holds an unfinished run with other settings ({shown}); "
-                                  "give the same ones to go on, or --restart to begin anew")
+                                  "give the same settings to resume, or --restart to start over")
             if not different:
                 if not self.has_checkpoint():
                     self.clear(RUN)
@@ -131,7 +131,7 @@ class Run:
             raise self._damaged(path) from None
 
     def _damaged(self, path: Path) -> ModelError:
-        return ModelError(f"{path}: damaged; begin anew with --restart, or remove {self.directory}")
+        return ModelError(f"{path}: damaged; start over with --restart, or remove {self.directory}")
 
     def keep_log(self, step: int) -> None:
         """Leave out what a killed run logged after its last checkpoint; those steps are done again."""

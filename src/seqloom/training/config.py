@@ -20,41 +20,42 @@ class TrainConfig(Config):
                  "clip_at": {"clip": ("norm", "value", "adaptive")},
                  "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself
 
-    minutes: float | None = option(None, "how long to train; becomes a number of steps after a few timed ones "
-                                   "[default: 5, unless steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
-    steps: int | None = option(None, "how many updates", minimum=1, maximum=MOST)
-    epochs: float | None = option(None, "how many passes over the text", minimum=0.001, maximum=1_000_000)
-    batch_size: int | None = option(None, "sequences side by side [default: of about 1024 tokens in all]",
+    minutes: float | None = option(None, "training time in minutes; converted to steps after timing a few [default: 5, unless "
+                                   "steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
+    steps: int | None = option(None, "number of updates", minimum=1, maximum=MOST)
+    epochs: float | None = option(None, "number of passes over the text", minimum=0.001, maximum=1_000_000)
+    batch_size: int | None = option(None, "sequences per batch [default: about 1024 tokens per batch]",
                                     minimum=1, maximum=1_000_000)
-    truncation: int = option(32, "tokens of each sequence in one step, through which gradients flow",
+    truncation: int = option(32, "tokens per sequence in each step, for truncated backpropagation through time",
                              minimum=1, maximum=1_000_000)
     random_truncation: bool = option(False, "vary the truncation from step to step (AWD-LSTM)")
     optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] = option(
-        "muon", "how gradients move weights; muon: orthogonal steps of the matrices between layers, AdamW for the rest")
-    lr: float | None = option(None, "learning rate at its highest [default: by optimizer]", minimum=0.0, maximum=1e6)
-    weight_decay: float = option(0.01, "pull of the matrices towards zero at each step", minimum=0.0, maximum=1e6)
+        "muon", "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest")
+    lr: float | None = option(None, "peak learning rate [default: by optimizer]", minimum=0.0, maximum=1e6)
+    weight_decay: float = option(0.01, "weight decay of the matrices", minimum=0.0, maximum=1e6)
     schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
-        "cosine", "how the learning rate falls")
-    warmup: float = option(0.02, "share of the steps, or number of them if above 1, in which it rises",
+        "cosine", "learning rate schedule")
+    warmup: float = option(0.02, "learning rate warmup: share of the steps, or number of steps if above 1",
                            minimum=0.0, maximum=MOST)
-    decay: float = option(0.5, "what step and plateau multiply the learning rate with", minimum=0.0, maximum=1.0)
-    decay_every: float = option(0.2, "step: after this share of the steps, or number of them if above 1",
+    decay: float = option(0.5, "factor by which step and plateau multiply the learning rate", minimum=0.0, maximum=1.0)
+    decay_every: float = option(0.2, "schedule step: decay after this share of the steps, or number of steps if above 1",
                                 minimum=0.0, maximum=MOST)
-    clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "how large gradients are cut")
-    clip_at: float | None = option(None, "the largest norm or value [default: 1], or multiple of the usual norm (adaptive) "
-                                   "[default: 3]", minimum=1e-6, maximum=1e12)
-    gradient_noise: float = option(0.0, "variance of noise on the gradient at the first step; it falls as (1 + t)^-0.55",
+    clip: Literal["norm", "value", "adaptive", "none"] = option("norm", "gradient clipping")
+    clip_at: float | None = option(None, "clipping threshold: norm or value [default: 1], or multiple of the running mean norm "
+                                   "(adaptive) [default: 3]", minimum=1e-6, maximum=1e12)
+    gradient_noise: float = option(0.0, "initial variance of gradient noise; decays as (1 + t)^-0.55",
                                    minimum=0.0, maximum=1e6)
-    accumulate: int = option(1, "add the gradients of this many batches before an update", minimum=1, maximum=1_000_000)
+    accumulate: int = option(1, "number of batches whose gradients are accumulated per update", minimum=1, maximum=1_000_000)
     average: Literal["none", "exponential", "tail"] = option(
-        "none", "keep a mean of the weights: exponential (0.999), or of the last quarter of the steps")
-    patience: int | None = option(None, "stop after this many evaluations without gain", minimum=1, maximum=MOST)
-    evaluate_every: int | None = option(None, "steps between evaluations on the valid text "
-                                        "[default: a twentieth of all]", minimum=1, maximum=MOST)
-    precision: Literal["float32", "bfloat16", "float16"] = option("float32", "of products, where the hardware has it")
-    recompute: bool = option(False, "keep fewer activations and compute them again (checkpointing): less memory, slower")
-    seed: int = option(0, "of every random choice", minimum=0, maximum=MOST_SEED)
-    tensorboard: bool = option(False, "write TensorBoard files beside the log")
+        "none", "weight averaging: exponential (0.999), or over the last quarter of the steps (tail)")
+    patience: int | None = option(None, "early stopping: stop after this many evaluations without improvement",
+                                        minimum=1, maximum=MOST)
+    evaluate_every: int | None = option(None, "steps between evaluations on the validation text [default: a twentieth of all "
+                                        "steps]", minimum=1, maximum=MOST)
+    precision: Literal["float32", "bfloat16", "float16"] = option("float32", "dtype of matrix products, if supported")
+    recompute: bool = option(False, "activation checkpointing: less memory, slower")
+    seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
+    tensorboard: bool = option(False, "write TensorBoard files next to the log")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -211,4 +211,4 @@ class _Loop:
         self.updater.clipper.restore(meta["clipper"])
         self.log.begin(self.step, meta.get("log", {}))
         assert self.run is not None
-        progress.say(f"going on from step {self.step:,} of {self.steps:,} in {self.run.directory}")
+        progress.say(f"resuming from step {self.step:,} of {self.steps:,} in {self.run.directory}")

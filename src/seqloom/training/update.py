@@ -80,7 +80,7 @@ class Updater:
             batches.append(self.task.batches.batch(cursor))
             cursor = batches[-1].following
         if not sum(batch.count for batch in batches):
-            raise TrainingError("none of the targets of a batch counts: their mask or their weights are zero")
+            raise TrainingError("a batch has no targets to train on: their mask or weights are all zero")
         return batches
 
     def _add_noise(self, deviation: float) -> None:

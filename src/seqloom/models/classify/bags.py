@@ -77,7 +77,7 @@ class BagReader:
         if self.most >= 1 << 32:
             raise ConfigError(f"{tokenizer.vocab_size:,} words and {config.buckets:,} buckets are too many; give fewer buckets")
         if config.max_ngram and not self._splits():
-            raise ConfigError(f"character n-grams are of words; tokenizer {tokenizer.kind!r} has none: use "
+            raise ConfigError(f"character n-grams need words; tokenizer {tokenizer.kind!r} has none: use "
                               f"{', '.join(SPLITTERS[:2])}, or max_ngram 0")
 
     def _splits(self) -> bool:

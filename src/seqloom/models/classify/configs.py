@@ -22,27 +22,27 @@ class TextsConfig(Config):
 
     tokenizer: str = option("word", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "keep this many tokens at most", minimum=2, maximum=MOST_TOKENS)
-    min_count: int = option(1, "leave out words seen less often than this", minimum=1, maximum=MOST)
-    vocab_file: str | None = option(None, "take the vocabulary from a file, one token a line", metavar="FILE")
-    normalize: str = option("none", "what is done to the text first: none, topic, sentiment, or steps such as "
-                            "case=lower,stem=porter", metavar="PRESET|STEP=VALUE,..")
+    vocab_size: int | None = option(None, "maximum vocabulary size", minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "ignore words seen less often than this", minimum=1, maximum=MOST)
+    vocab_file: str | None = option(None, "read the vocabulary from a file, one token per line", metavar="FILE")
+    normalize: str = option("none", "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
+                            metavar="PRESET|STEP=VALUE,..")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveBayesConfig(TextsConfig):
-    min_count: int = option(1, "leave out words and n-grams seen less often than this", minimum=1, maximum=MOST)
+    min_count: int = option(1, "ignore words and n-grams seen less often than this", minimum=1, maximum=MOST)
     variant: Literal["multinomial", "bernoulli", "complement"] = option(
-        "multinomial", "multinomial: draws of words; bernoulli: which words are there and which are not; complement: "
-        "how little a text is like the other classes")
-    ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
+        "multinomial", "event model: word counts (multinomial), presence and absence of words (bernoulli), or word counts of "
+        "the other classes (complement)")
+    ngrams: int = option(1, "maximum length of word n-grams", minimum=1, maximum=60)
     features: Literal["counts", "presence"] = option(
-        "counts", "whether a word that comes three times in a text counts three times or once (bernoulli: always once)")
-    k: float = option(1.0, "what is added to each count", minimum=1e-9, maximum=1e9)
+        "counts", "count every occurrence of a word in a text, or only its presence (bernoulli: always presence)")
+    k: float = option(1.0, "pseudo-count added to each count (additive smoothing)", minimum=1e-9, maximum=1e9)
     prior: Literal["data", "uniform"] = option(
-        "data", "how likely a class is before anything is read: as in the data, or all alike")
+        "data", "prior of the classes: their frequency in the data, or uniform")
     calibrate: Literal["none", "temperature"] = option(
-        "none", "temperature: make the probabilities honest, on the valid data; the order of classes stays")
+        "none", "temperature: calibrate the probabilities on the validation data; predictions stay the same")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,25 +50,25 @@ class FastTextClassifierConfig(TextsConfig):
     fit_arguments: ClassVar[frozenset[str]] = ITERATES
     only_with: ClassVar[OnlyWith] = {"cutoff": {"quantise": (True,)}, "minutes": {"tune": (True,)}}
 
-    ngrams: int = option(1, "length of the longest word n-grams", minimum=1, maximum=60)
-    min_ngram: int = option(3, "shortest character n-grams of a word, where max_ngram is given", minimum=1, maximum=100)
-    max_ngram: int = option(0, "longest character n-grams of a word; 0: words have none", minimum=0, maximum=100)
-    buckets: int = option(2_000_000, "n-grams are told apart by this many hash values", minimum=1, maximum=2**31 - 1)
-    dimensions: int = option(100, "numbers of a vector", minimum=1, maximum=65_000)
-    loss: Literal["softmax", "hs"] = option("softmax", "softmax over all classes, or hierarchical softmax (a tree), for very "
-                                            "many of them")
+    ngrams: int = option(1, "maximum length of word n-grams", minimum=1, maximum=60)
+    min_ngram: int = option(3, "minimum length of character n-grams, if max_ngram is given", minimum=1, maximum=100)
+    max_ngram: int = option(0, "maximum length of character n-grams; 0: none", minimum=0, maximum=100)
+    buckets: int = option(2_000_000, "number of hash buckets for n-grams", minimum=1, maximum=2**31 - 1)
+    dimensions: int = option(100, "number of dimensions", minimum=1, maximum=65_000)
+    loss: Literal["softmax", "hs"] = option("softmax", "softmax, or hierarchical softmax (a tree) for very many classes")
     epochs: int | None = option(None, "passes over the texts  [default: 5, more for few texts]", minimum=1, maximum=1_000_000)
-    lr: float = option(0.5, "learning rate at the beginning; it falls to zero in a line", minimum=1e-8, maximum=1e6)
-    pretrained: str | None = option(None, "saved word vectors, or a file of them, that the words begin with",
+    lr: float = option(0.5, "initial learning rate; decays linearly to zero", minimum=1e-8, maximum=1e6)
+    pretrained: str | None = option(None, "pretrained word vectors: a saved model or a file",
                                     metavar="DIR|FILE")
-    seed: int = option(0, "of the first vectors and of the order of the texts", minimum=0, maximum=MOST_SEED)
-    deterministic: bool = option(False, "one thread only, so that every run gives the same bits; few texts are always "
-                                 "learnt in one")
-    quantise: bool = option(False, "save the vectors in codes of 8 bits for two dimensions, about an eighth of the size")
-    cutoff: int | None = option(None, "with quantise: keep this many features, the longest vectors", minimum=1, maximum=MOST)
-    tune: bool = option(False, "try other settings and keep those that are best on the valid data; options that are given a "
-                        "value other than their default stay as they are")
-    minutes: float = option(MINUTES, "how long tune may take", minimum=0.001, maximum=MOST_MINUTES)
+    seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
+    deterministic: bool = option(False, "use one thread, so that runs are exactly reproducible; small data always uses one")
+    quantise: bool = option(False, "save the vectors by product quantisation, 8 bits per two dimensions: about an eighth of "
+                                   "the size")
+    cutoff: int | None = option(None, "with quantise: keep only this many features, those with the largest norm",
+                                      minimum=1, maximum=MOST)
+    tune: bool = option(False, "search for the settings that are best on the validation data; options with a value other than "
+                        "their default stay fixed")
+    minutes: float = option(MINUTES, "time limit of the search, in minutes", minimum=0.001, maximum=MOST_MINUTES)
 
     def __post_init__(self) -> None:
         super().__post_init__()

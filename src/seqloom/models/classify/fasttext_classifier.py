@@ -83,7 +83,7 @@ class FastTextClassifier(Classifier):
         known = None if vectors is None else _places(tokenizer, vectors)
         self.features, bags = self._reader.learn(data.texts, None if known is None else known[0])
         if not (self._reader.ids >= 0).any():
-            raise DataError(f"no word comes {c.min_count} times or more; lower min_count")
+            raise DataError(f"no word occurs {c.min_count} times or more; lower min_count")
         place = {name: i for i, name in enumerate(self.classes)}
         labels = np.fromiter(map(place.__getitem__, data.labels), np.int32, len(data))
         learning = Learning(c, bags, len(self.features), labels, len(place))
@@ -144,8 +144,8 @@ class FastTextClassifier(Classifier):
         parts = list(self._reader.scored(texts, self.features, self._scores))
         unknown = sum(few for _, few in parts)
         if unknown:
-            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no word that the model "
-                         "knows; there only their end decides")
+            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; only "
+                         "the end of the text counts there")
         scores = np.concatenate([part for part, _ in parts])  # (n, C) or (n, C - 1)
         if self.config.loss == "hs":
             from seqloom.kernels.bag_classifier import tree_log_probs
@@ -196,7 +196,7 @@ class FastTextClassifier(Classifier):
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         numbers, self.output, self.counts = arrays["features"], arrays["output"], arrays["counts"]
         if not len(numbers) or not (numbers[1:] > numbers[:-1]).all():
-            raise ModelError("the numbers of its features do not rise: the file is damaged")
+            raise ModelError("its feature ids do not increase: the file is damaged")
         self.features = FeatureRows(numbers, self._reader.most)
         self.input = Codes(**{name: arrays[name] for name in CODES}) if self.config.quantise else arrays["input"]
         self._tree = tree_of(self.config, self.counts)

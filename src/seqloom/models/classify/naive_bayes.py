@@ -147,8 +147,8 @@ class NaiveBayes(Classifier):
         """The counts of a model that was fitted or loaded."""
         c = self.config
         if c.min_count > 1 or c.vocab_size is not None:
-            raise ConfigError("this model has left out rare words (min_count, vocab_size), so it cannot learn further as if "
-                              "it had seen all texts at once; call partial_fit from the beginning on a new model")
+            raise ConfigError("this model dropped rare words (min_count, vocab_size), so it cannot be updated as if it had "
+                              "seen all texts at once; use partial_fit from the start on a new model")
         return FeatureCounts.resume(c, self._counted)
 
     def _count(self, data: Labelled) -> None:
@@ -169,7 +169,7 @@ class NaiveBayes(Classifier):
         done = self._counting.counted()
         features = Features(self.config, done.tokenizer, done.keys, done.seen)
         if not features.usable.any():
-            raise DataError(f"no word comes {self.config.min_count} times or more; lower min_count")
+            raise DataError(f"no word occurs {self.config.min_count} times or more; lower min_count")
         self._weights, self._log_prior, self._absent = _estimate(self.config, done, features.usable)
         self.tokenizer, self.temperature = done.tokenizer, 1.0
         self._counted, self._features, self._pending = done, features, False
@@ -186,7 +186,7 @@ class NaiveBayes(Classifier):
         scores = self._scores([valid.texts[i] for i in rows])[0]
         above = scores - scores[np.arange(len(rows)), [place[valid.labels[i]] for i in rows]][:, None]  # (n, C)
         if above.max() <= 0:  # then the surer the better, without end
-            progress.say(f"every text of {valid.name} is right, so it says nothing about how sure to be; temperature stays 1")
+            progress.say(f"every text of {valid.name} is classified correctly, so it cannot calibrate; temperature stays 1")
             return 1.0
         low, high = 1 / _SUREST, _SUREST
         for _ in range(60):
@@ -208,8 +208,8 @@ class NaiveBayes(Classifier):
         unknown = int((known == 0).sum())
         if unknown:
             rest = "the prior and what is absent decide" if self.config.variant == "bernoulli" else "the prior alone decides"
-            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no word that the model "
-                         f"knows; there {rest}")
+            progress.say(f"{unknown:,} of {len(texts):,} texts {'has' if unknown == 1 else 'have'} no known word; there "
+                         f"{rest}")
         return _log_softmax(scores / self.temperature)
 
     def _scores(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +231,7 @@ class NaiveBayes(Classifier):
         """The features that decided for a class (the likeliest) against another (the likeliest other), in nats."""
         self.check_fitted()
         if len(self.classes) == 1:
-            raise ConfigError(f"this model knows one class only, {self.classes[0]!r}; there is nothing to weigh it against")
+            raise ConfigError(f"this model has only one class, {self.classes[0]!r}; there is nothing to compare it with")
         scores = self._scores([text])[0][0] / self.temperature
         one = int(scores.argmax()) if label is None else self._class(label)
         other = next(int(c) for c in np.argsort(-scores) if c != one) if against is None else self._class(against)
@@ -262,7 +262,7 @@ class NaiveBayes(Classifier):
         """The column of a class, also where a number is written as text."""
         names = list(map(str, self.classes))
         if str(name) not in names:
-            raise ConfigError(f"there is no class {name!r}{suggest_known(str(name), names)}")
+            raise ConfigError(f"unknown class {name!r}{suggest_known(str(name), names)}")
         return names.index(str(name))
 
     @property
@@ -301,7 +301,7 @@ class NaiveBayes(Classifier):
         v, (codes, words) = tokenizer.vocab_size, split_keys(keys)
         specials = [tokenizer.eos_id, -1 if tokenizer.unk_id is None else tokenizer.unk_id]
         if (codes >= v + np.arange(len(keys))).any() or (words >= v).any() or np.isin([codes, words], specials).any():
-            raise ModelError("its n-grams are made of what it does not have: the file is damaged")
+            raise ModelError("its n-grams contain words that it does not have: the file is damaged")
         self._counted = Counted(tokenizer, classes, arrays["documents"], keys, arrays["counts"], seen)
         self._features = Features(self.config, tokenizer, keys, seen)
         self._weights, self._log_prior, self._absent = weights, arrays["log_prior"], arrays["absent"]

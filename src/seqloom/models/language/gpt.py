@@ -51,14 +51,14 @@ class GPT(NeuralLanguageModel):
 
     def shapes(self, size: Size) -> Shapes:
         if size.width % self.config.multiple:
-            raise ModelError(f"its width {size.width} is no multiple of {self.config.multiple}, as its heads need")
+            raise ModelError(f"its width {size.width} is not a multiple of {self.config.multiple}, as its heads need")
         return gpt_shapes(self.config, self.tokenizer.vocab_size, size)
 
     def check_vectors(self, dimensions: int) -> None:
         super().check_vectors(dimensions)
         c = self.config
         if dimensions % c.multiple:
-            raise ConfigError(f"the vectors of {c.pretrained} have {dimensions} dimensions, which is no multiple of "
+            raise ConfigError(f"the vectors of {c.pretrained} have {dimensions} dimensions, not a multiple of "
                               f"{c.multiple}, as {c.n_heads} heads and {c.positions} positions need; "
                               "try another number of n_heads")
 

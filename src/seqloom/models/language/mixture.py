@@ -56,7 +56,7 @@ class Mixture(LanguageModel):
             raise ConfigError("a mixture needs at least two members; give their directories with members")
         first = self.members[0]
         if strange := [member.label() for member in self.members if not isinstance(member, LanguageModel)]:
-            raise ConfigError(f"members are language models, which {strange[0]} is not")
+            raise ConfigError(f"members must be language models; {strange[0]} is not one")
         for other in self.members[1:]:
             if other.tokenizer != first.tokenizer:
                 raise ConfigError(f"members must share one tokenizer; {first.label()} has {first.tokenizer.label()}, "
@@ -152,7 +152,7 @@ def _check_depth(mixture: Mixture) -> None:
     for _ in range(DEEPEST + 1):
         level = list({id(member): member for model in level for member in model.members}.values())  # shared ones once
     if level:
-        raise ConfigError(f"mixtures stand inside one another more than {DEEPEST} deep; mix the models themselves")
+        raise ConfigError(f"mixtures are nested more than {DEEPEST} deep; mix the models themselves")
 
 
 class MixtureStepper:

@@ -158,8 +158,8 @@ class NeuralLanguageModel(LanguageModel):
         first = open_first_layer(c.pretrained, self.tokenizer, counts, check_width=self.check_vectors,
                                  unknown=c.pretrained_unknown, seed=seed)
         if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
-            progress.say("the output layer uses the token vectors, so it is frozen as well; --no-tied gives it weights of its "
-                         "own")
+            progress.say("the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
+                         "weights")
         return first
 
     def check_vectors(self, dimensions: int) -> None:
@@ -203,7 +203,7 @@ class NeuralLanguageModel(LanguageModel):
         if not self.carry:  # whole units, as they are scored
             ends = np.flatnonzero(ids[:cut] == self.tokenizer.eos_id)
             cut = int(ends[-1]) + 1 if len(ends) else cut
-        progress.say(f"the last {HELD_OUT:.0%} of the text are held out to find the best weights; --valid gives another text")
+        progress.say(f"holding out the last {HELD_OUT:.0%} of the text to choose the best weights; --valid gives another text")
         return ids[:cut], ids[cut:]
 
     # ---- scoring

@@ -207,7 +207,7 @@ class NeuralCache(LanguageModel):
             raise ModelError("its tokenizer is not that of its member")
         self.theta, self.share = (float(value) for value in arrays["weights"])
         if self.share > MOST_SHARE:
-            raise ModelError(f"the cache's share is {self.share}; at most {MOST_SHARE} can be")
+            raise ModelError(f"the weight of the cache is {self.share}; it can be at most {MOST_SHARE}")
 
 
 def best_share(plain: np.ndarray, remembered: np.ndarray) -> float:

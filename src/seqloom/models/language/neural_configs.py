@@ -22,81 +22,82 @@ class NeuralConfig(NetworkConfig):
 
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
-    unit: Unit = option("stream", "what one sequence is: a line, a document (file), or the whole stream")
-    carry: bool = option(True, "the state goes on from one unit to the next, in training as in scoring; gpt and nplm "
-                         "also see the tokens of the units before")
-    softmax: SoftmaxName = option("full", "over all tokens; adaptive: rare ones in narrow clusters; sampled, nce: trained "
-                                  "against drawn ones, scored over all")
-    samples: int = option(1024, "tokens that sampled and nce draw for a step", minimum=1, maximum=1_000_000)
-    label_smoothing: float = option(0.0, "share of the target that is spread over all tokens", minimum=0.0, maximum=0.99)
+    unit: Unit = option("stream", "what counts as one sequence: a line, a document (file), or the whole text as a stream")
+    carry: bool = option(True, "carry the state over to the next unit, in training and scoring; gpt and nplm also see tokens "
+                         "of earlier units")
+    softmax: SoftmaxName = option("full", "full: over all tokens; adaptive: rare tokens in narrow clusters; sampled, nce: "
+                                  "trained against sampled tokens, scored over all")
+    samples: int = option(1024, "number of tokens that sampled and nce draw per step", minimum=1, maximum=1_000_000)
+    label_smoothing: float = option(0.0, "share of the target probability spread over all tokens", minimum=0.0, maximum=0.99)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
 
-    d_hidden: int | None = option(None, "width of the state [default: by the text and the time]", minimum=1, maximum=MOST_WIDTH)
-    d_embed: int | None = option(None, "width of the token vectors [default: that of the state, or of pretrained]",
+    d_hidden: int | None = option(None, "hidden size [default: chosen by text size and time]", minimum=1, maximum=MOST_WIDTH)
+    d_embed: int | None = option(None, "embedding size [default: the hidden size, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
-    n_layers: int = option(1, "recurrent layers, one on the other", minimum=1, maximum=1000)
-    tied: bool = option(True, "the output layer uses the token vectors")
-    dropout: float | None = option(None, "share of what leaves each layer that is set to zero [default: 0 to 0.2, by the "
-                                   "number of passes over the text]", minimum=0.0, maximum=0.95)
-    input_dropout: float | None = option(None, "share of the token vectors that is set to zero [default: half of dropout]",
+    n_layers: int = option(1, "number of recurrent layers", minimum=1, maximum=1000)
+    tied: bool = option(True, "tie the output layer to the token embeddings")
+    dropout: float | None = option(None, "dropout on the output of each layer [default: 0 to 0.2, by the number of epochs]",
+                                   minimum=0.0, maximum=0.95)
+    input_dropout: float | None = option(None, "dropout on the token embeddings [default: half of dropout]",
                                          minimum=0.0, maximum=0.95)
-    word_dropout: float = option(0.0, "share of the vocabulary whose vectors are zero in a step", minimum=0.0, maximum=0.95)
-    recurrent_dropout: float = option(0.0, "share of the state that is hidden from the next step", minimum=0.0, maximum=0.95)
-    weight_drop: float = option(0.0, "share of the recurrent weights that is zero in a step", minimum=0.0, maximum=0.95)
-    variational: bool = option(True, "one dropout mask for all tokens of a window")
-    layer_norm: bool = option(False, "normalise inside the cell")
-    residual: bool = option(False, "add a layer's input to its output")
-    learned_start: bool = option(False, "learn the first state")
-    d_projection: int | None = option(None, "narrow the state to this width", minimum=1, maximum=MOST_WIDTH)
+    word_dropout: float = option(0.0, "share of the vocabulary whose embeddings are dropped in a step",
+                                      minimum=0.0, maximum=0.95)
+    recurrent_dropout: float = option(0.0, "dropout on the state passed to the next time step", minimum=0.0, maximum=0.95)
+    weight_drop: float = option(0.0, "dropout on the recurrent weights (DropConnect)", minimum=0.0, maximum=0.95)
+    variational: bool = option(True, "use the same dropout mask at all time steps of a window")
+    layer_norm: bool = option(False, "layer normalisation inside the cell")
+    residual: bool = option(False, "residual connections between layers")
+    learned_start: bool = option(False, "learn the initial state")
+    d_projection: int | None = option(None, "project the state to this size", minimum=1, maximum=MOST_WIDTH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RNNConfig(RecurrentConfig):
-    activation: Literal["tanh", "relu"] = option("tanh", "of the cell")
+    activation: Literal["tanh", "relu"] = option("tanh", "activation function of the cell")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMConfig(RecurrentConfig):
-    forget_bias: float = option(1.0, "where the forget gate begins: above zero it remembers", minimum=-1e6, maximum=1e6)
+    forget_bias: float = option(1.0, "initial bias of the forget gate; above zero it remembers", minimum=-1e6, maximum=1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GRUConfig(RecurrentConfig):
-    reset: Literal["after", "before"] = option("after", "the reset gate acts after the product with the state, or before")
-    update: Literal["keep", "replace"] = option("keep", "an open update gate keeps the state, or replaces it")
+    reset: Literal["after", "before"] = option("after", "apply the reset gate after or before the product with the state")
+    update: Literal["keep", "replace"] = option("keep", "whether an open update gate keeps the state or replaces it")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NPLMConfig(NeuralConfig):
-    order: int = option(5, "predicts a token from the order - 1 before it", minimum=2, maximum=64)
+    order: int = option(5, "predict each token from the order - 1 tokens before it", minimum=2, maximum=64)
     d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
-    d_hidden: int | None = option(None, "width of the hidden layer [default: by the text and the time]",
+    d_hidden: int | None = option(None, "hidden size [default: chosen by text size and time]",
                                   minimum=1, maximum=MOST_WIDTH)
-    direct: bool = option(False, "also connect the vectors with the output directly")
-    dropout: float | None = option(None, "share of the hidden layer that is set to zero [default: 0 to 0.2, by the number of "
-                                   "passes over the text]", minimum=0.0, maximum=0.95)
+    direct: bool = option(False, "direct connections from the embeddings to the output")
+    dropout: float | None = option(None, "dropout on the hidden layer [default: 0 to 0.2, by the number of epochs]",
+                                   minimum=0.0, maximum=0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
 
-    context: int = option(256, "tokens that it sees at once", minimum=2, maximum=1_000_000)
-    d_model: int | None = option(None, "width [default: by the text and the time, or that of pretrained]",
+    context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
+    d_model: int | None = option(None, "model width [default: chosen by text size and time, or that of pretrained]",
                                  minimum=2, maximum=MOST_WIDTH)
-    n_layers: int = option(4, "blocks", minimum=1, maximum=1000)
-    n_heads: int = option(4, "heads of attention; they divide the width", minimum=1, maximum=10_000)
-    positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "how it knows the order of tokens")
-    norm: Literal["pre", "post"] = option("pre", "normalise before each part of a block, or after it")
-    activation: Literal["gelu", "relu"] = option("gelu", "inside the blocks")
-    dropout: float | None = option(None, "share of what leaves each part that is set to zero [default: 0 to 0.2, by the "
-                                   "number of passes over the text]", minimum=0.0, maximum=0.95)
-    tied: bool = option(True, "the output layer uses the token vectors")
+    n_layers: int = option(4, "number of Transformer blocks", minimum=1, maximum=1000)
+    n_heads: int = option(4, "number of attention heads; must divide the width", minimum=1, maximum=10_000)
+    positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "positional encoding")
+    norm: Literal["pre", "post"] = option("pre", "layer normalisation before or after each sublayer")
+    activation: Literal["gelu", "relu"] = option("gelu", "activation function of the feed-forward layers")
+    dropout: float | None = option(None, "dropout on the output of each sublayer [default: 0 to 0.2, by the number of epochs]",
+                                   minimum=0.0, maximum=0.95)
+    tied: bool = option(True, "tie the output layer to the token embeddings")
 
     def __post_init__(self) -> None:
         super().__post_init__()

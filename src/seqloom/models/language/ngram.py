@@ -149,7 +149,7 @@ def _announce(n_tokens: int, order: int, need: int, workspace: Workspace, memory
     if workspace.limit > memory:
         floor = f", more than --memory: the program, the tokenizer and the text alone take {resident() >> 20} MB"
     progress.say(f"{work}: about {seconds * 2:.0f} s, working on disk with about {workspace.limit >> 20} MB of memory{floor}; "
-                 "pages of scratch files come on top, which the system takes back when it needs them")
+                 "plus pages of scratch files, which the system reclaims when needed")
 
 
 class NGramStepper:

@@ -19,11 +19,12 @@ class NetworkConfig(TextConfig):
     only_with: ClassVar[OnlyWith] = {"pretrained_unknown": {"pretrained": ()}, "pretrained_training": {"pretrained": ()},
                  "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
 
-    pretrained: str | None = option(None, "word vectors to begin with: saved ones, or a file of word2vec, GloVe or fastText; "
+    pretrained: str | None = option(None, "pretrained word vectors: a saved model, or a file of word2vec, GloVe or fastText; "
                                     "needs tokenizer whitespace or word", metavar="DIR|FILE")
     pretrained_unknown: Unknown = option(
-        "random", "what a token without a vector gets: a random one, one built from its spelling, the mean of the others")
+        "random", "vector of a token that has none: random, built from its spelling, or the mean of the others")
     pretrained_training: Literal["tuned", "frozen", "gradual"] = option(
-        "tuned", "whether these vectors learn like other weights, never, or only after a while")
-    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of them if above 1, before they learn; "
-                                          "their learning rate rises over as many again", minimum=0.0, maximum=MOST)
+        "tuned", "whether pretrained vectors are fine-tuned, frozen, or frozen at first and then fine-tuned")
+    pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of steps if above 1, for which they are "
+                                          "frozen; their learning rate then rises over as many steps",
+                                          minimum=0.0, maximum=MOST)

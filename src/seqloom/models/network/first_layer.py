@@ -49,7 +49,7 @@ def check_early(path: str | None, kind: str) -> None:
         raise ConfigError(f"pretrained: {path}: no such directory or file; give saved word vectors, or a file "
                           "of word2vec, GloVe or fastText")
     if kind in ("byte", "bpe", "wordpiece", "unigram"):
-        raise ConfigError(f"pretrained vectors are those of words, but the tokenizer {kind} makes pieces of them; "
+        raise ConfigError(f"pretrained vectors need whole words, but the tokenizer {kind} splits words; "
                           "give tokenizer whitespace or word")
 
 

@@ -15,14 +15,14 @@ class MostFrequentTagConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class HMMTaggerConfig(Config):
-    order: int = option(2, "how many tags before a tag are looked at", minimum=1, maximum=2)
+    order: int = option(2, "number of preceding tags that a tag depends on", minimum=1, maximum=2)
     work_in: Literal["bioes", "bio", "iob1", "data"] = option(
-        "bioes", "where tags mark spans: the scheme in which it learns; answers are in the scheme of the data")
-    suffix: int = option(5, "longest ending that says something about an unknown word", minimum=0, maximum=20)
-    rare: int = option(20, "endings are learnt from words seen at most so often", minimum=1, maximum=MOST)
-    word_k: float = option(0.7, "weight of the guess from a word's lower-case form, in counts of the word",
+        "bioes", "if tags mark spans: scheme used inside the model; predictions are in the scheme of the data")
+    suffix: int = option(5, "length of the longest suffix used for unknown words", minimum=0, maximum=20)
+    rare: int = option(20, "suffixes are learned from words seen at most this often", minimum=1, maximum=MOST)
+    word_k: float = option(0.7, "weight of the estimate from a word's lower-case form, in counts of the word",
                            minimum=1e-6, maximum=1e9)
-    lower_k: float = option(3.0, "weight of the guess from endings and shape, in counts of the lower-case form",
+    lower_k: float = option(3.0, "weight of the estimate from suffix and shape, in counts of the lower-case form",
                             minimum=1e-6, maximum=1e9)
-    suffix_k: float = option(4.0, "weight of the guess from a shorter ending, in counts of the longer one",
+    suffix_k: float = option(4.0, "weight of the estimate from a shorter suffix, in counts of the longer one",
                              minimum=1e-6, maximum=1e9)

@@ -80,7 +80,7 @@ def equalise(vectors: Embedder, pairs: Pairs, direction: Direction) -> WordVecto
     places = _places(table, each)
     if len(set(places.tolist())) < len(each):
         twice = next(word for i, word in enumerate(each) if word in each[:i])
-        raise ConfigError(f"{twice!r} stands in two pairs; a word can be equalised with one other")
+        raise ConfigError(f"{twice!r} is in two pairs; a word can be equalised with one other word")
     rows = table.matrix[places].astype(np.float64).reshape(len(pairs), 2, -1)  # (P, 2, D)
     length = np.linalg.norm(rows, axis=2).mean(axis=1)  # (P,)
     units = unit_rows(rows.reshape(len(each), -1)).reshape(rows.shape)
@@ -97,10 +97,10 @@ def debias(vectors: Embedder, words: Sequence[str], pairs: Pairs, direction: Dir
     line = bias_direction(vectors, pairs) if direction is None else direction
     neutral, _ = known_words(vectors.vectors, words)
     if not neutral:
-        raise _unknown(vectors, [(word, word) for word in words]) if words else ConfigError("there is no word to neutralise")
+        raise _unknown(vectors, [(word, word) for word in words]) if words else ConfigError("no words to neutralise")
     equal = known_pairs(vectors.vectors, pairs)
     if both := {word for pair in equal for word in pair} & set(neutral):
-        raise ConfigError(f"{min(both)!r} is to be neutralised and stands in a pair to be equalised; leave it out of one")
+        raise ConfigError(f"{min(both)!r} is both among the words to neutralise and in a pair to equalise; remove it from one")
     neutralised = neutralise(vectors, neutral, line)
     return equalise(neutralised, equal, line) if equal else neutralised
 

@@ -109,7 +109,7 @@ class FastText(Word2Vec):
         super().restore_arrays(arrays)
         self.buckets, self.matrix, self.weights = arrays["buckets"], arrays["matrix"], arrays.get("weights", NO_WEIGHTS)
         if not (self.buckets[1:] > self.buckets[:-1]).all():
-            raise ModelError("the buckets of its n-grams do not rise: the file is damaged")
+            raise ModelError("the buckets of its n-grams do not increase: the file is damaged")
 
 
 def _composed(table: np.ndarray, ends: np.ndarray, rows: np.ndarray, aggregate: str, weights: np.ndarray) -> np.ndarray:

@@ -91,6 +91,6 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
 def _words(tokenizer: Tokenizer) -> Words:
     """Every word of the vocabulary in the order of its ids; a literal <unk> is one of them, the specials are not."""
     if tokenizer.kind not in SPLITTERS:
-        raise ConfigError(f"vectors are of words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}")
+        raise ConfigError(f"word vectors need words; tokenizer {tokenizer.kind!r} has none: use {', '.join(SPLITTERS)}")
     arena, offsets = tokenizer.spellings()
     return Words.from_bytes(arena, offsets[np.count_nonzero(np.diff(offsets) == 0):])  # specials have no bytes

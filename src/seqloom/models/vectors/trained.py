@@ -81,7 +81,7 @@ class TrainedVectors(Embedder):
             tokenizer = tokenizer.extended([earlier.words.spelling(i) for i in range(len(earlier.words))])
         stream = read_words(corpus, tokenizer, self.config.unit, how.memory)
         if not stream.has_neighbours():
-            raise DataError(f"no two words of {corpus.name} stand beside each other in one {self.config.unit}; give more text, "
+            raise DataError(f"no two words of {corpus.name} are next to each other in one {self.config.unit}; give more text, "
                             "a lower min_count (--min-count) or a larger unit (--unit)")
         counts = stream.counts
         if earlier is not None:

@@ -38,7 +38,7 @@ class Words(Sequence[str]):
         np.cumsum([len(s) for s in spelled], out=offsets[1:])
         table = cls.from_bytes(padded(b"".join(spelled)), offsets)
         if len(again := table.repeated()):
-            raise DataError(f"the word {table[int(again[0])]!r} stands twice, in places "
+            raise DataError(f"the word {table[int(again[0])]!r} appears twice, at positions "
                             f"{table.find([table[int(again[0])]])[0]} and {again[0]}; every word has one vector")
         return table
 
@@ -72,7 +72,7 @@ class Words(Sequence[str]):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"there are {len(self):,} words; there is no place {place}")
+            raise IndexError(f"position {place} is out of range for {len(self):,} words")
         return from_spelling(self.spelling(place % len(self)))
 
     def __iter__(self) -> Iterator[str]:
