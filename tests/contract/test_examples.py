@@ -94,7 +94,7 @@ def test_what_a_model_of_texts_does_not_take_is_refused():
     with pytest.raises(DataError, match="arrays of numbers"):
         NaiveBayes().fit(list(zip(POINTS, "ab" * 30)))
     model = NaiveBayes().fit([("a b", "x"), ("c", "y")])
-    with pytest.raises(ConfigError, match="gives one"):
+    with pytest.raises(ConfigError, match="predicts one per example"):
         model.evaluate([("a", ["x", "y"])])
 
 

@@ -291,7 +291,7 @@ def test_some_smoothings_have_no_back_off(tmp_path, toy_text, smoothing):
 
 
 def test_only_ngram_models(tmp_path, toy_text):
-    with pytest.raises(ConfigError, match="uniform model"):
+    with pytest.raises(ConfigError, match="this model is uniform"):
         write_arpa(Uniform().fit(toy_text), tmp_path / "m.arpa")
 
 
