@@ -28,12 +28,13 @@ print(time.perf_counter() - start)
 TEXT = "import seqloom\ncorpus = seqloom.read(Path(sys.argv[1]))\n"
 TRAIN = """from seqloom import {cls}, TrainConfig
 text = Path(sys.argv[1]).read_text()[:100_000]
-def once(): {cls}({options}).fit(text, train=TrainConfig(steps=40, evaluate_every=40, batch_size=16))"""
+def once(): {cls}({options}).fit(text, train=TrainConfig(steps=40, evaluate_every=40, batch_size=16, optimizer='adamw'))"""
 JOBS = {
     "file to ids, words": TEXT + "from seqloom import Tokenizer\nfrom seqloom.data.encode import encode_corpus\n"
                                  "def once(): encode_corpus(Tokenizer(kind='word').fit(corpus), corpus, unit='line')",
     "NGram(order=5).fit": TEXT + "def once(): seqloom.NGram(order=5).fit(corpus)",
-    "LSTM, width 256, 40 steps": TRAIN.format(cls="LSTM", options="d_hidden=256, tokenizer='byte'"),
+    "LSTM, width 256, 40 steps": TRAIN.format(
+        cls="LSTM", options="d_hidden=256, dropout=0.2, input_dropout=0.1, tokenizer='byte'"),
     "GPT, 2 x 128, dropout 0.1, 40 steps": TRAIN.format(
         cls="GPT", options="n_layers=2, d_model=128, n_heads=4, context=64, dropout=0.1, tokenizer='byte'"),
     "Word2Vec, one pass": TEXT + "def once(): seqloom.Word2Vec(epochs=1, tokenizer='word').fit(corpus)",

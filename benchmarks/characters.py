@@ -25,9 +25,10 @@ Row = tuple[str, ...]
 RECIPE = ("config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64 "
           "--batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0")
 OURS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # name: model, its options, those of training
-    "LSTM, pieces of words": ("lstm", {"tokenizer": "bpe", "vocab_size": 4000, "softmax": "sampled", "samples": 512}, {}),
+    "LSTM, pieces of words": ("lstm", {"tokenizer": "bpe", "vocab_size": 4000, "softmax": "sampled", "samples": 512,
+                                       "d_hidden": 256, "dropout": 0.2, "input_dropout": 0.1}, {"optimizer": "adamw"}),
     "GPT, pieces of words": ("gpt", {"tokenizer": "bpe", "vocab_size": 4000, "softmax": "sampled", "samples": 512,
-                                     "context": 64, "n_layers": 2}, {}),
+                                     "context": 64, "n_layers": 2, "dropout": 0.1}, {"optimizer": "adamw"}),
 }
 
 

@@ -17,15 +17,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / _name
 # Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-TOY = """\
-the cat sat on the mat
-the dog sat on the log
-a cat and a dog met on the road
-the road led to the sea
-the sea was calm and the cat slept
-a dog barked at the sea
-the cat woke and sat on the log
-"""
+from seqloom.testing.language import TEXT as TOY  # noqa: E402  (numba reads its variable when it is loaded)
 
 
 @pytest.fixture(scope="session")

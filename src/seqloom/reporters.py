@@ -162,8 +162,12 @@ class BarReporter:
             if task.id is not None:
                 self._bars.remove_task(task.id)
                 if not self._bars.tasks:
-                    self._bars.stop()
+                    self.stop(self._bars)
                     self._bars = None
+
+    def stop(self, bars: Any) -> None:
+        """When the last of them has ended."""
+        bars.stop()
 
     def say(self, message: str) -> None:
         with self.lock:

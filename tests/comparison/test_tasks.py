@@ -12,7 +12,7 @@ import pytest
 import seqloom
 from seqloom import Labelled, Majority, NaiveBayes, Tagged, compare
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.labels import hashed_order
+from seqloom.comparison.labels import LabelLadder
 from seqloom.comparison.report import markdown, write_report
 from seqloom.data.recognise import labels_in, tags_in
 from seqloom.errors import ConfigError, DataError
@@ -75,16 +75,15 @@ def test_classifiers_are_compared_by_accuracy(labelled):
 
 
 def test_texts_are_split_by_their_hashes_and_equal_ones_stay_together():
-    texts = [text for text, _ in reviews(300)] * 2
-    order, borders = hashed_order(texts)
-    assert sorted(order.tolist()) == list(range(len(texts)))
-    parts = [{texts[i] for i in order[a:b]} for a, b in itertools.pairwise(borders)]
-    assert not parts[0] & parts[1]
-    assert not parts[1] & parts[2]
-    assert [len(part) / 300 for part in parts] == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
-    turned = [texts[i] for i in order[::-1]]
-    again, _ = hashed_order(turned)
-    assert [turned[i] for i in again] == [texts[i] for i in order]  # whatever the order of the file
+    data = Labelled.of(reviews(300) * 2)
+    parts = LabelLadder().split(data, None, None)
+    texts = [part.texts for part in (parts.train, parts.valid, parts.test)]
+    assert sorted(itertools.chain(*texts)) == sorted(data.texts)
+    assert not set(texts[0]) & set(texts[1])
+    assert not set(texts[1]) & set(texts[2])
+    assert [len(part) / 600 for part in texts] == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
+    turned = LabelLadder().split(Labelled.of((reviews(300) * 2)[::-1]), None, None)
+    assert turned.test.texts == parts.test.texts  # whatever the order of the file
 
 
 def test_a_file_that_is_given_judges(place):

@@ -16,17 +16,11 @@ from seqloom.models.language.neural_cache import NeuralCache
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
 from seqloom.storage import FORMAT_VERSION
+from seqloom.testing.language import TEXT as TOY
 from seqloom.training.config import TrainConfig
 
 SAVED = Path(__file__).parents[1] / "saved"
-TEXT = """the cat sat on the mat
-the dog sat on the log
-a cat and a dog met on the road
-the road led to the sea
-the sea was calm and the cat slept
-a dog barked at the sea
-the cat woke and sat on the log
-""" * 3
+TEXT = TOY * 3
 LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good day", "+"), ("so dull a road", "-"),
             ("what is this", "?"), ("the dog is what", "?")]
 TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]

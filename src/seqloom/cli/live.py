@@ -69,14 +69,8 @@ class LiveReporter(BarReporter):
             self._bars = self.make_bars(self.live.console)
         return self._bars
 
-    def end(self, task: Any) -> None:
-        task.timer.cancel()
-        with self.lock:
-            task.over = True
-            if task.id is not None:
-                self._bars.remove_task(task.id)
-                if not self._bars.tasks:
-                    self._bars = None
+    def stop(self, bars: Any) -> None:
+        """They are drawn with the table, which goes on."""
 
     def say(self, message: str) -> None:
         self.live.console.print(message, highlight=False, markup=False)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.errors import MissingExtra, SeqloomError
-from seqloom.registry import MODELS
+from seqloom.registry import MODELS, model_class
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 from seqloom.training.checkpoint import Run
 from seqloom.training.config import TrainConfig
@@ -55,6 +55,11 @@ class Bench:
         assert self.recipe is not None
         return self.recipe(kind, self.splits.train.n_bytes or 0)
 
+
+
+def unfitted(name: str, *, seeded: bool = False, **options: Any) -> Callable[[Bench], Any]:
+    """What makes the registered model of that name with these options; `seeded`: and with the seed of the bench."""
+    return lambda bench: model_class(name)(**options, **({"seed": bench.seed} if seeded else {}))
 
 
 class NotPossible(SeqloomError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from seqloom.charts.calibration import Forecasts, reliability
 from seqloom.charts.confusion import confusion_chart
 from seqloom.comparison.calibration import wilson
+from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.pictures import best_of_groups
 
 if TYPE_CHECKING:
@@ -16,6 +18,25 @@ if TYPE_CHECKING:
 
 MOST = 4  # rungs that are looked at closely
 KINDS = 15  # of errors that are listed
+
+
+class AnnotatedLadder(Ladder):
+    """Of data with labels or tags."""
+
+    def short_name(self, data: Any) -> str:
+        return os.path.basename(data.name) or data.name
+
+    def details(self, comparison: Comparison) -> dict[str, Result]:
+        return details(comparison)
+
+    def details_json(self, details: Any) -> dict[str, Any]:
+        return {"details": {name: result.details for name, result in details.items()}}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        return pictures(comparison, details)
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        sections(page, comparison, details)
 
 
 def details(comparison: Comparison) -> dict[str, Result]:

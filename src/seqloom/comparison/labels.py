@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from seqloom.charts.measure import Measure
-from seqloom.comparison.bench import Bench, Rung
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
+from seqloom.comparison.bench import Bench, Rung, unfitted
+from seqloom.comparison.label_report import AnnotatedLadder
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Parts
 from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.splitting import example_digest, hashed_order
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, classification
-from seqloom.registry import model_class
-
-if TYPE_CHECKING:
-    from seqloom.charts.page import Page
-    from seqloom.comparison.result import Comparison
 
 SMALLEST = 20  # texts; fewer say nothing
 
 
-def _model(name: str, seeded: bool = False, **options: Any) -> Callable[[Bench], Any]:
-    return lambda bench: model_class(name)(**options, **({"seed": bench.seed} if seeded else {}))
-
-
 RUNGS = (
-    Rung("majority", "trivial", "", _model("majority"), 1, "nothing: always the most frequent class"),
-    Rung("bayes-1", "naive Bayes", "", _model("naive-bayes"), 1, "each word counts independently for or against a class"),
-    Rung("bayes-2", "naive Bayes", "", _model("naive-bayes", ngrams=2), 2, "pairs of words count too"),
-    Rung("fasttext-1", "fastText", "", _model("fasttext-classifier", True), 30,
+    Rung("majority", "trivial", "", unfitted("majority"), 1, "nothing: always the most frequent class"),
+    Rung("bayes-1", "naive Bayes", "", unfitted("naive-bayes"), 1, "each word counts independently for or against a class"),
+    Rung("bayes-2", "naive Bayes", "", unfitted("naive-bayes", ngrams=2), 2, "pairs of words count too"),
+    Rung("fasttext-1", "fastText", "", unfitted("fasttext-classifier", seeded=True), 30,
          "word vectors, learned to separate the classes"),
-    Rung("fasttext-2", "fastText", "", _model("fasttext-classifier", True, ngrams=2), 60, "pairs of words have vectors too"),
+    Rung("fasttext-2", "fastText", "", unfitted("fasttext-classifier", seeded=True, ngrams=2), 60,
+         "pairs of words have vectors too"),
 )
 
 
-class LabelLadder(Ladder):
+class LabelLadder(AnnotatedLadder):
     name, task, models = "classification", "classifier", "classifiers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".1%")
     notes = ("Accuracy: share of the held-out texts classified correctly; the interval is a bootstrap over texts. Macro F1 is "
@@ -73,25 +65,22 @@ class LabelLadder(Ladder):
             raise ConfigError(f"{data.name} has examples with several labels; only single-label data can be compared")
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
-        if valid is None and test is None:
-            order, borders = hashed_order(data.examples)
-            train, held, last = (data.part(order[a:b]) for a, b in pairwise(borders))
-            return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
-        if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
-        held_out = test or valid
-        assert held_out is not None
-        return Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
-
-    def short_name(self, data: Any) -> str:
-        return os.path.basename(data.name) or data.name
+        if (parts := self.brought(data, valid, test)) is not None:
+            return parts
+        order, may_begin = hashed_order(data.examples)
+        borders = [0]
+        for share in np.cumsum(FRACTIONS)[:2]:
+            at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
+            borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
+        train, held, last = (data.part(np.array(order[a:b])) for a, b in pairwise([*borders, len(order)]))
+        return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
     def size(self, part: Labelled) -> int:
         return len(part)
 
     def overlap(self, parts: Parts) -> float:
-        known = {_digest(example) for example in parts.train.examples}
-        return sum(_digest(example) in known for example in parts.test.examples) / len(parts.test)
+        known = {example_digest(example) for example in parts.train.examples}
+        return sum(example_digest(example) in known for example in parts.test.examples) / len(parts.test)
 
     def smaller(self, train: Labelled, part: int) -> Labelled | None:
         """The first ones, which are in no order that has to do with their classes where the data was split here."""
@@ -115,44 +104,6 @@ class LabelLadder(Ladder):
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]
         for rung in RUNGS[1:]:
             rung.make(Bench(None)).fit(texts).predict("good")
-
-    # ---- the report
-
-    def details(self, comparison: Comparison) -> Any:
-        from seqloom.comparison.label_report import details
-
-        return details(comparison)
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": {name: result.details for name, result in details.items()}}
-
-    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        from seqloom.comparison.label_report import pictures
-
-        return pictures(comparison, details)
-
-    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
-        from seqloom.comparison.label_report import sections
-
-        sections(page, comparison, details)
-
-
-def hashed_order(examples: Sequence[Any]) -> tuple[np.ndarray, list[int]]:
-    """Rows in the order of the hashes of their texts, and the borders of three parts; equal texts are never parted."""
-    digests = [_digest(example) for example in examples]
-    order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
-    borders = [0]
-    for share in np.cumsum(FRACTIONS)[:2]:
-        at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
-        while at < len(order) - 1 and digests[order[at]] == digests[order[at - 1]]:
-            at += 1
-        borders.append(at)
-    return np.array(order), [*borders, len(order)]
-
-
-def _digest(example: Any) -> bytes:
-    data = example.encode("utf-8", "surrogatepass") if isinstance(example, str) else np.ascontiguousarray(example).tobytes()
-    return hashlib.sha256(data).digest()
 
 
 def _pairs(data: Any, kind: type) -> bool:

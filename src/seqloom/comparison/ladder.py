@@ -85,7 +85,7 @@ class Ladder(ABC):
     overlapping: ClassVar[str] = "the test data"  # what `overlap` is a share of
     commands: ClassVar[tuple[str, ...]]  # how a saved model is used, with {path}
     python: ClassVar[str]  # the same in Python
-    minutes: ClassVar[float] = 0.6  # that a network trains, unless told
+    minutes: ClassVar[float] = 0.6  # that a network trains, by default
     scale: ClassVar[float] = 1.0  # by which values are divided to be in the unit of the measure
     curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
     least: ClassVar[int] = 1  # units of training data of a point of the learning curve
@@ -101,6 +101,13 @@ class Ladder(ABC):
     @abstractmethod
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
         """The parts; `valid` and `test` are read, or None."""
+
+    def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
+        """The parts where held-out data was given; with one of two, that is what rungs are judged on. None: there is none."""
+        if valid is not None and test is not None:
+            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
+        held_out = valid if test is None else test
+        return None if held_out is None else Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
 
     def short_name(self, data: Any) -> str:
         """Of the data, for people."""

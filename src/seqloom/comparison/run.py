@@ -29,7 +29,7 @@ from seqloom.comparison.timing import check_time
 from seqloom.errors import ConfigError, SeqloomError, suggest_known
 from seqloom.paths import cache_directory
 
-LIMIT = 10.0  # minutes that a rung may take, unless told
+LIMIT = 10.0  # minutes that a rung may take, by default
 
 
 def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
@@ -71,7 +71,6 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     bench = ladder.bench(parts)
     bench = replace(bench, minutes=minutes or bench.minutes, place=place, seed=seed)
     with held(place):
-        progress.say("preparing kernels (compiled once, then cached)")
         ladder.warm_up()
         for item in _run(wanted, bench, place, limit or LIMIT, out):
             if on_rung is not None:

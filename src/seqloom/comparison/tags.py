@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from seqloom.charts.measure import Measure
-from seqloom.comparison.bench import Bench, Rung
+from seqloom.comparison.bench import Bench, Rung, unfitted
+from seqloom.comparison.label_report import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
-from seqloom.data.spans import spans
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap, tagging
-from seqloom.registry import model_class
-
-if TYPE_CHECKING:
-    from seqloom.charts.page import Page
-    from seqloom.comparison.result import Comparison
 
 SMALLEST = 20  # sentences; fewer say nothing
 
 
-def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
-    return lambda bench: model_class(name)(**options)
-
-
 RUNGS = (
-    Rung("most-frequent", "trivial", "", _model("most-frequent-tag"), 1, "the most frequent tag of each word"),
-    Rung("hmm-1", "hidden Markov", "", _model("hmm-tagger", order=1), 3,
+    Rung("most-frequent", "trivial", "", unfitted("most-frequent-tag"), 1, "the most frequent tag of each word"),
+    Rung("hmm-1", "hidden Markov", "", unfitted("hmm-tagger", order=1), 3,
          "the previous tag, and suffix and shape of unknown words"),
-    Rung("hmm-2", "hidden Markov", "", _model("hmm-tagger", order=2), 3, "the previous two tags"),
+    Rung("hmm-2", "hidden Markov", "", unfitted("hmm-tagger", order=2), 3, "the previous two tags"),
 )
 
 
-class TagLadder(Ladder):
+class TagLadder(AnnotatedLadder):
     name, task, models = "tagging", "tagger", "taggers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
     notes = ("Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
@@ -75,18 +65,11 @@ class TagLadder(Ladder):
     def split(self, data: Tagged, valid: Tagged | None, test: Tagged | None) -> Parts:
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} sentences are too few to compare models; give at least {SMALLEST}")
-        if valid is None and test is None:
-            first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
-            return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
-                         "contiguous 80/10/10 by sentences")
-        if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
-        held_out = test or valid
-        assert held_out is not None
-        return Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
-
-    def short_name(self, data: Any) -> str:
-        return os.path.basename(data.name) or data.name
+        if (parts := self.brought(data, valid, test)) is not None:
+            return parts
+        first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
+        return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
+                     "contiguous 80/10/10 by sentences")
 
     def size(self, part: Tagged) -> int:
         return part.n_words
@@ -129,26 +112,6 @@ class TagLadder(Ladder):
         for rung in RUNGS[1:]:
             rung.make(Bench(None)).fit(sentences).predict(["the", "cat"])
 
-    # ---- the report
-
-    def details(self, comparison: Comparison) -> Any:
-        from seqloom.comparison.label_report import details
-
-        return details(comparison)
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": {name: result.details for name, result in details.items()}}
-
-    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        from seqloom.comparison.label_report import pictures
-
-        return pictures(comparison, details)
-
-    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
-        from seqloom.comparison.label_report import sections
-
-        sections(page, comparison, details)
-
 
 class SpanLadder(TagLadder):
     """Where the tags mark spans, as for names and chunks."""
@@ -162,11 +125,7 @@ class SpanLadder(TagLadder):
     def segments(self, gold: Tagged, predicted: list[list[str]]) -> Segments:
         """Of each sentence: twice the spans that are right, and the spans of both sides."""
         assert gold.scheme is not None
-        rows = []
-        for tags, guess in zip(gold.tags, predicted):
-            wanted, had = set(spans(list(tags), gold.scheme)), set(spans(list(guess), gold.scheme))
-            rows.append((2 * len(wanted & had), len(wanted) + len(had)))
-        values, weights = np.array(rows, np.float64).reshape(-1, 2).T
+        values, weights = tagging.span_counts(gold.tags, predicted, gold.scheme).astype(np.float64).T
         return values, weights
 
     def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:

@@ -53,16 +53,14 @@ class TextLadder(Ladder):
         _ = data.fingerprint  # tells the size of compressed files too
         if (data.n_bytes or 0) < SMALLEST:
             raise DataError(f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
-        if valid is None and test is None:
+        if (parts := self.brought(data, valid, test)) is None:
             splits = data.split(FRACTIONS)
             return Parts(splits.train, splits.valid, splits.test, splits.description)
-        if valid is not None and test is not None:
-            return Parts(data, valid, test, f"validated on {valid.name}, tested on {test.name}")
-        held_out = test or valid
-        assert held_out is not None
-        train, first, second = data.split((0.9, 0.05, 0.05))
+        if parts.valid is not None:
+            return parts
+        train, first, second = data.split((0.9, 0.05, 0.05))  # networks and mixtures need a part to be chosen on
         tenth = Corpus([*first.documents, *second.documents], f"{data.name}:valid")
-        return Parts(train, tenth, held_out, f"the last tenth validates, tested on {held_out.name}")
+        return Parts(train, tenth, parts.test, f"the last tenth validates, {parts.description}")
 
     def size(self, part: Corpus) -> int:
         return part.n_bytes or 0

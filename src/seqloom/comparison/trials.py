@@ -6,7 +6,6 @@ sentences, questions to word vectors. Both models are measured on the same ones,
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -19,11 +18,12 @@ from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.describe import known_types
 from seqloom.data.encode import encode_corpus
 from seqloom.data.labelled import as_labelled
-from seqloom.data.spans import spans
+from seqloom.data.splitting import hashed_order
 from seqloom.data.tagged import as_tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import correlation, ratio
 from seqloom.metrics.costs import segment_costs
+from seqloom.metrics.tagging import span_counts
 from seqloom.metrics.vectors import as_questions, ranks
 from seqloom.text.tokenizer import Tokenizer
 
@@ -123,12 +123,9 @@ class LabelTrials(Trials):
         self.places: dict[Any, int] = {}  # of classes, for all folds
 
     def split(self, folds: int) -> list[tuple[Any, Any]]:
-        keys = [hashlib.sha256(_bytes(example)).digest() for example in self.data.examples]
-        order = sorted(range(len(keys)), key=lambda i: (keys[i], i))
-        first = [i == 0 or keys[order[i]] != keys[order[i - 1]] for i in range(len(order))] + [True]
-        borders = _borders(np.arange(1, len(keys) + 1) / max(len(keys), 1), folds, "texts")
-        while moved := [i for i in borders[1:-1] if not first[i]]:
-            borders = [i + 1 if i in moved else i for i in borders]
+        order, may_begin = hashed_order(self.data.examples)
+        borders = _borders(np.arange(1, len(order) + 1) / max(len(order), 1), folds, "texts")
+        borders = [next((i for i in range(at, len(order)) if may_begin[i]), len(order)) for at in borders]
         _check_borders(borders, folds, "texts")
         return [(self.data.part(sorted(order[:low] + order[high:])), self.data.part(sorted(order[low:high])))
                 for low, high in pairwise(borders)]
@@ -176,8 +173,8 @@ class TagTrials(Trials):
                      for both in zip(right, unknown)]
             scores.append(_sums("accuracy of unknown words", pairs[0], pairs[1], "higher", "sentences"))
         if test.scheme is not None:
-            scores.insert(0, _sums("span F1", _span_counts(test, said[0]), _span_counts(test, said[1]), "higher",
-                                   "sentences"))
+            a, b = (span_counts(test.tags, part, test.scheme).T for part in said)
+            scores.insert(0, _sums("span F1", a, b, "higher", "sentences"))
         return Trial(scores)
 
 
@@ -280,12 +277,6 @@ def _several_labels(test: Any, said: Sequence[list[list[str]]]) -> Trial:
                   _sums("exact match", exact[0], exact[1], "higher", "texts")])
 
 
-def _span_counts(test: Any, said: Sequence[list[str]]) -> tuple[list[int], list[int]]:
-    """Twice the right spans of each sentence, and those of both sides: F1 is the ratio of their sums."""
-    pairs = [(set(spans(gold, test.scheme)), set(spans(list(tags), test.scheme))) for gold, tags in zip(test.tags, said)]
-    return [2 * len(gold & had) for gold, had in pairs], [len(gold) + len(had) for gold, had in pairs]
-
-
 def _nats(classes: Sequence[str], gold: Sequence[str], log_probs: np.ndarray) -> np.ndarray:
     places = {name: i for i, name in enumerate(classes)}
     return np.array([-min(row[places[label]], 0.0) if label in places else np.inf for label, row in zip(gold, log_probs)])
@@ -310,9 +301,3 @@ def _borders(shares: np.ndarray, folds: int, what: str) -> list[int]:
 def _check_borders(borders: list[int], folds: int, what: str) -> None:
     if not all(low < high for low, high in pairwise(borders)):
         raise DataError(f"the {what} are too uneven for {folds} folds; give fewer folds")
-
-
-def _bytes(example: Any) -> bytes:
-    if isinstance(example, str):
-        return " ".join(example.split()).encode("utf-8", "surrogatepass")
-    return np.ascontiguousarray(example).tobytes()

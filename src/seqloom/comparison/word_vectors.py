@@ -9,21 +9,21 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqloom.charts.measure import Measure
-from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.bench import Bench, NotPossible, Rung, unfitted
 from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Segments
 from seqloom.data.corpus import Corpus, as_corpus, bundled
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.vectors import Questions, as_questions, ranks, spearman
-from seqloom.registry import model_class
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page
@@ -33,16 +33,13 @@ SAMPLES = 1000  # of the bootstrap
 LEAST = 10_000  # bytes of training text of a point of the learning curve
 
 
-def _model(name: str, **options: Any) -> Callable[[Bench], Any]:
-    return lambda bench: model_class(name)(**options, seed=bench.seed)
-
-
+_seeded = partial(unfitted, seeded=True)
 RUNGS = (
-    Rung("cbow", "word2vec", "", _model("word2vec", architecture="cbow"), 5, "the mean of its neighbours predicts a word"),
-    Rung("skip-gram", "word2vec", "", _model("word2vec"), 25, "each neighbour predicts the word"),
-    Rung("charngram", "spelling", "", _model("charngram"), 50, "vectors from spelling alone, also for unseen words"),
-    Rung("fasttext", "spelling", "", _model("fasttext"), 50, "words and their spelling"),
-    Rung("glove", "GloVe", "", _model("glove"), 50, "vectors from word co-occurrence counts"),
+    Rung("cbow", "word2vec", "", _seeded("word2vec", architecture="cbow"), 5, "the mean of its neighbours predicts a word"),
+    Rung("skip-gram", "word2vec", "", _seeded("word2vec"), 25, "each neighbour predicts the word"),
+    Rung("charngram", "spelling", "", _seeded("charngram"), 50, "vectors from spelling alone, also for unseen words"),
+    Rung("fasttext", "spelling", "", _seeded("fasttext"), 50, "words and their spelling"),
+    Rung("glove", "GloVe", "", _seeded("glove"), 50, "vectors from word co-occurrence counts"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Which files of a corpus are held out.
+"""Which files of a corpus, and which labelled examples, are held out.
 
 Files are taken in the order of the hashes of their contents, so that neither the name of a file nor that of its folder
 decides where it goes, and copies of a file stay together. The test part takes each file that brings it nearer to its size,
@@ -7,7 +7,11 @@ then the validation part; the others are trained on. So a large file never ends 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
 
@@ -40,6 +44,21 @@ def whole_files(digests: Sequence[str], sizes: Sequence[int],
         if not fraction * total / TOLERANCE <= _size(part, sizes) <= fraction * total * TOLERANCE:
             return None
     return train, valid, test
+
+
+def example_digest(example: Any) -> bytes:
+    """Of a text, whatever white space is between its words, or of an array."""
+    if isinstance(example, str):
+        return hashlib.sha256(" ".join(example.split()).encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(np.ascontiguousarray(example).tobytes()).digest()
+
+
+def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
+    """Examples in the order of their hashes, in which classes are mixed whatever the order of the file; and at which places of
+    that order a part may begin, as equal ones are never separated."""
+    digests = [example_digest(example) for example in examples]
+    order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
+    return order, [at == 0 or digests[order[at]] != digests[order[at - 1]] for at in range(len(order))]
 
 
 def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from seqloom.data.spans import Scheme, spans
+from seqloom.data.spans import Scheme, Span, spans
 from seqloom.data.tagged import Tagged
 from seqloom.errors import DataError
 from seqloom.metrics.bootstrap import interval
@@ -71,6 +71,17 @@ def judge(tagged: Tagged, predicted: Sequence[Sequence[str]], tags: Sequence[str
     return metrics, details, notes
 
 
+def span_counts(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme) -> np.ndarray:
+    """Of each sentence twice the right spans, and the spans of both sides, int64 (n, 2): F1 is the ratio of their sums."""
+    rows = [(2 * len(wanted & had), len(wanted) + len(had)) for wanted, had in _span_sets(gold, predicted, scheme)]
+    return np.array(rows, np.int64).reshape(-1, 2)
+
+
+def _span_sets(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]],
+               scheme: Scheme) -> Iterator[tuple[set[Span], set[Span]]]:
+    return ((set(spans(truth, scheme)), set(spans(guess, scheme))) for truth, guess in zip(gold, predicted))
+
+
 def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: Scheme,
            samples: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The span metrics, and a row for each label."""
@@ -78,8 +89,7 @@ def _spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], sc
     said: Counter[str] = Counter()
     both: Counter[str] = Counter()
     sentences = np.zeros((2, len(gold)), dtype=np.int64)  # twice the right ones, and those of both sides
-    for i, (truth, guess) in enumerate(zip(gold, predicted)):
-        wanted, had = set(spans(list(truth), scheme)), set(spans(list(guess), scheme))
+    for i, (wanted, had) in enumerate(_span_sets(gold, predicted, scheme)):
         shared = wanted & had
         for counter, its in ((came, wanted), (said, had), (both, shared)):
             counter.update(label for label, _, _ in its)
