@@ -3,6 +3,7 @@ that earlier versions saved."""
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ TEXT = TOY * 3
 LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good day", "+"), ("so dull a road", "-"),
             ("what is this", "?"), ("the dog is what", "?")]
 TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]
+WAVE = [round(math.sin(i / 2) + i / 50, 3) for i in range(60)]  # with a season of about 12
 PARTS = [(["the", "cat", "sat"], ["D", "N", "V"]), (["a", "dog", "met", "the", "cat"], ["D", "N", "V", "D", "N"])]
 
 Maker = Callable[[], Any]
@@ -46,6 +48,10 @@ def _labelled(name: str, **options: Any) -> Maker:
 
 def _tagged(data: Any, name: str = "hmm-tagger", **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(data)
+
+
+def _series(name: str, data: Any = WAVE, **options: Any) -> Maker:
+    return lambda: model_class(name)(horizon=4, **options).fit(data)
 
 
 def _vectors(name: str, **options: Any) -> Maker:
@@ -105,6 +111,12 @@ SPECIMENS: dict[str, Maker] = {
     "most-frequent-tag": _tagged(TAGGED, "most-frequent-tag"),
     "hmm-tagger": _tagged(TAGGED),
     "hmm-tagger-1": _tagged(PARTS, order=1),
+    "naive": _series("naive"),
+    "seasonal-naive": _series("seasonal-naive", season=12),
+    "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),
+    "arima": _series("arima", season=12, window=30),
+    "linear-window": _series("linear-window", window=8),
+    "linear-window-individual": _series("linear-window", [[x, 2 * x + 1] for x in WAVE], window=6, weights="individual"),
 }
 
 
