@@ -23,6 +23,7 @@ from benchmarks import (
     ptb_ladder,
     readers,
     softmax_speed,
+    tagging,
     text,
     text_classifier,
     train_speed,
@@ -35,8 +36,9 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "text"
           "naive-bayes": naive_bayes.run, "hmm": hmm.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
-          "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality")  # minutes to an hour: only when named
+          "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
+          "tagging": tagging.run, "tagging-quality": tagging.run_quality}
+LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality")  # minutes: only when named
 
 
 def main() -> None:

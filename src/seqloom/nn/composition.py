@@ -35,6 +35,12 @@ def rows_of(x: Tensor, counts: Tensor) -> Tensor:
     return out.masked_scatter(there.unsqueeze(2), x)
 
 
+def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
+    """The mean of the rows (R, D) of each example, (B, D)."""
+    examples = torch.repeat_interleave(torch.arange(len(counts), device=x.device), counts.to(x.device))
+    return x.new_zeros(len(counts), x.shape[1]).index_add(0, examples, x) / counts.to(x.device).clamp(min=1).unsqueeze(1)
+
+
 class SequenceNetwork(nn.Module):
     """`dropout`: on what the encoder reads and on what it gives."""
 

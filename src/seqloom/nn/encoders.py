@@ -111,7 +111,7 @@ class Recurrent(Encoder):
         self.streams, self.d_out = not bidirectional, self.stack.d_out
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        out, _ = self.stack(x, lengths=lengths)
+        out, _ = self.stack(x, lengths=lengths, final_state=False)
         return out
 
 

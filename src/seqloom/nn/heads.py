@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -66,9 +67,7 @@ class TagHead(nn.Module):
         there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(scores.device).unsqueeze(1)
         return F.cross_entropy(scores[there], targets[there], reduction="sum")
 
-    def decode(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The best tags (B, T); what stands at padding means nothing."""
-        if self.crf is not None:
-            best: Tensor = self.crf.decode(scores, lengths)
-            return best
-        return scores.argmax(2)
+    def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
+        """The best tags (B, T); what stands beyond a row's length means nothing."""
+        best: np.ndarray = scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
+        return best

@@ -1,8 +1,8 @@
 """One vector for a whole sequence (B, T, D): its last state, the mean, the largest of each feature, or an attention mean.
 
 Attention (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by a small network
-and a learned vector, and the steps are averaged by the softmax of their scores, which also shows what the answer looked at. Padding
-has no part in any of them; an empty sequence gives zeros.
+and a learned vector, and the steps are averaged by the softmax of their scores, which also shows what the answer looked at.
+Padding has no part in any of them; an empty sequence gives zeros.
 """
 
 from __future__ import annotations
