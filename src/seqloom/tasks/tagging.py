@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.tasks.classification import BATCH, PREDICT
+from seqloom.tasks.classification import BATCH, PREDICT, ROBUSTNESS, Perturbing, SliceJudging
 from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.tagged import Tagged
+    from seqloom.metrics.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +32,16 @@ class TaggedReading(Config):
 class Tagging(Task):
     name, phrase = "tagger", "a tagger"
     data_help = "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
-    reading, predicting = TaggedReading, TextReading
-    commands: ClassVar = {"predict": PREDICT}
+    reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TextReading, Perturbing
+    commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: TaggedReading) -> Tagged:
         from seqloom.data.tagged import read_tagged
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
+
+    def judge(self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging) -> Result:
+        return model.evaluate(self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency)
 
     def predict(self, model: Tagger, paths: tuple[str, ...], options: TextReading) -> Iterator[Outcome]:
         units = text_units(paths, options)
