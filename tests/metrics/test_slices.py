@@ -85,6 +85,11 @@ def test_examples_longer_than_those_of_training_have_bins_of_their_own():
     known = by_length("words", lengths, {"median": 5, "p95": 10, "longest": 20})
     assert dict(zip(known.names, np.bincount(known.places).tolist())) == {"5": 50, "9": 40, "12 to 13": 2, "30": 1}
     assert known.longer_than == {"12 to 13": 0.95, "30": 1.0}
+    wide = by_length("words", np.arange(1, 101), {"p95": 50, "longest": 90})
+    assert wide.names == ["1 to 20", "21 to 40", "41 to 50", "51 to 90", "91 to 100"]  # no border at 60 and 80
+    assert wide.longer_than == {"51 to 90": 0.95, "91 to 100": 1.0}
+    assert by_length("words", np.arange(1, 101), {"p95": 5, "longest": 9}).names == [
+        "1 to 5", "6 to 9", "10 to 20", "21 to 40", "41 to 60", "61 to 80", "81 to 100"]
     unknown = by_length("words", lengths, {})
     assert not unknown.longer_than
     assert unknown.names[-1].endswith("30")

@@ -94,7 +94,7 @@ def _unknown_share(tokenizer: Tokenizer, text: str) -> float:
 def _slicing(model: Model, by: str, examples: Sequence[Any], columns: Mapping[str, list[str]],
              unknown: Callable[[], np.ndarray | None]) -> Slicing:
     if by == LENGTH:
-        unit = {str: "characters", list: "words"}.get(type(examples[0]), "steps")
+        unit = "characters" if isinstance(examples[0], str) else "words" if isinstance(examples[0], list) else "steps"
         return by_length(unit, np.array(list(map(len, examples))), model.recorded("lengths", {}))
     if by == UNKNOWN:
         shares = unknown()

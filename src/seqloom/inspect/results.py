@@ -37,7 +37,7 @@ def errors(result: Result) -> Sheet:
         if rows := data.get("slices"):
             charts["Slices"] = _slices(result, rows)
         if groups := data.get("groups"):
-            points = [Point(row["group"], "", row["accuracy"], *row["accuracy_interval"], row["size"]) for row in groups]
+            points = [_point(row["group"], "", row, "accuracy", row["size"]) for row in groups]
             charts["Groups"] = points_with_intervals(points[:MOST_ROWS], "accuracy", _overall(result)[1])
         return charts
 
@@ -57,9 +57,13 @@ def _slices(result: Result, rows: list[dict[str, Any]]) -> Any:
     for row in rows[:MOST_ROWS]:
         key = metric if row.get(metric) is not None else "accuracy"
         if row.get(key) is not None:
-            low, high = row.get(f"{key}_interval", (row[key], row[key]))
-            points.append(Point(f"{row['by']}: {row['slice']}", row["by"], row[key], low, high, row["size"]))
+            points.append(_point(f"{row['by']}: {row['slice']}", row["by"], row, key, row["size"]))
     return points_with_intervals(points, metric.replace("_", " "), overall)
+
+
+def _point(name: str, group: str, row: dict[str, Any], key: str, size: int) -> Point:
+    low, high = row.get(f"{key}_interval", (row[key], row[key]))
+    return Point(name, group, row[key], low, high, size)
 
 
 def robustness(result: Result) -> Sheet:
@@ -69,7 +73,7 @@ def robustness(result: Result) -> Sheet:
         raise ConfigError("nothing to draw: this is not a result of seqloom.robustness")
     metric = next(iter(result.metrics)).replace("_", " ")
     size = next(int(value) for value in result.metrics.values() if isinstance(value, int))
-    points = [Point(row["perturbation"], "", row["difference"], *row["difference_interval"], size) for row in rows]
+    points = [_point(row["perturbation"], "", row, "difference", size) for row in rows]
     return Sheet(f"{result.signature.model}: robustness", lambda page: {
         "Robustness": points_with_intervals(points, f"difference in {metric} to the data as it is", 0.0)}, rows)
 

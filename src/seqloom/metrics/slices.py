@@ -87,8 +87,9 @@ def by_length(unit: str, lengths: np.ndarray, training: Mapping[str, int]) -> Sl
     """
     borders = {share: training[key] for key, share in (("p95", LONG), ("longest", 1.0)) if type(training.get(key)) is int}
     ends = np.quantile(lengths, np.arange(1, BINS) / BINS, method="inverted_cdf")
-    made = _binned(f"length in {unit}", lengths, [*ends, *borders.values()], "{:,g}".format)
-    longer = {}
+    apart = [end for end in ends if not borders.get(LONG, end) < end <= borders.get(1.0, end)]  # what is long is one bin
+    made = _binned(f"length in {unit}", lengths, [*apart, *borders.values()], "{:,g}".format)
+    longer: dict[str, float] = {}
     for place, name in enumerate(made.names):
         beyond = [share for share, border in borders.items() if lengths[made.places == place].min() > border]
         longer |= {name: max(beyond)} if beyond else {}
