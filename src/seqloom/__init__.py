@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seqloom import inspect as inspect
     from seqloom import testing as testing
     from seqloom.comparison.ab import ab as ab
+    from seqloom.comparison.robustness import robustness as robustness
     from seqloom.comparison.run import compare as compare
     from seqloom.config import Config as Config
     from seqloom.config import TextConfig as TextConfig
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison.ab": "ab",
+    "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config TextConfig option",
     "contracts": "Classifier Embedder LanguageModel Tagger",

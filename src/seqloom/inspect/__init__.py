@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.results import comparison as comparison
     from seqloom.inspect.results import description as description
     from seqloom.inspect.results import errors as errors
+    from seqloom.inspect.results import robustness as robustness
     from seqloom.inspect.runs import training_curves as training_curves
     from seqloom.inspect.vectors import analogies as analogies
     from seqloom.inspect.vectors import leaning as leaning
@@ -34,6 +35,7 @@ _PUBLIC = {
     "leaning": "vectors",
     "neighbours": "vectors",
     "portrait": "costs",
+    "robustness": "results",
     "states": "hidden",
     "surprise": "costs",
     "training_curves": "runs",

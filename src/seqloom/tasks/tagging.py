@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.tasks.classification import BATCH, PREDICT
+from seqloom.tasks.classification import BATCH, PREDICT, ROBUSTNESS, Perturbing, SliceJudging
 from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.spans import Scheme
     from seqloom.data.tagged import Tagged
+    from seqloom.metrics.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +41,16 @@ class TaggingOptions(TextReading):
 class Tagging(Task):
     name, phrase = "tagger", "a tagger"
     data_help = "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
-    reading, predicting = TaggedReading, TaggingOptions
-    commands: ClassVar = {"predict": PREDICT}
+    reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TaggingOptions, Perturbing
+    commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: TaggedReading) -> Tagged:
         from seqloom.data.tagged import read_tagged
 
         return read_tagged(list(paths) or ["-"], **reading.to_dict())
+
+    def judge(self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging) -> Result:
+        return model.evaluate(self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency)
 
     def predict(self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions) -> Iterator[Outcome]:
         units, scheme = text_units(paths, options), model.learnt["scheme"]
