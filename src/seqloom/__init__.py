@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seqloom import inspect as inspect
     from seqloom import testing as testing
     from seqloom.comparison.ab import ab as ab
+    from seqloom.comparison.robustness import robustness as robustness
     from seqloom.comparison.run import compare as compare
     from seqloom.config import Config as Config
     from seqloom.config import SeriesConfig as SeriesConfig
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from seqloom.models.classify.fasttext_classifier import FastTextClassifier as FastTextClassifier
     from seqloom.models.classify.majority import Majority as Majority
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
+    from seqloom.models.classify.neural_classifier import NeuralClassifier as NeuralClassifier
     from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
     from seqloom.models.hidden.em import baum_welch as baum_welch
     from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from seqloom.models.series.seasonal_naive import SeasonalNaive as SeasonalNaive
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
+    from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
     from seqloom.models.vectors.charngram import CharNgram as CharNgram
     from seqloom.models.vectors.debias import bias_direction as bias_direction
     from seqloom.models.vectors.debias import debias as debias
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison.ab": "ab",
+    "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
     "contracts": "Classifier Embedder Forecaster LanguageModel Tagger",

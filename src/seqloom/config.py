@@ -42,9 +42,11 @@ MOST_SEED = 2**53  # what JSON keeps
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
-           metavar: str | None = None, negatable: bool = True) -> Any:
-    """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form."""
-    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable}
+           metavar: str | None = None, negatable: bool = True, repeated: bool = False) -> Any:
+    """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form;
+    `repeated`: a list whose values are given by repeating the flag."""
+    meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable,
+            "repeated": repeated}
     return field(default=default, metadata=meta)
 
 

@@ -50,6 +50,27 @@ def as_fasttext(rows=ROWS) -> str:
 FILES = {"a.csv": as_csv, "a.tsv": as_tsv, "a.jsonl": as_jsonl, "a.train": as_lines, "a.txt": as_fasttext}
 
 
+# ---- further columns
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_further_columns_are_kept_as_text(tmp_path, name):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"stars": [5, 1, 4, 2], "text": [text.replace("\n", " ") for text in TEXTS], "label": LABELS,
+                              "from": ["web", " mail ", None, "web"]})
+    path = tmp_path / name
+    {"a.csv": frame.write_csv, "a.jsonl": frame.write_ndjson, "a.parquet": frame.write_parquet,
+     "a.tsv": lambda place: write(place, "stars\ttext\tlabel\tfrom\n" + "".join(
+         "\t".join(str(cell or "") for cell in row) + "\n" for row in frame.rows()))}[name](path)
+    found = read_labelled(path, columns=["from", "stars", "from"])
+    assert found.columns == {"from": ["web", "mail", "", "web"], "stars": ["5", "1", "4", "2"]}
+    assert read_labelled(path).columns == {}
+    assert found.fingerprint == read_labelled(path).fingerprint
+    assert as_labelled(path, columns=["stars"]).columns == {"stars": ["5", "1", "4", "2"]}
+    with pytest.raises(DataError, match=r"has no column 'form'.*did you mean 'from'"):
+        read_labelled(path, columns=["form"])
+
+
 # ---- forms
 
 

@@ -31,6 +31,8 @@ def place(tmp_path_factory, shakespeare):
     rows = "good\twarm film\nbad\tdull film\ngood\tfine film\nbad\tfine film\n" * 5
     (made / "test.tsv").write_text("label\ttext\n" + rows)
     seqloom.NaiveBayes().fit(seqloom.read_labelled(made / "test.tsv")).save(made / "nb")
+    (made / "grouped.tsv").write_text("label\ttext\tsite\n" + "".join(
+        f"{row}\t{'web' if i % 3 else 'mail'}\n" for i, row in enumerate(rows.splitlines())))
     (made / "test.conll").write_text("the D\ncat N\nsat V\n\na D\ndog N\nran V\n\n" * 4)
     seqloom.HMMTagger().fit(seqloom.read_tagged(made / "test.conll")).save(made / "tagger")
     seqloom.NGram(order=3, tokenizer="byte", unit="stream").fit(shakespeare[:8000]).save(made / "byte")
@@ -83,6 +85,16 @@ CASES = {  # the command, the call, headings of the charts, words in them
         ["evaluate", "tagger", "test.conll", "--chart"],
         lambda: inspect.errors(seqloom.load("tagger").evaluate(seqloom.read_tagged("test.conll"))),
         ["Confusion"], ["predicted"]),
+    "slices and groups": (
+        ["evaluate", "nb", "grouped.tsv", "--slice-by", "length", "--slice-by", "class", "--group-by", "site", "--chart"],
+        lambda: inspect.errors(seqloom.load("nb").evaluate(
+            seqloom.read_labelled("grouped.tsv", columns=["site"]), slice_by=["length", "class"], group_by="site")),
+        ["Confusion", "Calibration", "Slices", "Groups"], ["class: good", "length in characters: ", '"name": "mail"']),
+    "robustness": (
+        ["robustness", "nb", "test.tsv", "--perturb", "upper", "--perturb", "typos", "--typo-rate", "0.2", "-q", "--chart"],
+        lambda: inspect.robustness(seqloom.robustness(seqloom.load("nb"), seqloom.read_labelled("test.tsv"),
+                                                      perturb=["upper", "typos"], typo_rate=0.2)),
+        ["Robustness"], ['"name": "upper"', "difference in accuracy to the data as it is"]),
     "training": (["plot", "one", "two", "--by", "tokens", "-o"], lambda: inspect.training_curves(["one", "two"], by="tokens"),
                  ["Loss", "Learning rate", "Gradient norm"],
                  ["tokens read", "two: 3.150 held out at 45 tokens", "nats per token"]),

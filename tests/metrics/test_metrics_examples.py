@@ -4,7 +4,8 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments", "costs"])
+@pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments", "costs", "slices", "fairness", "latency",
+                                  "error_words", "multilabel"])
 def test_examples_in_docstrings(name):
     outcome = doctest.testmod(importlib.import_module(f"seqloom.metrics.{name}"))
     assert outcome.attempted > 0

@@ -25,6 +25,7 @@ Examples:
   seqloom evaluate model test.txt --chart costs.html
   seqloom evaluate network test.txt --dynamic --dynamic-lr 0.0005
   seqloom evaluate tagger test.conllu --chart confusion.png
+  seqloom evaluate sentiment test.tsv --slice-by length --slice-by source --group-by gender
   seqloom evaluate vectors --on questions-words.txt
   seqloom evaluate forecaster whole.csv --start 2024-06-01
 """)

@@ -127,6 +127,8 @@ def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Ma
             settings["type"] = Choice(words)
             if len("|".join(words)) > _WIDE and settings["metavar"] is None:
                 settings |= {"metavar": "NAME", "help": _with_choices(settings["help"], words)}
+        elif meta.get("repeated"):
+            settings |= {"multiple": True, "callback": _repeated, "default": (), "type": _item(typing.get_args(kind)[0])}
         elif typing.get_origin(kind) is tuple:
             settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
         else:
@@ -155,6 +157,15 @@ def _help(f: dataclasses.Field[Any]) -> str:
 
 def _parts(kind: Any) -> tuple[Any, ...]:
     return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+
+
+def _item(kind: Any) -> click.ParamType | type:
+    words = choices(kind)
+    return Choice(words) if words else kind
+
+
+def _repeated(ctx: click.Context, param: click.Parameter, value: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return value or None
 
 
 def _listed(item: type) -> Callable[[click.Context, click.Parameter, str | None], tuple[Any, ...] | None]:

@@ -9,6 +9,7 @@ and the classes are judged each on its own.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,12 +18,17 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, labels, one_of, optional
+from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.data.in_memory import values
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores, check_table
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import classification, multilabel
+from seqloom.metrics.error_words import words_of_errors
+from seqloom.metrics.fairness import judge_groups
+from seqloom.metrics.latency import latency as measure_latency
 from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.slices import by_name, further_columns, length_record
 from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
@@ -90,7 +96,8 @@ class Classifier(Model):
             progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every text")
         with self.learning():
             self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
-            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled)}
+            self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
+                             "lengths": length_record(list(map(len, labelled.examples)))}
             self.fit_examples(labelled, how)
         return self
 
@@ -146,29 +153,53 @@ class Classifier(Model):
         metrics = self.evaluate(data, labels, samples=0, examples=0).metrics
         return float(metrics["exact_match" if self.multi_label else "accuracy"])  # type: ignore[arg-type]
 
-    def evaluate(self, data: Any, labels: Any = None, *, samples: int = 1000, examples: int = 3) -> Result:
+    def evaluate(self, data: Any, labels: Any = None, *, slice_by: str | Sequence[str] = (), group_by: str | None = None,
+                 error_words: int = 0, latency: bool = False, samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy with an interval, precision, recall and F1 of each class, confusion, calibration, and errors by kind.
 
-        `data` and `labels`: as `fit` takes them. `samples`: of the bootstrap, 0 for no interval; `examples`: texts that are
-        shown of each kind of error.
+        `data` and `labels`: as `fit` takes them. `slice_by`: also by parts of the data: "length", "class", "unknown" (the share
+        of unknown words), and columns of the data; `group_by`: a column whose values are groups that should be treated alike;
+        `error_words`: words typical of each kind of error; `latency`: how long predictions take. `samples`: of the
+        bootstrap, 0 for no interval; `examples`: texts that are shown of each kind of error.
         """
         self.check_fitted()
-        labelled = as_labelled(data, labels).like(self.classes, strict=False)
+        labelled = as_labelled(data, labels, columns=further_columns(slice_by, group_by)).like(self.classes, strict=False)
         self.remark_training_data(labelled.name, labelled.fingerprint)
+        if labelled.multi_label and not self.multi_label:
+            raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
+        gold = [list(map(str, some)) for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))]
         if self.multi_label:
-            gold = labelled.labels if labelled.multi_label else [(label,) for label in labelled.labels]
-            judged = multilabel.judge(names, [list(map(str, some)) for some in gold], np.exp(log_probs), THRESHOLD,
-                                      samples=samples)
+            metrics, details, notes = multilabel.judge(names, gold, np.exp(log_probs), THRESHOLD, samples=samples)
         else:
-            if labelled.multi_label:
-                raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
             shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
-            judged = classification.judge(names, list(map(str, labelled.labels)), shown, log_probs, samples=samples,
-                                          examples=examples)
-        metrics, details, notes = judged
+            first = [some[0] for some in gold]
+            metrics, details, notes = classification.judge(names, first, shown, log_probs, samples=samples, examples=examples)
+            if error_words:
+                said = [names[i] for i in log_probs.argmax(axis=1).tolist()]
+                details["errors"] = words_of_errors(details["errors"], shown, first, said, error_words)
+        if slice_by or group_by is not None:
+            chosen = (np.exp(log_probs) > THRESHOLD if self.multi_label else
+                      np.equal.outer(log_probs.argmax(axis=1), np.arange(log_probs.shape[1])))
+            more = self._by_parts(labelled, multilabel.decisions(names, gold, chosen), slice_by, group_by, samples)
+            metrics, details, notes = metrics | more[0], details | more[1], notes + more[2]
+        if latency:
+            metrics |= measure_latency(self.predict, labelled.examples)
         return Result(metrics, self.signature(labelled), notes, details)
+
+    def _by_parts(self, data: Labelled, decided: tuple[list[str], np.ndarray, np.ndarray], slice_by: str | Sequence[str],
+                  group_by: str | None, samples: int) -> classification.Judgement:
+        """What slices and groups add to a result."""
+        metrics: dict[str, Any] = {}
+        details: dict[str, Any] = {}
+        notes: tuple[str, ...] = ()
+        if slice_by:
+            details["slices"] = slices_of_labelled(self, data, *decided, slice_by, samples, multi_label=self.multi_label)
+        if group_by is not None:
+            metrics, tables, notes = judge_groups(*decided, by_name(group_by, data.columns[group_by]), samples=samples)
+            details |= tables
+        return metrics, details, notes
 
     def signature(self, data: Labelled | None = None) -> Signature:
         """Everything that the model's results depend on."""

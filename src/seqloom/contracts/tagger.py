@@ -8,6 +8,7 @@ than its data has (`works_in`); what it answers is in the scheme of the data.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,12 +18,15 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
+from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.data.in_memory import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError, ModelError
 from seqloom.metrics import tagging
+from seqloom.metrics.latency import latency as measure_latency
 from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.slices import length_record
 from seqloom.text.file_names import refuse_existing_file
 
 if TYPE_CHECKING:
@@ -92,7 +96,7 @@ class Tagger(Model):
             self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
                            "working_scheme": work.scheme}
             self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
-                             "words": given.n_words}
+                             "words": given.n_words, "lengths": length_record(list(map(len, given.sentences)))}
             self.fit_sentences(work, how)
         return self
 
@@ -122,11 +126,13 @@ class Tagger(Model):
         """Accuracy by words."""
         return float(self.evaluate(data, tags, samples=0, examples=0).metrics["accuracy"])  # type: ignore[arg-type]
 
-    def evaluate(self, data: Any, tags: Any = None, *, samples: int = 1000, examples: int = 3) -> Result:
+    def evaluate(self, data: Any, tags: Any = None, *, slice_by: str | Sequence[str] = (), latency: bool = False,
+                 samples: int = 1000, examples: int = 3) -> Result:
         """Accuracy of known and unknown words, F1 of spans where tags mark them, confusion, and errors by kind.
 
-        `data` and `tags`: as `fit` takes them. `samples`: of the bootstrap, 0 for no intervals; `examples`: words that are
-        shown of each kind of error.
+        `data` and `tags`: as `fit` takes them. `slice_by`: also by parts of the data: "length" of the sentences, "class" (the
+        tag of a word), "unknown" (the share of unknown words); `latency`: how long predictions take. `samples`: of the
+        bootstrap, 0 for no intervals; `examples`: words that are shown of each kind of error.
         """
         self.check_fitted()
         gold, scheme = as_tagged(data, tags), self.learnt["scheme"]
@@ -136,6 +142,11 @@ class Tagger(Model):
         predicted = self.predict(gold.sentences)
         known = sorted({*self.learnt["tags"], *chain.from_iterable(predicted)})  # spans may meet as never in training
         metrics, details, notes = tagging.judge(gold, predicted, known, self.knows, samples=samples, examples=examples)
+        if slice_by:
+            knows = None if type(self).knows is Tagger.knows else self.knows
+            details["slices"] = slices_of_tagged(self, gold, predicted, knows, slice_by, samples)
+        if latency:
+            metrics |= measure_latency(self.predict, gold.sentences)
         return Result(metrics, self.signature(gold), notes, details)
 
     def signature(self, data: Tagged | None = None) -> Signature:

@@ -2,7 +2,8 @@
 
 Of a table two columns are read, text and label: those that are named, those with usual names (`text`, `review`, ...;
 `label`, `class`, ...), or, when there are two and neither is known, the one with fewer different values is the label, and
-that is said. Labels may be numbers or true and false; they become the text that JSON has for them.
+that is said. Labels may be numbers or true and false; they become the text that JSON has for them, and so do the values of
+further columns that are asked for.
 
 `lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
 `__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
@@ -14,22 +15,21 @@ from __future__ import annotations
 import json
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from seqloom import progress
 from seqloom.data import columns
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
-from seqloom.data.rows import KINDS, Rows, open_rows, table_kind
+from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.data.sources import report_skipped
 from seqloom.data.unpacking import COMPRESSED
-from seqloom.errors import ConfigError, DataError, EncodingError, suggest
+from seqloom.errors import ConfigError, DataError, EncodingError, quoted, suggest
 
-Batch = tuple[list[str], list[str]]  # texts and labels of some rows
 Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]
 
 MARK = "__label__"
@@ -41,11 +41,25 @@ _FEW = 8  # classes that are believed however short the file is
 _FILES = 1000  # of a folder that are read together
 
 
+class Batch(NamedTuple):
+    """Some rows."""
+
+    texts: list[str]
+    labels: list[str]
+    more: Sequence[list[str]] = ()  # of each further column that was asked for
+
+
 class Choice(NamedTuple):
-    """The columns of text and label, as they are called or None."""
+    """The columns of text and label, as they are called or None, and further ones to keep."""
 
     text: str | None = None
     label: str | None = None
+    more: tuple[str, ...] = ()
+
+    def named(self) -> dict[str, str]:
+        """What was asked for by name, and for what."""
+        pairs = [("text", self.text), ("label", self.label), *(("further", column) for column in self.more)]
+        return {what: column for what, column in pairs if column is not None}
 
 
 def check_form(form: str) -> None:
@@ -59,10 +73,9 @@ def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]
     kind = recognise(document) if form == "auto" else form
     if kind in KINDS.values():
         return _table(document, kind, choice)
-    for what, column in choice._asdict().items():
-        if column is not None:
-            raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column, or "
-                            "say that it is a table (--form tsv, csv or jsonl)")
+    for what, column in choice.named().items():
+        raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
+                        f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)")
     return _lines(document) if kind == "lines" else _fasttext(document)
 
 
@@ -94,14 +107,16 @@ def recognise(document: Document) -> str:
 
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
-    """Two columns of a table; every row must have both, but the text may be empty."""
-    rows = open_rows(document, kind, choice, doubtful=False)  # a text and its label look like names
+    """Text, label and further columns of a table; every row must have a label, all else may be empty."""
+    asked = [choice.text, choice.label, *choice.more]
+    rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
         return
-    text, label = columns.choose_pair(document.name, rows.kinds, rows.asked) or _by_values(rows)
+    text, label = columns.choose_pair(document.name, rows.kinds, rows.asked[:2]) or _by_values(rows)
+    further = [columns.check_name(document.name, rows.kinds, column) for column in rows.asked[2:] if column is not None]
     halves = 0
-    for block in rows.blocks([text, label]):
-        texts, labels = block.values
+    for block in rows.blocks([text, label, *further]):
+        texts, labels, *more = block.values
         if set(map(type, texts)) - {str}:
             at = next(k for k, value in enumerate(texts) if not isinstance(value, str))
             raise columns.wrong_value(block.place(at), text, texts[at], "text")
@@ -113,9 +128,19 @@ def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
             at = next(k for k, value in enumerate(labels) if not isinstance(value, str) or not value)
             raise columns.wrong_value(block.place(at), label, labels[at], "label")
         halves += block.halves
-        yield texts, labels
+        yield Batch(texts, labels, [[_plain(value, block, k, column) for k, value in enumerate(its)]
+                                    for column, its in zip(further, more)])
     if halves:
         progress.say(f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
+
+
+def _plain(value: Any, block: Block, k: int, column: str) -> str:
+    """A value of a further column as text; none is empty text."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, (dict, list, bytes)):
+        raise columns.wrong_value(block.place(k), column, value, "single value")
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
 
 
 def _by_values(rows: Rows) -> list[str]:
@@ -143,7 +168,7 @@ def _lines(document: Document) -> Iterator[Batch]:
             labels.append(cells[0])
             texts.append(cells[1] if len(cells) == 2 else "")
         if texts:
-            yield texts, labels
+            yield Batch(texts, labels)
 
 
 def _fasttext(document: Document) -> Iterator[Batch]:
@@ -164,7 +189,7 @@ def _fasttext(document: Document) -> Iterator[Batch]:
             labels.append(label.removeprefix(MARK))
             texts.append(text)
         if texts:
-            yield texts, labels
+            yield Batch(texts, labels)
 
 
 def has_folders(path: Path) -> bool:
@@ -207,7 +232,7 @@ def _folder(path: Path, label: str, encoding: str, strict: bool) -> Iterator[Bat
                 binary += 1
             else:
                 texts.append(text)
-        yield texts, [label] * len(texts)
+        yield Batch(texts, [label] * len(texts))
     report_skipped(str(path), binary, [name for name, _ in misread], encoding)
     if misread and len(misread) + binary == len(names):
         raise misread[0][1]

@@ -14,9 +14,9 @@ fit into memory. A row without a label is an error that names file and line; an 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from operator import index
@@ -31,7 +31,7 @@ from seqloom.data.documents import check_encoding
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, text_and_label, values
 from seqloom.data.label_forms import Batch, Choice, Form, check_form, has_folders, read_folders, read_rows
 from seqloom.data.sources import find_documents
-from seqloom.errors import ConfigError, DataError, quoted
+from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 from seqloom.text.coding import to_bytes
 
 Source = str | Path | Iterable[str | Path]
@@ -43,16 +43,18 @@ LARGEST = 2**63  # of labels that are whole numbers, without its sign
 class Labelled:
     """Examples and their labels, of equal length. An example is a text, or an array of numbers for models that take those;
     a label is a name, a whole number, or true or false, or a tuple of those where an example may have several (or none). All
-    labels are of one type; those of files are names."""
+    labels are of one type; those of files are names. `columns`: further values of each example by name, such as its source,
+    which no model learns from, but by which results can be told apart."""
 
     examples: list[Any]
     labels: list[Any]
     name: str = "texts"
+    columns: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Any, labels: Any = None, *, name: str = "texts") -> Labelled:
+    def of(cls, data: Any, labels: Any = None, *, name: str = "texts", columns: Mapping[str, Any] | None = None) -> Labelled:
         """From examples and labels (lists, arrays, columns), a tuple of the two, a list of (example, label), or a frame with
-        such columns. A label that is a list, tuple or set is several labels."""
+        such columns. A label that is a list, tuple or set is several labels. `columns`: further values of the examples."""
         if labels is not None:
             examples, labels = values(data, name), _label_values(labels, name)
         elif is_frame(data):
@@ -71,7 +73,10 @@ class Labelled:
             raise DataError(f"{name} has no texts; give some")
         several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
         read = _labels if several else _label
-        made = cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name)
+        further = {str(key): list(map(str, values(column, f"column {key}"))) for key, column in (columns or {}).items()}
+        if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
+            raise DataError(f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values")
+        made = cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name, further)
         made._check_types()
         return made
 
@@ -129,25 +134,30 @@ class Labelled:
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Labelled:
         """Some of the rows, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        return replace(self, examples=[self.examples[i] for i in chosen], labels=[self.labels[i] for i in chosen])
+        return replace(self, examples=[self.examples[i] for i in chosen], labels=[self.labels[i] for i in chosen],
+                       columns={name: [column[i] for i in chosen] for name, column in self.columns.items()})
 
 
 def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
-                  encoding: str = "utf-8", strict: bool = False) -> Labelled:
+                  columns: Sequence[str] = (), encoding: str = "utf-8", strict: bool = False) -> Labelled:
     """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
     from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
-    end of the name and by the first lines. Files may be packed (.gz, .xz, .zst). Of a directory or pattern, binary and badly
-    encoded files are skipped and reported; `strict` refuses them.
+    end of the name and by the first lines. `columns`: further columns of a table to keep, as text. Files may be packed (.gz,
+    .xz, .zst). Of a directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
-    name, batches = _open(source, form, Choice(text_column, label_column), encoding, strict)
+    names = tuple(dict.fromkeys(columns))
+    name, batches = _open(source, form, Choice(text_column, label_column, names), encoding, strict)
     texts: list[str] = []
     labels: list[str] = []
-    for some_texts, some_labels in batches:
-        texts += some_texts
-        labels += some_labels
-    return Labelled(texts, labels, name)
+    further: dict[str, list[str]] = {column: [] for column in names}
+    for batch in batches:
+        texts += batch.texts
+        labels += batch.labels
+        for column, some in zip(names, batch.more):
+            further[column] += some
+    return Labelled(texts, labels, name, further)
 
 
 def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
@@ -159,19 +169,34 @@ def stream_labelled(source: Source, *, form: Form = "auto", text_column: str | N
     return _parts(name, batches, size)
 
 
-def as_labelled(data: Any, labels: Any = None) -> Labelled:
+def as_labelled(data: Any, labels: Any = None, *, columns: Sequence[str] = ()) -> Labelled:
     """What `fit` and `evaluate` of a classifier accept: a Labelled, a Path, texts and labels, a list of (text, label), or a
-    frame; texts and labels are lists, generators, arrays or columns."""
+    frame; texts and labels are lists, generators, arrays or columns. `columns`: further ones that it must have."""
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_labelled")
     if isinstance(data, (Labelled, Path)):
         if labels is not None:
             raise DataError(f"a {type(data).__name__} has labels of its own; leave labels out")
-        return data if isinstance(data, Labelled) else read_labelled(data)
+        return _having(data, columns) if isinstance(data, Labelled) else read_labelled(data, columns=columns)
     if isinstance(data, (str, bytes, dict)) or not (isinstance(data, Iterable) or is_frame(data)):
         raise DataError(f"cannot read labels from a {type(data).__name__}; give texts and labels, a list of (text, label), a "
                         "Path, or what read_labelled returns")
-    return Labelled.of(data, labels)
+    if labels is None and is_frame(data):
+        return Labelled.of(data, columns={name: data[_having_name(list(data.columns), name, "the frame")] for name in columns})
+    return _having(Labelled.of(data, labels), columns)
+
+
+def _having(data: Labelled, columns: Sequence[str]) -> Labelled:
+    for name in columns:
+        _having_name(list(data.columns), name, data.name)
+    return data
+
+
+def _having_name(known: Sequence[Any], name: str, of: str) -> str:
+    if name not in known:
+        there = suggest_known(name, map(str, known)) if known else "; give it as Labelled.of(texts, labels, columns=...)"
+        raise DataError(f"{of} has no column {quoted(name)}{there}")
+    return name
 
 
 def dataset_name(source: Source, documents: Sequence[str]) -> str:
@@ -200,7 +225,7 @@ def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: boo
         if form == "folders" and not folder.is_dir():
             raise DataError(f"{one} is not a directory; the format folders needs one with a folder for each class")
         if folder.is_dir() and form in ("auto", "folders") and (form == "folders" or has_folders(folder)):
-            if choice != (None, None):
+            if choice.named():
                 raise DataError(f"{one} holds folders per class and has no columns; leave out the column names")
             opened.append((str(one), read_folders(folder, encoding, strict)))
         else:
@@ -214,10 +239,10 @@ def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: boo
 def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
     for name, batches in opened:
         rows = empty = 0
-        for texts, labels in batches:
-            rows += len(texts)
-            empty += texts.count("") + sum(map(str.isspace, texts))
-            yield texts, labels
+        for batch in batches:
+            rows += len(batch.texts)
+            empty += batch.texts.count("") + sum(map(str.isspace, batch.texts))
+            yield batch
         if not rows:
             raise DataError(f"{name} has no labelled text; give a file with some")
         if empty:
@@ -227,9 +252,9 @@ def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
 def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:
     texts: list[str] = []
     labels: list[str] = []
-    for some_texts, some_labels in batches:
-        texts += some_texts
-        labels += some_labels
+    for batch in batches:
+        texts += batch.texts
+        labels += batch.labels
         whole = len(texts) - len(texts) % size
         for start in range(0, whole, size):
             yield Labelled(texts[start:start + size], labels[start:start + size], name)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.results import comparison as comparison
     from seqloom.inspect.results import description as description
     from seqloom.inspect.results import errors as errors
+    from seqloom.inspect.results import robustness as robustness
     from seqloom.inspect.runs import training_curves as training_curves
     from seqloom.inspect.series import anomalies as anomalies
     from seqloom.inspect.series import forecast as forecast
@@ -38,6 +39,7 @@ _PUBLIC = {
     "leaning": "vectors",
     "neighbours": "vectors",
     "portrait": "costs",
+    "robustness": "results",
     "states": "hidden",
     "surprise": "costs",
     "training_curves": "runs",

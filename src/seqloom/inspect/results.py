@@ -9,6 +9,7 @@ from seqloom.charts.confidence import reliability_chart
 from seqloom.charts.confusion import confusion_chart
 from seqloom.charts.page import Page
 from seqloom.charts.sheet import Charts, Sheet, with_headings
+from seqloom.charts.slices import Point, points_with_intervals
 from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
 from seqloom.errors import ConfigError
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from seqloom.data.describe import Description
     from seqloom.metrics.result import Result
 
+MOST_ROWS = 40  # slices or groups of a chart
+
 
 def errors(result: Result) -> Sheet:
-    """The confusion matrix and, where the model gave probabilities, whether they were right."""
-    data = {name: detail for name in ("confusion", "reliability") if (detail := result.details.get(name))}
+    """The confusion matrix and, where the model gave probabilities, whether they were right; slices and groups, if asked."""
+    drawn = ("confusion", "reliability", "slices", "groups")
+    data = {name: detail for name in drawn if (detail := result.details.get(name))}
     if not data:
         raise ConfigError("nothing to draw: the result has no confusion matrix (too many classes, or another task)")
 
@@ -30,9 +34,48 @@ def errors(result: Result) -> Sheet:
             charts["Confusion"] = confusion_chart(confusion["classes"], confusion["counts"])
         if bins := data.get("reliability"):
             charts["Calibration"] = reliability_chart(bins)
+        if rows := data.get("slices"):
+            charts["Slices"] = _slices(result, rows)
+        if groups := data.get("groups"):
+            points = [_point(row["group"], "", row, "accuracy", row["size"]) for row in groups]
+            charts["Groups"] = points_with_intervals(points[:MOST_ROWS], "accuracy", _overall(result)[1])
         return charts
 
     return Sheet(f"{result.signature.model}: errors", draw, data)
+
+
+def _overall(result: Result) -> tuple[str, float]:
+    """The metric that slices are ordered by, and its value for all the data."""
+    name = next(name for name in ("span_f1", "accuracy", "exact_match") if name in result.metrics)
+    return name, float(result.metrics[name])  # type: ignore[arg-type]
+
+
+def _slices(result: Result, rows: list[dict[str, Any]]) -> Any:
+    """The worst ones; a slice without the metric (a tag has no F1 of spans) is drawn by its accuracy."""
+    metric, overall = _overall(result)
+    points = []
+    for row in rows[:MOST_ROWS]:
+        key = metric if row.get(metric) is not None else "accuracy"
+        if row.get(key) is not None:
+            points.append(_point(f"{row['by']}: {row['slice']}", row["by"], row, key, row["size"]))
+    return points_with_intervals(points, metric.replace("_", " "), overall)
+
+
+def _point(name: str, group: str, row: dict[str, Any], key: str, size: int) -> Point:
+    low, high = row.get(f"{key}_interval", (row[key], row[key]))
+    return Point(name, group, row[key], low, high, size)
+
+
+def robustness(result: Result) -> Sheet:
+    """What each perturbation of `seqloom.robustness` costs, with its interval."""
+    rows = result.details.get("robustness")
+    if not rows:
+        raise ConfigError("nothing to draw: this is not a result of seqloom.robustness")
+    metric = next(iter(result.metrics)).replace("_", " ")
+    size = next(int(value) for value in result.metrics.values() if isinstance(value, int))
+    points = [_point(row["perturbation"], "", row, "difference", size) for row in rows]
+    return Sheet(f"{result.signature.model}: robustness", lambda page: {
+        "Robustness": points_with_intervals(points, f"difference in {metric} to the data as it is", 0.0)}, rows)
 
 
 def description(result: Description) -> Sheet:

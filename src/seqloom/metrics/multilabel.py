@@ -26,13 +26,8 @@ def judge(classes: Sequence[str], gold_labels: Sequence[Sequence[str]], probs: n
     """
     if not len(gold_labels):
         raise DataError("no examples to evaluate on: the labelled data is empty")
-    unseen = sorted({label for labels in gold_labels for label in labels} - set(classes))
-    names = [*classes, *unseen]
-    place = {name: i for i, name in enumerate(names)}
-    gold, said = np.zeros((2, len(gold_labels), len(names)), bool)
-    for row, labels in zip(gold, gold_labels):
-        row[[place[label] for label in labels]] = True
-    said[:, :len(classes)] = probs > threshold
+    names, gold, said = decisions(classes, gold_labels, probs > threshold)
+    unseen = names[len(classes):]
     rows = [{"class": name, **scores(int((gold[:, i] & said[:, i]).sum()), int(gold[:, i].sum()), int(said[:, i].sum()))}
             for i, name in enumerate(names)]
     right = (gold == said).all(axis=1)
@@ -47,3 +42,20 @@ def judge(classes: Sequence[str], gold_labels: Sequence[Sequence[str]], probs: n
     }
     notes = (f"labels that the model never saw: {some(unseen)}; it cannot give them",) if unseen else ()
     return metrics, {"classes": rows}, notes
+
+
+def decisions(classes: Sequence[str], gold_labels: Sequence[Sequence[str]],
+              chosen: np.ndarray) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """All names, those of the model first; and whether an example is, and is said to be, of each class, bool (n, C).
+
+    >>> names, gold, said = decisions(["a", "b"], [["b"], ["c"]], np.array([[True, False], [False, True]]))
+    >>> names, gold.astype(int).tolist(), said.astype(int).tolist()
+    (['a', 'b', 'c'], [[0, 1, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 0]])
+    """
+    names = [*classes, *sorted({label for labels in gold_labels for label in labels} - set(classes))]
+    place = {name: i for i, name in enumerate(names)}
+    gold, said = np.zeros((2, len(gold_labels), len(names)), bool)
+    for row, labels in zip(gold, gold_labels):
+        row[[place[label] for label in labels]] = True
+    said[:, :len(classes)] = chosen
+    return names, gold, said

@@ -5,6 +5,7 @@ Columns are aligned by how wide a terminal shows a character, and no control cha
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,6 +18,7 @@ from seqloom.metrics.result import Result
 MATRIX = 20  # classes up to which the confusion matrix is printed
 ROWS = 50  # of the table of classes: the commonest
 KINDS = 10  # of errors that are printed
+SLICES = 25  # that are printed, also of groups and their classes
 NAME = 28  # columns of a name
 WIDE = 100  # columns of the matrix, beyond which its columns have numbers instead of names
 GAP = "  "
@@ -39,6 +41,12 @@ def report(result: Result) -> str:
     parts += [_numbers(details[key]) for key in ("horizons", "columns") if details.get(key)]
     if details.get("sections"):
         parts.append(_sections(details["sections"]))
+    if details.get("slices"):
+        parts.append(_slices(details["slices"]))
+    if details.get("groups"):
+        parts += [_groups(details["groups"], details["group_by"]), _gaps(details["gaps"])]
+    if details.get("robustness"):
+        parts.append(_robustness(details["robustness"]))
     if "confusion" in details:
         parts.append(_matrix(details["confusion"]["classes"], details["confusion"]["counts"]))
     if details.get("errors"):
@@ -88,6 +96,72 @@ def _sections(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(aligned(table))
 
 
+def _slices(rows: Sequence[dict[str, Any]]) -> str:
+    """Sizes and metrics, the worst first.
+
+    >>> print(_slices([{"by": "source", "slice": "web", "size": 12, "accuracy": 0.5, "accuracy_interval": (0.25, 0.75)}]))
+    slices, the worst first
+    slice        size  accuracy              95 %
+    source: web    12    0.5000  0.2500 to 0.7500
+    """
+    metrics = list(dict.fromkeys(key for row in rows for key in row if f"{key}_interval" in row or key.endswith("f1")))
+    metrics = metrics or [next(key for key in rows[0] if key not in ("by", "slice", "size"))]
+    head = ["slice", "size"]
+    for key in metrics:
+        head += [key, "95 %"] if any(f"{key}_interval" in row for row in rows) else [key]
+    table = [head]
+    for row in rows[:SLICES]:
+        beyond = row.get("longer_than")
+        after = "" if beyond is None else f" (longer than {beyond:.0%} in training)"
+        cells = [f"{_name(row['by'])}: {_name(row['slice'])}{after}", f"{row['size']:,}"]
+        for key in metrics:
+            cells.append(_share(row.get(key)))
+            if any(f"{key}_interval" in other for other in rows):
+                cells.append(_range(row.get(f"{key}_interval")))
+        table.append(cells)
+    more = [f"and {len(rows) - SLICES:,} more"] if len(rows) > SLICES else []
+    return "\n".join(["slices, the worst first", *aligned(table), *more])
+
+
+def _groups(rows: Sequence[dict[str, Any]], by: str) -> str:
+    table = [[_name(by), "class", "size", "accuracy", "95 %", "gold", "selected", "true pos.", "false pos."]]
+    for row in rows[:SLICES]:
+        first = [_name(row["group"]), f"{row['size']:,}", _share(row["accuracy"]), _range(row["accuracy_interval"])]
+        for one in row["classes"][:SLICES]:
+            table.append([first[0], _name(one["class"]), *first[1:], f"{one['support']:,}", *(
+                _share(one[key]) for key in ("selection_rate", "true_positive_rate", "false_positive_rate"))])
+            first = [""] * 4
+    return "\n".join([f"groups by {_name(by)}", *aligned(table)])
+
+
+def _gaps(rows: Sequence[dict[str, Any]]) -> str:
+    keys = ("demographic_parity", "equalised_odds", "true_positive_rate", "false_positive_rate")
+    table = [["class", "demographic parity", "95 %", "equalised odds", "95 %", "true pos.", "false pos."]]
+    for row in rows[:SLICES]:
+        table.append([_name(row["class"]), *(cell for key in keys[:2] for cell in (
+            _share(row[key]), _range(row.get(f"{key}_interval")))), *(_share(row[key]) for key in keys[2:])])
+    return "\n".join(["gaps between groups (largest rate less smallest)", *aligned(table)])
+
+
+def _robustness(rows: Sequence[dict[str, Any]]) -> str:
+    metric = next(key for key in rows[0] if key != "perturbation")
+    table = [["perturbation", metric, "difference", "95 %", "p", "changed", "answers changed"]]
+    for row in rows:
+        low, high = row["difference_interval"]
+        table.append([row["perturbation"], f"{row[metric]:.4f}", f"{row['difference']:+.4f}", f"{low:+.4f} to {high:+.4f}",
+                      f"{row['p_value']:.3g}", f"{row['changed']:.1%}",
+                      f"{row['answers_changed']:.1%}" if "answers_changed" in row else "-"])
+    return "\n".join(["perturbed data (difference to the data as it is, paired)", *aligned(table)])
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _range(ends: Sequence[float] | None) -> str:
+    return "-" if ends is None or math.isnan(ends[0]) else f"{ends[0]:.4f} to {ends[1]:.4f}"
+
+
 def _matrix(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     """Only what came or was predicted, and only if it is few; a dot is a zero."""
     used = [i for i in range(len(classes)) if any(counts[i]) or any(row[i] for row in counts)]
@@ -108,6 +182,8 @@ def _errors(errors: Sequence[dict[str, Any]]) -> str:
     for kind in errors[:KINDS]:
         lines.append(f"{kind['count']:>{digits},}{GAP}{_name(kind['gold'])} -> {_name(kind['predicted'])}")
         lines += [f"{' ' * digits}{GAP}{GAP}{_example(example)}" for example in kind["examples"]]
+        if words := [f"{_name(word['word'])} ({word['z']:.1f})" for word in kind.get("words", ())]:
+            lines.append(f"{' ' * digits}{GAP}{GAP}words: {', '.join(words)}")
     rest = errors[KINDS:]
     if rest:
         lines.append(f"and {sum(kind['count'] for kind in rest):,} errors of {len(rest):,} rarer kinds")

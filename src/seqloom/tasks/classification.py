@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seqloom.config import Config, OnlyWith, option
+from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, strict_option, text_units
+from seqloom.tasks.task import Command, Judging, Outcome, Task, TextReading, strict_option, text_units
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
     from seqloom.data.labelled import Labelled
+    from seqloom.metrics.result import Result
 
 BATCH = 10_000  # lines
 PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the tags of its words.")
+ROBUSTNESS = Command("seqloom.cli.robustness:command", "What typing errors, case, length and word order cost.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,40 @@ class LabelledReading(Config):
     label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceJudging(Judging):
+    """Options of `evaluate` that classifiers and taggers share."""
+
+    slice_by: tuple[str, ...] = option((), "Also evaluate parts of the data, the worst first: by length, class, unknown (the "
+                                       "share of unknown words) or a column of the table; may be repeated.",
+                                       metavar="NAME", repeated=True)
+    latency: bool = option(False, "Also measure how long predictions take, one at a time and together.", negatable=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelJudging(SliceJudging):
+    group_by: str | None = option(None, "Classifiers: rates of the groups in this column and the gaps between them.",
+                                  metavar="COLUMN")
+    error_words: int = option(0, "Classifiers: show this many words typical of each kind of error.", minimum=0, maximum=1000,
+                              metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perturbing(Config):
+    """Options of `robustness`."""
+
+    perturb: tuple[Literal["typos", "lower", "upper", "truncated", "lengthened", "shuffled"], ...] = option(
+        (), "Perturb in this way only; may be repeated.  [default: all]", metavar="KIND", repeated=True)
+    typo_rate: float = option(0.05, "Share of the letters that are swapped, dropped or doubled.", minimum=0, maximum=1)
+    seed: int = option(0, "Start of the random numbers.", minimum=0, maximum=MOST_SEED)
+    chart: str | None = option(None, "Draw the differences: .png, .svg, .html.", metavar="FILE")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.perturb and "typos" not in self.perturb and self.typo_rate != Perturbing.typo_rate:
+            raise ConfigError("typo_rate has no effect without typos; perturb typos as well, or leave typo_rate out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +80,22 @@ class Classification(Task):
     name, phrase = "classifier", "a classifier"
     data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, or a "
                  "directory with one folder a class; none, or -, is standard input.")
-    reading, predicting = LabelledReading, Classifying
-    commands: ClassVar = {"predict": PREDICT}
+    reading, judging, predicting, perturbing = LabelledReading, LabelJudging, Classifying, Perturbing
+    commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: LabelledReading) -> Labelled:
         from seqloom.data.labelled import read_labelled
 
         return read_labelled(list(paths) or ["-"], **reading.to_dict())
+
+    def judge(self, model: Any, paths: tuple[str, ...], reading: LabelledReading, judging: LabelJudging) -> Result:
+        from seqloom.data.labelled import read_labelled
+        from seqloom.metrics.slices import further_columns
+
+        columns = further_columns(judging.slice_by, judging.group_by)
+        data = read_labelled(list(paths) or ["-"], columns=columns, **reading.to_dict())
+        return model.evaluate(data, slice_by=judging.slice_by, group_by=judging.group_by, error_words=judging.error_words,
+                              latency=judging.latency)
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):

@@ -65,6 +65,7 @@ class Task(ABC):
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
+    perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
 
     @abstractmethod
@@ -81,10 +82,14 @@ class Task(ABC):
             from seqloom.charts.files import check_target
 
             check_target(judging.chart)
-        result = model.evaluate(self.read(paths, reading))
+        result = self.judge(model, paths, reading, judging)
         if judging.chart is not None:
             self.chart(result).save(judging.chart)
         return shown(result)
+
+    def judge(self, model: Any, paths: tuple[str, ...], reading: Any, judging: Any) -> Any:
+        """The result of a model on data."""
+        return model.evaluate(self.read(paths, reading))
 
     def chart(self, result: Any) -> Sheet:
         """What there is to see of a result."""

@@ -1,0 +1,122 @@
+"""One model on the same data with typing errors, in another case, cut, lengthened, with its words shuffled.
+
+Each row has the metric of the changed data and the difference to the data as it is, paired by example. That words can be
+shuffled at no cost says that their order does not matter for the task, or not to this model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts import Classifier, Tagger
+from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
+from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.errors import ConfigError, suggest_known
+from seqloom.metrics.bootstrap import Paired, paired, paired_statistic, ratio
+from seqloom.metrics.result import Result
+from seqloom.metrics.slices import as_names
+from seqloom.metrics.tagging import span_counts
+
+
+class _Judged(NamedTuple):
+    metric: str
+    both: np.ndarray  # part and whole of each example, float64 (n, 2)
+    answers: list[Any] | None  # None where those of changed examples cannot be compared with the others
+
+
+def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequence[str] = PERTURBATIONS,
+               typo_rate: float = TYPO_RATE, seed: int = 0, samples: int = 1000) -> Result:
+    """How much worse a classifier or tagger becomes when its data is perturbed, each way on its own.
+
+    `data` and `labels` (or tags): as `evaluate` takes them. `perturb`: some of typos, lower, upper, truncated, lengthened,
+    shuffled; `typo_rate`: share of the letters with a typing error; `samples`: of the bootstrap. `details["robustness"]`
+    has a row for each: the metric, the paired difference with its interval and p-value, which share of the examples was
+    changed at all, and for classifiers how many answers changed.
+
+    >>> from seqloom import Majority
+    >>> rows = robustness(Majority().fit([("fun", "+"), ("dull", "-"), ("good", "+")]), [("Good", "+"), ("Bad", "-")])
+    >>> [(row["perturbation"], row["difference"]) for row in rows.details["robustness"]][:2]
+    [('typos', 0.0), ('lower', 0.0)]
+    """
+    perturb = as_names(perturb)
+    if unknown := [kind for kind in perturb if kind not in PERTURBATIONS]:
+        raise ConfigError(f"unknown perturbation {unknown[0]!r}{suggest_known(unknown[0], PERTURBATIONS)}")
+    if not 0 <= typo_rate <= 1:
+        raise ConfigError(f"typo_rate must be between 0 and 1; got {typo_rate}")
+    if not isinstance(model, (Classifier, Tagger)):
+        raise ConfigError("robustness is for classifiers and taggers")
+    model.check_fitted()
+    given: Any = _tagged(model, data, labels) if isinstance(model, Tagger) else _labelled(model, data, labels)
+    change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
+    model.remark_training_data(given.name, given.fingerprint)
+    clean, rows = _judge(model, given), []
+    with progress.task("perturbing", len(perturb), "kinds") as bar:
+        for kind in perturb:
+            changed = change(given, kind, typo_rate=typo_rate, seed=seed)
+            rows.append({"perturbation": kind, **_row(clean, _judge(model, changed), samples),
+                         "changed": _share(_examples(given), _examples(changed))})
+            bar.advance()
+    signature = model.signature(given)
+    extras = {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
+    unit = "sentences" if isinstance(model, Tagger) else "texts"
+    return Result({clean.metric: ratio(clean.both), unit: len(given)}, replace(signature, seed=seed, extras=extras),
+                  details={"robustness": rows})
+
+
+def _row(clean: _Judged, changed: _Judged, samples: int) -> dict[str, Any]:
+    difference = _difference(changed.both, clean.both, samples)
+    row = {changed.metric: ratio(changed.both), "difference": difference.difference,
+           "difference_interval": (difference.low, difference.high), "p_value": difference.p_value}
+    if clean.answers is not None and changed.answers is not None:
+        row["answers_changed"] = _share(clean.answers, changed.answers)
+    return row
+
+
+def _difference(changed: np.ndarray, clean: np.ndarray, samples: int) -> Paired:
+    if (changed[:, 1] == clean[:, 1]).all() and (clean[:, 1] > 0).all():
+        return paired(changed[:, 0], clean[:, 0], clean[:, 1], samples=samples)
+    return paired_statistic(changed, clean, ratio, samples=samples)
+
+
+def _share(before: Sequence[Any], after: Sequence[Any]) -> float:
+    """Of those that are no longer the same."""
+    return sum(a != b for a, b in zip(before, after)) / len(before)
+
+
+def _labelled(model: Classifier, data: Any, labels: Any) -> Labelled:
+    given = as_labelled(data, labels).like(model.classes, strict=False)
+    if not all(isinstance(example, str) for example in given.examples):
+        raise ConfigError(f"the examples of {given.name} are arrays of numbers; robustness perturbs texts")
+    if given.multi_label and not model.multi_label:
+        raise ConfigError(f"{given.name} has examples with several labels, but this model predicts one per example")
+    return given
+
+
+def _tagged(model: Tagger, data: Any, tags: Any) -> Tagged:
+    given, scheme = as_tagged(data, tags), model.learnt["scheme"]
+    given = given.part([i for i, words in enumerate(given.sentences) if words])
+    return given.converted(scheme) if given.scheme and scheme else given
+
+
+def _examples(data: Labelled | Tagged) -> list[Any]:
+    return data.sentences if isinstance(data, Tagged) else data.examples
+
+
+def _judge(model: Any, data: Any) -> _Judged:
+    if isinstance(data, Tagged):
+        predicted = model.predict(data.sentences)
+        if data.scheme is not None:
+            return _Judged("span_f1", span_counts(data.tags, predicted, data.scheme).astype(np.float64), None)
+        counts = [(sum(a == b for a, b in zip(*pair)), len(pair[0])) for pair in zip(data.tags, predicted)]
+        return _Judged("accuracy", np.array(counts, np.float64), None)
+    answers = model.predict(data.examples)
+    if not model.multi_label:
+        return _Judged("accuracy", np.array([(a == b, 1) for a, b in zip(answers, data.labels)], np.float64), answers)
+    sets = [(set(said), set(gold if isinstance(gold, tuple) else (gold,))) for said, gold in zip(answers, data.labels)]
+    return _Judged("micro_f1", np.array([(2 * len(a & b), len(a) + len(b)) for a, b in sets], np.float64), answers)
