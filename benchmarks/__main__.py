@@ -41,7 +41,7 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
           "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
           "tagging": tagging.run, "tagging-quality": tagging.run_quality}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "series")  # minutes: only when named
+LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "series")  # only when named
 
 
 def main() -> None:
