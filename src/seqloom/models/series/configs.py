@@ -60,7 +60,7 @@ class NeuralForecasterConfig(SeriesConfig):
     d_hidden: int = option(64, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
     n_heads: int = option(4, "number of attention heads", minimum=1, maximum=1000)
-    dropout: float = option(0.2, "dropout of patches, between layers and before the output", minimum=0.0, maximum=0.95)
+    dropout: float = option(0.5, "dropout of patches, between layers and before the output", minimum=0.0, maximum=0.95)
     window: int | None = option(None, "number of steps that a forecast is made from  [default: 14 seasons, or 48 steps, but no "
                                       "more than a sixth of the data]", minimum=1, maximum=MOST_WINDOW)
     patch: int | None = option(None, "steps that the encoder reads at once  [default: a fourteenth of the window]",
@@ -70,4 +70,5 @@ class NeuralForecasterConfig(SeriesConfig):
     normalise: Literal["last", "instance", "none"] = option(
         "last", "what is subtracted from a window and added to its forecast: its last value; instance: its mean, and it is "
         "divided by its standard deviation")
+    highway: bool = option(True, "add a weighted sum of the window to the forecast, beside the encoder")
     calendar: bool = option(False, "read hour, day of the week and day of the year")

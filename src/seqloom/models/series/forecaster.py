@@ -143,7 +143,8 @@ class NeuralForecaster(Forecaster):
         read = d_encoded(c, c.d_hidden) * (1 if c.encoder in RECURRENT else steps)
         shapes = {**within("reader", affine(c.d_hidden, patch * features)), **encoder(c, c.d_hidden, reach=REACH),
                   **within("head", affine(self.horizon * columns * 3, read))}
-        return shapes | (within("ahead", affine(columns * 3, self.n_known)) if self.n_known else {})
+        shapes |= within("ahead", affine(columns * 3, self.n_known)) if self.n_known else {}
+        return shapes | ({"highway.weight": (self.horizon, self.window)} if c.highway else {})
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)

@@ -1,9 +1,11 @@
 """The network of the neural forecaster: patches of a window, an encoder over them, and all steps to come at once.
 
 A window is cut into patches of neighbouring steps (Nie et al. 2023, "A Time Series is Worth 64 Words"; Lin et al. 2023,
-"SegRNN"), so that a recurrent network makes a few dozen steps instead of hundreds. Each column is read on its own with the
-same weights, which those papers found better than all together. What a window is normalised by is given back to the forecast
-(Kim et al. 2022, "Reversible Instance Normalization"). The head gives for each step the expected value and two quantiles.
+"SegRNN"), so that a recurrent network makes a dozen steps instead of hundreds. Each column is read on its own with the same
+weights, which those papers found better than all together. What a window is normalised by is given back to the forecast (Kim
+et al. 2022, "Reversible Instance Normalization"). Beside the encoder a weighted sum of the window goes straight to the
+forecast, as the highway of LSTNet (Lai et al. 2018) does: the network learns what a linear model does not see. The head gives
+for each step the expected value and two quantiles.
 """
 
 from __future__ import annotations
@@ -38,10 +40,14 @@ class ForecastNet(nn.Module):
         self.last = config.encoder in RECURRENT
         self.head = linear(self.encoder.d_out * (1 if self.last else self.steps), horizon * n_columns * 3)
         self.ahead = linear(n_known, n_columns * 3) if n_known else None
+        self.highway = nn.Linear(window, horizon, bias=False) if config.highway else None
+        if self.highway is not None:
+            nn.init.zeros_(self.highway.weight)
 
     def forward(self, values: Tensor, known: Tensor | None = None, absent: Tensor | None = None) -> Tensor:
         level, scale = self._normal(values)
-        parts = [(values - level) / scale]
+        past = (values - level) / scale
+        parts = [past]
         if self.missing:
             parts.append(torch.zeros_like(values) if absent is None else absent)
         if known is not None and self.n_known:
@@ -56,6 +62,8 @@ class ForecastNet(nn.Module):
         y = self.head(self.dropout(x)).view(len(x), self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:
             y = y + self.ahead(known[:, self.window:]).view(len(x), self.horizon, self.n_columns, 3)
+        if self.highway is not None:
+            y = y + self.highway(past.transpose(1, 2)).transpose(1, 2).unsqueeze(3)
         return y * scale.unsqueeze(3) + level.unsqueeze(3)
 
     def _normal(self, values: Tensor) -> tuple[Tensor, Tensor]:
