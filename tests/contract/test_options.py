@@ -57,7 +57,8 @@ VALUES = {
     "decay_every": [0.9], "clip_at": [0.01], "gradient_noise": [1.0], "accumulate": [2], "patience": [1],
     "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
 }
-OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2], ("neural-cache", "member"): ["{network2}"], **{
+OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
+                ("tagger", "word_dropout"): [50.0], ("neural-cache", "member"): ["{network2}"], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}}
 # (model, or train, or *; option): what must stand beside it to matter
 BESIDE = {
@@ -81,7 +82,6 @@ BESIDE = {
     **{(name, "pretrained"): {"d_embed": None} for name in ("classifier", "tagger")},
     **{(name, "pretrained_frozen_for"): {"pretrained": "{vectors}", "pretrained_training": "gradual", "d_embed": None}
        for name in ("classifier", "tagger")},
-    **{(name, "encoder"): {"d_hidden": None} for name in ("classifier", "tagger")},
     ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
