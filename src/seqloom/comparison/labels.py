@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class LabelLadder(AnnotatedLadder):
     size_unit, score_unit, unit_heading = "texts", "texts", "texts"
     overlapping = "the test texts"
     columns = (Column("macro F1", "macro_f1", ".3f"), Column("cal. error", "calibration_error", ".3f"))
-    commands: tuple[str, ...] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
+    commands: ClassVar[tuple[str, ...]] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
     python = 'seqloom.load({path}).predict("some text")'
     rungs: Sequence[Rung] = RUNGS
 
