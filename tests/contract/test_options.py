@@ -92,7 +92,7 @@ BESIDE = {
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
-    ("train", "evaluate_every"): {"lr": 1e-12},
+    ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another

@@ -13,7 +13,6 @@ from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.nn.encoders import ENCODERS  # noqa: E402
 from seqloom.nn.pooling import POOLINGS  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, small  # noqa: E402
 
 QUICK = [encoder for encoder in ENCODERS if encoder != "transformer"]
