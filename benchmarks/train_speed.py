@@ -1,5 +1,7 @@
 """Training speed of networks against torch.nn, two threads unless $OMP_NUM_THREADS says otherwise.
 
+`ragged`: both directions over 32 sentences as taggers train, ours without the final state, torch's packed; of 22 to 28 tokens,
+as bucketed batches are, and of 5 to 45, where ours computes nearly as much padding as text.
 `recurrence`: forward and backward pass of the recurrent layers alone, batch 20 of 35 steps as in Zaremba et al. (2014).
 `step`: the same with token vectors and a softmax over 10,000 words, without the optimiser, which is torch's on both sides;
 with the share of the machine's peak in matrix products that each reaches.
@@ -35,7 +37,7 @@ class Bench:
         self.sizes = (200,) if quick else (200, 650)
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
-        return {"recurrence": self.recurrence, "step": self.step}
+        return {"recurrence": self.recurrence, "ragged": self.ragged, "step": self.step}
 
     def recurrence(self) -> Iterator[Row]:
         """Two layers; weights copied, so both must give the same outputs."""
@@ -58,6 +60,31 @@ class Bench:
             yield (f"GRU against LSTM, 2 x {width}", f"our LSTM {ratio.peer * 1e3:.1f} ms",
                    f"our GRU {ratio.ours * 1e3:.1f} ms", _shown(ratio))
 
+    def ragged(self) -> Iterator[Row]:
+        """One layer in both directions over a batch of sentences; weights copied, so both must give the same outputs."""
+        import torch
+        from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+        from seqloom.nn.recurrent import RecurrentStack
+
+        for cell, width, least, most in (("lstm", 128, 22, 28), ("lstm", 256, 22, 28), ("gru", 128, 22, 28),
+                                         ("lstm", 128, 5, 45), ("gru", 128, 5, 45)):
+            lengths = torch.linspace(least, most, 32).long()[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
+            stack = RecurrentStack(width, width, cell=cell, bidirectional=True)
+            peer = _same_weights(stack, getattr(torch.nn, cell.upper())(width, width, batch_first=True, bidirectional=True))
+            x = torch.randn(32, int(lengths.max()), width, requires_grad=True)
+
+            def ours(x: Any, stack: Any = stack, lengths: Any = lengths) -> Any:
+                return stack(x, None, lengths, final_state=False)
+
+            def theirs(x: Any, peer: Any = peer, lengths: Any = lengths) -> Any:
+                packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+                return pad_packed_sequence(peer(packed)[0], batch_first=True)
+
+            difference = (ours(x)[0] - theirs(x)[0]).abs().max().item()
+            ratio = alternate(_timed(ours, x, 10), _timed(theirs, x, 10), self.times)
+            yield (f"{cell.upper()} {width} both ways, {least} to {most} tokens, outputs differ by {difference:.0e}",
+                   f"nn.{cell.upper()} packed {ratio.peer * 1e3:.1f} ms", f"{ratio.ours * 1e3:.1f} ms", _shown(ratio))
 
     def step(self) -> Iterator[Row]:
         """Equal weights, so both must give the same loss."""
@@ -126,12 +153,14 @@ def _same_weights(stack: Any, peer: Any) -> Any:
     import torch
 
     with torch.no_grad():
-        for index, layer in enumerate(stack.layers):
-            for theirs, own in (("weight_ih", layer.w_x), ("weight_hh", layer.w_h), ("bias_ih", layer.b)):
-                getattr(peer, f"{theirs}_l{index}").copy_(own)
-            second = getattr(peer, f"bias_hh_l{index}").zero_()
-            if hasattr(layer, "b_h"):
-                second[-layer.d_hidden :] = layer.b_h
+        cells = [(f"l{index}{suffix}", cell) for index, layer in enumerate(stack.layers)
+                 for suffix, cell in (("", layer), ("_reverse", layer.reverse)) if cell is not None]
+        for end, cell in cells:
+            for theirs, own in (("weight_ih", cell.w_x), ("weight_hh", cell.w_h), ("bias_ih", cell.b)):
+                getattr(peer, f"{theirs}_{end}").copy_(own)
+            second = getattr(peer, f"bias_hh_{end}").zero_()
+            if hasattr(cell, "b_h"):
+                second[-cell.d_hidden :] = cell.b_h
     return peer
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from seqloom.models.classify.fasttext_classifier import FastTextClassifier as FastTextClassifier
     from seqloom.models.classify.majority import Majority as Majority
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
+    from seqloom.models.classify.neural_classifier import NeuralClassifier as NeuralClassifier
     from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
     from seqloom.models.hidden.em import baum_welch as baum_welch
     from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
+    from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
     from seqloom.models.vectors.charngram import CharNgram as CharNgram
     from seqloom.models.vectors.debias import bias_direction as bias_direction
     from seqloom.models.vectors.debias import debias as debias

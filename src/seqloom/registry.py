@@ -64,6 +64,8 @@ MODELS: dict[str, Entry] = {
                           "naive Bayes on words and n-grams: multinomial, Bernoulli or complement"),
     "fasttext-classifier": _other("classify.fasttext_classifier:FastTextClassifier", "classifier",
                                   "linear classifier on the mean of word and n-gram vectors"),
+    "classifier": _other("classify.neural_classifier:NeuralClassifier", "classifier",
+                         "network of choice: bag, CNN, LSTM, GRU or Transformer, on texts or numbers"),
     "vectors": _other("vectors.word_vectors:WordVectors", "word vectors", "words and their vectors, read from a file",
                       fitted=False),
     "word2vec": _other("vectors.word2vec:Word2Vec", "word vectors",
@@ -76,6 +78,8 @@ MODELS: dict[str, Entry] = {
                                 "the most frequent tag of each word: the baseline"),
     "hmm-tagger": _other("tag.hmm_tagger:HMMTagger", "tagger",
                          "hidden Markov model; tags unknown words by suffix and shape"),
+    "tagger": _other("tag.neural_tagger:NeuralTagger", "tagger",
+                     "network of choice with character features and a conditional random field"),
 }
 
 

@@ -31,12 +31,14 @@ PAIRS = [("A lovely warm film", "good"), ("what a lovely story", "good"), ("warm
          ("a dull cold film", "bad"), ("Cold and boring story", "bad"), ("what a dull dull thing", "bad"), ("so so", "neutral")]
 HELD_OUT = [("a warm lovely story", "good"), ("cold dull film", "good"), ("What nothing here was ever seen", "bad")]
 TRAIN = {"steps": 4, "lr": 0.05, "batch_size": 2, "seed": 0}
+GENTLE = {**TRAIN, "lr": 0.01}
 WINDOWS = {"dimensions": 6, "epochs": 1, "deterministic": True}
 TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
         "nplm": {"d_hidden": 8, "d_embed": 6, "order": 3},
         "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "context": 12}, "ngram": {"order": 3},
         "hmm": {"states": 3, "iterations": 4}, "cache": {"window": 20},
         "fasttext-classifier": {"dimensions": 8, "epochs": 2, "lr": 0.1},
+        "classifier": {"d_hidden": 8, "d_embed": 6}, "tagger": {"d_hidden": 8, "d_embed": 6, "d_characters": 4},
         "word2vec": WINDOWS, "fasttext": WINDOWS, "charngram": WINDOWS, "glove": {"dimensions": 6, "epochs": 2}}
 
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
@@ -53,9 +55,9 @@ VALUES = {
     "cutoff": [4], "minutes": [0.01], "suffix": [0], "rare": [1], "word_k": [1e6], "lower_k": [1e6], "suffix_k": [1e6],
     "steps": [2], "batch_size": [3], "truncation": [4], "weight_decay": [3.0], "warmup": [0.9], "decay": [0.1],
     "decay_every": [0.9], "clip_at": [0.01], "gradient_noise": [1.0], "accumulate": [2], "patience": [1],
-    "evaluate_every": [3],
+    "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
 }
-OTHER_VALUES = {("hmm-tagger", "order"): [1], ("neural-cache", "member"): ["{network2}"], **{
+OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2], ("neural-cache", "member"): ["{network2}"], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}}
 # (model, or train, or *; option): what must stand beside it to matter
 BESIDE = {
@@ -72,6 +74,16 @@ BESIDE = {
     ("mixture", "tolerance"): {"members": ("{member}", "{other}")}, ("neural-cache", "window"): {"theta": 0.3, "share": 0.3},
     ("fasttext-classifier", "min_ngram"): {"max_ngram": 5}, ("fasttext-classifier", "buckets"): {"ngrams": 2},
     ("fasttext-classifier", "cutoff"): {"quantise": True},
+    **{(name, "window"): {"encoder": "cnn"} for name in ("classifier", "tagger")},
+    **{(name, "n_heads"): {"encoder": "transformer", "d_hidden": 16} for name in ("classifier", "tagger")},
+    **{(name, option): {"pretrained": "{vectors}", "d_embed": None} for name in ("classifier", "tagger")
+       for option in ("pretrained_unknown", "pretrained_training", "pretrained_words")},
+    **{(name, "pretrained"): {"d_embed": None} for name in ("classifier", "tagger")},
+    **{(name, "pretrained_frozen_for"): {"pretrained": "{vectors}", "pretrained_training": "gradual", "d_embed": None}
+       for name in ("classifier", "tagger")},
+    **{(name, "encoder"): {"d_hidden": None} for name in ("classifier", "tagger")},
+    ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
+    ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
@@ -155,12 +167,12 @@ def fitted(name, options, train, files, valid):
         log_probs = np.concatenate([scores for _, scores in portions(model, asked)])
         answers = [log_probs, np.array([model.fit_info.get(key) or 0 for key in ("epochs", "best_step")])]
     elif entry.task == "classifier":
-        model.fit(PAIRS, valid=HELD_OUT)
+        model.fit(PAIRS, valid=HELD_OUT, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))
         answers = [model.class_log_probs([text for text, _ in PAIRS + HELD_OUT])]
     elif entry.task == "tagger":
-        model.fit(NER * 2)
+        model.fit(NER * 2, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))
         answers = [model.tag_ids([["anna", "met", "Bobs", "Smith", "old", "living", "in", "York"]])[0],
-                   *(model.lexicon.scores(word) for word in ("anna", "Paris", "Living"))]
+                   *(model.lexicon.scores(word) for word in ("anna", "Paris", "Living") if hasattr(model, "lexicon"))]
     else:
         model.fit([*lines(60), "Grass sees the big cat"])
         answers = [model.vectors.matrix]

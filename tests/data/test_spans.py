@@ -1,12 +1,12 @@
 """BIO, IOB1 and BIOES: spans as conlleval reads them, conversion, detection, and what breaks a scheme."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.data.spans import SCHEMES, check, convert, detect, spans, write
+from seqloom.data.spans import SCHEMES, check, convert, detect, legal_transitions, spans, write
 from seqloom.errors import ConfigError
 
 # The two tables of conlleval, pair by pair: (letter before, letter) where a span ends, where one begins. Those with E and S
@@ -143,6 +143,21 @@ def test_what_is_written_is_detected(sentences, scheme):
         assert found is not None
         assert all(check(tags, found) == [] for tags in written)
         assert all(spans(a, scheme) == spans(a, found) for a in written)
+
+
+@pytest.mark.parametrize(("scheme", "letters"), [("bio", "BI"), ("iob1", "BI"), ("bioes", "BIES")])
+def test_legal_transitions_are_those_of_sentences_without_faults(scheme, letters):
+    tags = ["O", *(f"{letter}-{label}" for letter in letters for label in ("X", "Y"))]
+    table = legal_transitions(tags, scheme)
+    assert table.shape == (len(tags) + 1, len(tags) + 1)
+    assert table.dtype == bool
+    for length in range(4):
+        for sentence in product(range(len(tags)), repeat=length):
+            framed = [-1, *sentence, -1]
+            legal = all(table[before, after] for before, after in pairwise(framed))
+            assert legal == (not check([tags[i] for i in sentence], scheme))
+    with pytest.raises(ConfigError, match="NOUN is not a"):
+        legal_transitions(["O", "NOUN"], scheme)
 
 
 def test_unknown_scheme():

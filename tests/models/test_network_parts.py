@@ -13,7 +13,7 @@ from seqloom import LSTM  # noqa: E402
 from seqloom.arrays import check_arrays  # noqa: E402
 from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
-from seqloom.models.network.first_layer import FirstLayer, open_first_layer  # noqa: E402
+from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
 from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
@@ -150,11 +150,11 @@ def test_vectors_are_checked_before_a_table_is_made(tmp_path):
     WordVectors.of(["cat", "dog"], np.eye(2)).save(tmp_path / "v")
     tokenizer, widths = Tokenizer(kind="whitespace").fit("cat dog bird\n"), []
     counts = np.ones(tokenizer.vocab_size)
-    first = open_first_layer(str(tmp_path / "v"), tokenizer, counts, check_width=widths.append, unknown="mean")
+    first = open_first_layer(str(tmp_path / "v"), token_spellings(tokenizer), counts, check_width=widths.append, unknown="mean")
     assert widths == [first.dimensions] == [2]
     assert first.matrix[tokenizer.id("dog")].tolist() == [0.0, 1.0]
     assert first.matrix[tokenizer.id("bird")].tolist() == [0.5, 0.5]
-    assert open_first_layer(None, tokenizer, counts, check_width=widths.append) is None
+    assert open_first_layer(None, [], counts, check_width=widths.append) is None
 
 
 def test_they_load_neither_language_models_nor_torch():

@@ -146,6 +146,31 @@ def test_a_padded_row_is_as_if_alone(options):
                 torch.testing.assert_close(leaf[row], expected[0])
 
 
+@pytest.mark.parametrize("options", [*EVERY, {"bidirectional": True, "layer_norm": True},
+                                     {"bidirectional": True, "d_projection": 2}], ids=str)
+@pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [2, 0, 5, 0]], ids=str)
+def test_without_the_final_state_the_outputs_and_gradients_stay(options, lengths):
+    stack = noisy(RecurrentStack(4, 5, 2, **options)).double()
+    x = torch.randn(4, 6, 4, dtype=torch.float64, requires_grad=True)
+    with_state, _ = stack(x, None, torch.tensor(lengths))
+    without, state = stack(x, None, torch.tensor(lengths), final_state=False)
+    assert state == ()
+    torch.testing.assert_close(without, with_state)
+    dx, of = gradients(stack, x, without)
+    dx_with, of_with = gradients(stack, x, with_state)
+    torch.testing.assert_close(dx, dx_with)
+    for name in of:
+        torch.testing.assert_close(of[name], of_with[name], msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_without_the_final_state_no_lstm_is_packed(monkeypatch):
+    monkeypatch.setattr(fused, "pack_padded_sequence", None)
+    stack = RecurrentStack(4, 5, bidirectional=True)
+    stack(torch.randn(2, 3, 4), None, torch.tensor([3, 1]), final_state=False)
+    with pytest.raises(TypeError):
+        stack(torch.randn(2, 3, 4), None, torch.tensor([3, 1]))
+
+
 @pytest.mark.parametrize("options", [
     {"cell": "gru"}, {"cell": "gru", "update": "replace"}, {"cell": "gru", "reset": "before"}, {"cell": "rnn"},
     {"cell": "gru", "layer_norm": True}, {"layer_norm": True}, {"cell": "rnn", "layer_norm": True},

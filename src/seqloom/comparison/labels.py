@@ -30,6 +30,10 @@ RUNGS = (
          "word vectors, learned to separate the classes"),
     Rung("fasttext-2", "fastText", "", unfitted("fasttext-classifier", seeded=True, ngrams=2), 60,
          "pairs of words have vectors too"),
+    *(Rung(encoder, "network", "", unfitted("classifier", encoder=encoder), 0, adds) for encoder, adds in (
+        ("cnn", "layers over neighbouring words, in whatever order they matter"),
+        ("bilstm", "a state that reads the whole text, from both ends"),
+        ("transformer", "every word looks at every other, and learns where"))),
 )
 
 
@@ -102,7 +106,7 @@ class LabelLadder(AnnotatedLadder):
 
     def warm_up(self) -> None:
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]
-        for rung in RUNGS[1:]:
+        for rung in [rung for rung in RUNGS[1:] if rung.work]:
             rung.make(Bench(None)).fit(texts).predict("good")
 
 

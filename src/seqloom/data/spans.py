@@ -23,6 +23,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Literal, cast, get_args
 
+import numpy as np
+
 from seqloom.errors import ConfigError, suggest
 
 Scheme = Literal["bio", "iob1", "bioes"]
@@ -84,6 +86,21 @@ def check(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
     if tags and (why := fault(tags[-1], _END, scheme)):
         faults.append((len(tags) - 1, why))
     return faults
+
+
+def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
+    """Which tag may follow which, boolean [before, after] (K + 1, K + 1); the last row and column are the border of a sentence.
+
+    >>> legal_transitions(["O", "B-PER", "I-PER"], "bio").astype(int)[[0, 2, 3]]  # after O, after I-PER, at the beginning
+    array([[1, 1, 0, 1],
+           [1, 1, 1, 1],
+           [1, 1, 0, 1]])
+    """
+    check_scheme(scheme)
+    for tag in tags:
+        if is_foreign(tag, scheme):
+            raise ConfigError(f"{tag} is not a {scheme} tag; say the scheme of these tags, or none")
+    return np.array([[not fault(before, tag, scheme) for tag in (*tags, _END)] for before in (*tags, OUTSIDE)])
 
 
 def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:

@@ -130,9 +130,9 @@ def add_products(left, right, k, out):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def smooth(transitions, table, symbols, offsets, beliefs, scales, targets, counts, firsts, pairs,
+def smooth(transitions, table, symbols, offsets, beliefs, scales, weights, targets, counts, firsts, pairs,
            want_pairs):
-    """Backward pass over what `forward` left: counts[targets[row]] += p(state | whole sequence).
+    """Backward pass over what `forward` left: counts[targets[row]] += p(state | whole sequence) weights[sequence].
 
     firsts, (P,), gathers the same of the first step alone.
 
@@ -153,7 +153,7 @@ def smooth(transitions, table, symbols, offsets, beliefs, scales, targets, count
         n = offsets[t + 1] - first
         multiply(weight, 0, following, transitions, beta, 0)
         for lane in range(following, n):
-            beta[lane] = 1.0
+            beta[lane] = weights[lane]
         for lane in range(n):
             row = first + lane
             belief, ahead, sums = beliefs[row], beta[lane], counts[targets[row]]

@@ -3,6 +3,8 @@
 The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional layer has those of
 its reverse direction behind those of the forward one. With `lengths` padding never moves the state and the outputs
 there are zero, so a row comes out as if it had been read alone; the reverse direction begins at the row's own end.
+Whoever wants the outputs alone says `final_state=False`: padding comes after a row's end and may then be computed and
+thrown away, which lets every cell run all steps at once, where the LSTM otherwise stops row by row.
 
 What the options add: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks (Prakash et al. 2016),
 a learned first state, dropout between layers (Zaremba et al. 2014), one mask a sequence (Gal and Ghahramani 2016), weight
@@ -11,6 +13,8 @@ through `cells`; all else takes the fast paths in `fused`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,14 +79,20 @@ class RecurrentStack(nn.Module):
         """The state of n sequences of which nothing was read."""
         return tuple(tuple(leaf for cell in _directions(layer) for leaf in cell.start(n)) for layer in self.layers)
 
-    def forward(self, x: Tensor, state: States | None = None, lengths: Tensor | None = None) -> tuple[Tensor, States]:
-        """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step."""
+    def forward(self, x: Tensor, state: States | None = None, lengths: Tensor | None = None, *,
+                final_state: bool = True) -> tuple[Tensor, States]:
+        """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step.
+
+        Without `final_state` that state is an empty tuple; with `lengths` this is faster.
+        """
         if x.dim() != 3 or x.shape[2] != self.d_in:
             raise ValueError(f"x must have the shape (B, T, {self.d_in}); it has {tuple(x.shape)}")
-        inside = None
+        inside = turn = None
         if lengths is not None:
             lengths = _checked(lengths, x)
-            inside = torch.arange(x.shape[1], device=x.device).unsqueeze(1) < lengths  # (T, B)
+            steps = torch.arange(x.shape[1], device=x.device).unsqueeze(1)  # (T, 1)
+            inside = steps < lengths  # (T, B)
+            turn = torch.where(inside, lengths - 1 - steps, steps) if self.bidirectional else None
         state = self.start(len(x)) if state is None else state
         if len(state) != len(self.layers):
             raise ValueError(f"the state has {len(state)} layers, the stack {len(self.layers)}")
@@ -92,26 +102,27 @@ class RecurrentStack(nn.Module):
             assert isinstance(layer, Cell)
             if index and self.dropout > 0:
                 x = self._drop(x)
-            out, last = self._layer(layer, x, before, lengths)
+            out, last = self._layer(layer, x, before, lengths if final_state else None, turn)
             if self.residual and x.shape[2] == out.shape[2]:
                 out = out + x
             x = out if inside is None else out.masked_fill(~inside.unsqueeze(2), 0.0)
             after.append(last)
-        return x.transpose(0, 1), tuple(after)
+        return x.transpose(0, 1), tuple(after) if final_state else ()
 
     def _drop(self, x: Tensor) -> Tensor:
         if self.variational:
             return locked_dropout(x, self.dropout, self.training, time=0)
         return functional.dropout(x, self.dropout, self.training)
 
-    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
-        """One layer in its one or two directions."""
+    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None,
+               turn: Tensor | None) -> tuple[Tensor, State]:
+        """One layer in its one or two directions; with `lengths` the state is that of each row's end."""
         if layer.reverse is None:
             return self._direction(layer, x, state, lengths)
         half = len(layer.leaves)
         ahead, last = self._direction(layer, x, state[:half], lengths)
-        back, first = self._direction(layer.reverse, _turned(x, lengths), state[half:], lengths)
-        return torch.cat([ahead, _turned(back, lengths)], 2), last + first
+        back, first = self._direction(layer.reverse, _turned(x, turn), state[half:], lengths)
+        return torch.cat([ahead, _turned(back, turn)], 2), last + first
 
     def _direction(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         w_h = weight_drop(cell.w_h, self.weight_drop, self.training)
@@ -129,13 +140,27 @@ def _directions(layer: nn.Module) -> list[Cell]:
     return [layer] if layer.reverse is None else [layer, layer.reverse]
 
 
-def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """x (T, B, D) backwards, each row from its own end; padding stays where it is."""
-    if lengths is None:
+class _Reorder(torch.autograd.Function):
+    """x (T, B, D) with step order[t, b] of row b at t. Reversing is its own inverse, so the gradient goes the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        steps, rows, width = x.shape
+        flat = order * rows + torch.arange(rows, device=x.device)
+        return x.reshape(steps * rows, width).index_select(0, flat.flatten()).view(steps, rows, width)
+
+    @staticmethod
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None]:
+        return _Reorder.apply(above, *ctx.saved_tensors), None
+
+
+def _turned(x: Tensor, turn: Tensor | None) -> Tensor:
+    """x (T, B, D) backwards; by `turn` (T, B) each row from its own end, where padding stays where it is."""
+    if turn is None:
         return x.flip(0)
-    steps = torch.arange(len(x), device=x.device).unsqueeze(1)  # (T, 1)
-    order = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
-    return x.gather(0, order.unsqueeze(2).expand(x.shape))
+    turned: Tensor = _Reorder.apply(x, turn)
+    return turned
 
 
 def _checked(lengths: Tensor, x: Tensor) -> Tensor:

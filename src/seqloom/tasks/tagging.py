@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.tasks.classification import BATCH, PREDICT, ROBUSTNESS, Perturbing, SliceJudging
@@ -13,6 +13,7 @@ from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_u
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
+    from seqloom.data.spans import Scheme
     from seqloom.data.tagged import Tagged
     from seqloom.metrics.result import Result
 
@@ -29,10 +30,18 @@ class TaggedReading(Config):
     strict: bool = strict_option()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaggingOptions(TextReading):
+    """Options of `predict`."""
+
+    split: Literal["spaces", "words"] = option("spaces", "Taggers: how a line becomes words: at spaces, or also around "
+                                               "punctuation.")
+
+
 class Tagging(Task):
     name, phrase = "tagger", "a tagger"
     data_help = "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
-    reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TextReading, Perturbing
+    reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TaggingOptions, Perturbing
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     def read(self, paths: tuple[str, ...], reading: TaggedReading) -> Tagged:
@@ -43,8 +52,33 @@ class Tagging(Task):
     def judge(self, model: Tagger, paths: tuple[str, ...], reading: TaggedReading, judging: SliceJudging) -> Result:
         return model.evaluate(self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency)
 
-    def predict(self, model: Tagger, paths: tuple[str, ...], options: TextReading) -> Iterator[Outcome]:
-        units = text_units(paths, options)
-        while sentences := [line.split() for line in itertools.islice(units, BATCH)]:
-            for words, tags in zip(sentences, model.predict(sentences)):
-                yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), {"words": words, "tags": tags})
+    def predict(self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions) -> Iterator[Outcome]:
+        units, scheme = text_units(paths, options), model.learnt["scheme"]
+        while lines := list(itertools.islice(units, BATCH)):
+            sentences = [words_of(line, options.split) for line in lines]
+            for line, words, tags in zip(lines, sentences, model.predict(sentences)):
+                values: dict[str, Any] = {"words": words, "tags": tags}
+                if scheme:
+                    values |= {"text": line, "spans": spans_in(line, words, tags, scheme)}
+                yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
+
+
+def words_of(line: str, split: str) -> list[str]:
+    if split == "spaces":
+        return line.split()
+    from seqloom.text.segment import words
+
+    return words(line)
+
+
+def spans_in(text: str, words: list[str], tags: list[str], scheme: Scheme) -> list[dict[str, Any]]:
+    """The spans of a tagged text, with their first character in it and the one after their last."""
+    from seqloom.data.spans import spans
+
+    starts, at = [], 0
+    for word in words:
+        starts.append(text.index(word, at))
+        at = starts[-1] + len(word)
+    ends = [start + len(word) for start, word in zip(starts, words)]
+    return [{"label": label, "start": starts[first], "end": ends[stop - 1], "text": text[starts[first]:ends[stop - 1]]}
+            for label, first, stop in spans(tags, scheme)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -65,15 +66,26 @@ class Examples:
     """Examples of any kind in a new random order in each epoch; those of like length stand together."""
 
     def __init__(self, lengths: Sequence[int] | np.ndarray, collate: Callable[[np.ndarray], Batch], *, batch_size: int = 32,
-                 seed: int = 0) -> None:
-        """`lengths` of the examples; `collate` makes a batch of the examples with these numbers."""
+                 most_steps: int | None = None, seed: int = 0) -> None:
+        """`lengths` of the examples; `collate` makes a batch of the examples with these numbers. `most_steps`: of a batch with
+        its padding; where examples are long, there are fewer of them in it."""
         self.lengths, self.collate, self.batch_size, self.seed = np.asarray(lengths), collate, batch_size, seed
         if not len(self.lengths):
             raise DataError("there are no examples to learn from")
+        self.borders = self._cut(most_steps)
         self._epoch: tuple[int, list[np.ndarray]] | None = None
 
+    def _cut(self, most_steps: int | None) -> list[int]:
+        """Where batches begin among the examples by length, the longest first."""
+        lengths, borders = np.sort(self.lengths)[::-1], [0]
+        while borders[-1] < len(lengths):
+            longest = max(int(lengths[borders[-1]]), 1)
+            many = self.batch_size if most_steps is None else min(self.batch_size, max(most_steps // longest, 1))
+            borders.append(min(borders[-1] + many, len(lengths)))
+        return borders
+
     def length(self, cursor: Cursor) -> int:
-        return -(-len(self.lengths) // self.batch_size)
+        return len(self.borders) - 1
 
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / self.length(cursor)
@@ -88,8 +100,8 @@ class Examples:
         if self._epoch is None or self._epoch[0] != epoch:
             rng = np.random.default_rng([self.seed, epoch])
             order = rng.permutation(len(self.lengths))
-            order = order[np.argsort(self.lengths[order], kind="stable")]
-            groups = [order[low:low + self.batch_size] for low in range(0, len(order), self.batch_size)]
+            order = order[np.argsort(-self.lengths[order], kind="stable")]
+            groups = [order[low:high] for low, high in pairwise(self.borders)]
             self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
         return self._epoch[1]
 

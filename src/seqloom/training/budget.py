@@ -15,6 +15,7 @@ from seqloom.training.update import Updater
 _WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, least number that are, seconds at most
 _TRIAL = 0.01  # of the time may go into timing: a longer run deserves a better guess
 _EVALUATIONS, _SHARE = 20, 0.1  # how many, and the most of the time that they may take
+_FEWEST = 100  # steps that are made however little data there is, where nothing is said about length
 
 
 def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Late | None = None) -> tuple[int, int]:
@@ -23,7 +24,12 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Lat
     if config.steps is not None or config.epochs is not None:
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
-    minutes = MINUTES if config.minutes is None else config.minutes
+    minutes, enough = MINUTES if config.minutes is None else config.minutes, getattr(task, "enough_epochs", None)
+    if config.minutes is None and enough is not None:
+        steps = max(round(enough * per_epoch), _FEWEST)
+        step, evaluation = _time(Updater(task, config, device, late), 0.0)
+        if steps * step + _EVALUATIONS * evaluation <= minutes * 60:
+            return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     step, evaluation = _time(Updater(task, config, device, late), minutes * 60 * _TRIAL)
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)

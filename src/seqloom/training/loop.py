@@ -145,7 +145,7 @@ class _Loop:
             self.schedule.evaluated(cost(valid))
             better = not math.isnan(valid) and (self.best is None or cost(valid) < cost(self.best))
             self.waited = 0 if better else self.waited + 1
-            if better:
+            if better or valid == self.best:  # of equal ones, which are frequent where right answers are counted, the later
                 self.best, self.best_step = valid, self.step
                 self.best_weights = {name: w.detach().clone() for name, w in averaged.items()}
                 if self.run is not None:

@@ -45,7 +45,7 @@ def hidden_matrices(network: nn.Module) -> set[str]:
     """Names of the matrices between layers: not the tables of vectors, nor the output layer."""
     tables = {f"{name}.weight" for name, module in network.named_modules() if isinstance(module, nn.Embedding)}
     return {name for name, p in network.named_parameters()
-            if p.dim() == 2 and name not in tables and not name.startswith("output.")}
+            if p.dim() == 2 and name not in tables and "output" not in name.split(".")}
 
 
 class Muon(torch.optim.AdamW):

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from seqloom.config import ITERATES, MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
 from seqloom.errors import ConfigError
+from seqloom.models.sequence.configs import EncoderConfig
 
 MINUTES = 5.0  # that tune may take by default
 
@@ -74,3 +75,23 @@ class FastTextClassifierConfig(TextsConfig):
         super().__post_init__()
         if 0 < self.max_ngram < self.min_ngram:
             raise ConfigError(f"min_ngram {self.min_ngram} is more than max_ngram {self.max_ngram}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralClassifierConfig(EncoderConfig, TextsConfig):
+    only_with: ClassVar[OnlyWith] = {"n_sentence_layers": {"long": ("sentences",)}}
+
+    pooling: Literal["last", "mean", "max", "attention"] = option(
+        "max", "how the vectors of all steps become one: last: the final state; mean; max; attention: a learned mean")
+    long: Literal["truncate", "windows", "sentences"] = option(
+        "truncate", "texts of more than max_length tokens: truncate; windows: average over overlapping windows; sentences: "
+        "read sentences first, then their sequence")
+    max_length: int = option(512, "maximum number of tokens of a text, window or sentence", minimum=2, maximum=MOST)
+    n_sentence_layers: int = option(1, "with long sentences: layers of the encoder of sentences", minimum=1, maximum=100)
+    class_weights: Literal["none", "balanced"] = option(
+        "none", "balanced: every class counts as much as any other, however rare")
+    label_smoothing: float = option(0.0, "share of the target probability spread over all classes", minimum=0.0, maximum=0.99)
+    calibrate: Literal["none", "temperature"] = option(
+        "none", "temperature: calibrate the probabilities on the held-out data; predictions stay the same")
+    tune_threshold: bool = option(False, "two classes or several labels: move the threshold to where F1 is best on the "
+                                  "held-out data")

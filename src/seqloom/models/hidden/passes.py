@@ -128,8 +128,8 @@ def run_smooth(padded: Padded, batch: Batch, view: View, *, by_row: bool, want_p
     targets = np.arange(len(batch.where)) if by_row else view.symbols
     counts = np.zeros((len(batch.where) if by_row else len(view.table), width))
     firsts, pairs = np.zeros(width), np.zeros((width, width))
-    smooth(padded.transitions, view.table, view.symbols, batch.offsets, done.beliefs, done.scales, targets, counts,
-           firsts, pairs, want_pairs)
+    smooth(padded.transitions, view.table, view.symbols, batch.offsets, done.beliefs, done.scales, np.ones(len(batch.order)),
+           targets, counts, firsts, pairs, want_pairs)
     pairs = np.where(padded.transitions > 0, pairs, 0.0) * padded.transitions
     for lane, log_pass in done.again.items():  # they left only zeros behind in the kernel
         np.add.at(counts, targets[batch.rows(lane)], log_pass.smoothed)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,11 +22,12 @@ from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
-from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer
-from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network
+from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, token_spellings
+from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
-from seqloom.models.network.trained import TrainedNetwork, array_specs, has_torch, say_stepping
+from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -60,32 +60,15 @@ class Past:
         self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0):]
 
 
-class NeuralLanguageModel(LanguageModel):
+class NeuralLanguageModel(NetworkModel, LanguageModel):
     config_class: ClassVar[type[NeuralConfig]]
     learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive)}
-    idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
-
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        super().__init__(config, **options)
-        self.net = TrainedNetwork(self.name, self._build_fitted)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.net = self.net.bound_to(self._build_fitted)
 
     @property
     def carry(self) -> bool:
         return self.config.carry
-
-    @property
-    def weights(self) -> dict[str, np.ndarray]:
-        return self.net.weights
-
-    @property
-    def parameters(self) -> int:
-        return self.net.parameters
 
     # ---- what a network writes
 
@@ -115,11 +98,6 @@ class NeuralLanguageModel(LanguageModel):
         """
 
     # ---- fitting
-
-    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-             valid: Any = None) -> Fitting:
-        check_idle(self.name, train, self.idle_train)
-        return super().fitting(memory, train, device, run, valid)
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         check_early(self.config.pretrained, self.config.tokenizer)
@@ -155,7 +133,10 @@ class NeuralLanguageModel(LanguageModel):
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:
         c, counts = self.config, np.bincount(ids, minlength=self.tokenizer.vocab_size)
-        first = open_first_layer(c.pretrained, self.tokenizer, counts, check_width=self.check_vectors,
+        if c.pretrained is None:
+            return None
+        check_early(c.pretrained, self.tokenizer.kind)
+        first = open_first_layer(c.pretrained, token_spellings(self.tokenizer), counts, check_width=self.check_vectors,
                                  unknown=c.pretrained_unknown, seed=seed)
         if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
             progress.say("the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
@@ -208,16 +189,11 @@ class NeuralLanguageModel(LanguageModel):
 
     # ---- scoring
 
-    def network(self) -> Any:
-        """The network with the learnt weights, ready to score."""
-        return self.net.module()
-
-    def _build_fitted(self) -> torch.nn.Module:
+    def build_fitted(self) -> torch.nn.Module:
         return self.build(self._size())
 
-    def to_device(self, device: str) -> bool:
-        self.net.to_device(device)
-        return True
+    def fitted_shapes(self) -> Shapes:
+        return self.shapes(self._size())
 
     def _size(self) -> Size:
         return Size(self.learnt["width"], d_embed=self.learnt.get("d_embed"))
@@ -280,18 +256,12 @@ class NeuralLanguageModel(LanguageModel):
 
     # ---- persistence
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.weights
-
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, n_vectors = self.tokenizer.vocab_size, length("embedding.weight")
         if n_vectors != size:
             raise ModelError(f"{n_vectors:,} token vectors for a vocabulary of {size:,}: "
                              "tokenizer and weights are of different models")
-        return array_specs(self.shapes(self._size()))
-
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.net.restore(arrays)
+        return super().array_specs(length)
 
 
 def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -> np.ndarray:

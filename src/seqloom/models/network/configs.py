@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, TRAINS, OnlyWith, TextConfig, option
+from seqloom.config import MOST, TRAINS, Config, OnlyWith, TextConfig, option
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
 Unknown = Literal["random", "subword", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig(TextConfig):
-    """Of every network that reads text: the word vectors that it begins with."""
+class PretrainedConfig(Config):
+    """Of every network that reads words: the vectors that it begins with."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {"pretrained_unknown": {"pretrained": ()}, "pretrained_training": {"pretrained": ()},
                  "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
 
@@ -28,3 +27,10 @@ class NetworkConfig(TextConfig):
     pretrained_frozen_for: float = option(0.3, "gradual: share of the steps, or number of steps if above 1, for which they are "
                                           "frozen; their learning rate then rises over as many steps",
                                           minimum=0.0, maximum=MOST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(PretrainedConfig, TextConfig):
+    """Of every network that reads running text."""
+
+    fit_arguments: ClassVar[frozenset[str]] = TRAINS

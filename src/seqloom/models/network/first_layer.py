@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class FirstLayer:
     matrix: np.ndarray  # float32 (V, D)
     facts: dict[str, Any]  # for the model's record
+    vectors: Any = None  # all of the words and vectors that it was taken from
 
     @property
     def dimensions(self) -> int:
@@ -53,7 +54,7 @@ def check_early(path: str | None, kind: str) -> None:
                           "give tokenizer whitespace or word")
 
 
-def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray, *, check_width: Callable[[int], None],
+def open_first_layer(path: str | None, tokens: list[str], counts: np.ndarray, *, check_width: Callable[[int], None],
                      unknown: Unknown = "random", seed: int = 0) -> FirstLayer | None:
     """A vector for each token from those at `path`, if there are to be any; `counts` (V,) of the tokens in the training text.
 
@@ -63,10 +64,8 @@ def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray,
         return None
     from seqloom.nn.pretrained import table
 
-    check_early(path, tokenizer.kind)
     vectors = registry.open_vectors(path)
     check_width(vectors.vectors.dimensions)
-    tokens = [_spelling(tokenizer, i) for i in range(tokenizer.vocab_size)]
     try:
         initial = table(vectors, tokens, unknown=unknown, seed=seed)
     except (ConfigError, DataError) as error:
@@ -77,12 +76,14 @@ def open_first_layer(path: str | None, tokenizer: Tokenizer, counts: np.ndarray,
     progress.say(f"pretrained: {n_known:,} of {len(tokens):,} tokens have a vector, {text:.1%} of the text; {rest}"
                  + _case_advice(vectors.vectors.words, tokens, initial.known))
     return FirstLayer(initial.matrix, {"found": n_known, "of": len(tokens), "built": int(initial.built.sum()),
-                                       "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]})
+                                       "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]},
+                      vectors.vectors)
 
 
-def _spelling(tokenizer: Tokenizer, token: int) -> str:
-    """As word lists have it: bytes that are not UTF-8 are lone surrogates; `</s>` and `<unk>` by name."""
-    return tokenizer.token_bytes(token).decode("utf-8", "surrogateescape") or tokenizer.token(token)
+def token_spellings(tokenizer: Tokenizer) -> list[str]:
+    """As word lists have them: bytes that are not UTF-8 are lone surrogates; `</s>` and `<unk>` by name."""
+    return [tokenizer.token_bytes(i).decode("utf-8", "surrogateescape") or tokenizer.token(i)
+            for i in range(tokenizer.vocab_size)]
 
 
 def _case_advice(words: Any, tokens: list[str], has_vector: np.ndarray) -> str:

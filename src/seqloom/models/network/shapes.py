@@ -52,6 +52,19 @@ def recurrent_stack(cell: str, d_in: int, width: int, n_layers: int, *, bidirect
     return shapes
 
 
+def character_reader(kind: str, n_chars: int, d_char: int, d_out: int) -> Shapes:
+    """Of `nn.characters.CharacterReader`."""
+    table: Shapes = {"embedding.weight": (n_chars, d_char)}
+    if kind == "cnn":
+        return table | within("filters", affine(d_out, 3 * d_char))
+    return table | within("recurrent", recurrent_stack("lstm", d_char, d_out // 2, 1, bidirectional=True))
+
+
+def crf(n_tags: int) -> Shapes:
+    """Of `nn.crf.CRF`."""
+    return {"transitions": (n_tags, n_tags), "start": (n_tags,), "end": (n_tags,)}
+
+
 def transformer_block(d_model: int, d_mlp: int, *, cross: bool = False) -> Shapes:
     """Of `nn.transformer.Block` with `MLP`; `cross`: it attends to a memory as well."""
     attention = {**within("qkv", affine(3 * d_model, d_model)), **within("out", affine(d_model, d_model))}

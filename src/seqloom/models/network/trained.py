@@ -39,6 +39,11 @@ class TrainedNetwork:
     def parameters(self) -> int:
         return sum(array.size for array in self.weights.values())
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether nobody asked for another device."""
+        return self._device is None or self._device.type == "cpu"
+
     def module(self) -> Any:
         """torch's, with these weights, ready for use."""
         if self._module is None:

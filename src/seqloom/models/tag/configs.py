@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seqloom.config import MOST, Config, option
+from seqloom.models.sequence.configs import EncoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,3 +27,13 @@ class HMMTaggerConfig(Config):
                             minimum=1e-6, maximum=1e9)
     suffix_k: float = option(4.0, "weight of the estimate from a shorter suffix, in counts of the longer one",
                              minimum=1e-6, maximum=1e9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralTaggerConfig(EncoderConfig):
+    crf: bool = option(True, "score whole sequences of tags by a conditional random field, which excludes illegal spans")
+    work_in: Literal["bioes", "bio", "iob1", "data"] = option(
+        "bioes", "if tags mark spans: scheme used inside the model; predictions are in the scheme of the data")
+    lowercase: bool = option(True, "look words up in lower case; case is left to the characters")
+    min_count: int = option(1, "words seen less often than this become <unk>", minimum=1, maximum=MOST)
+    characters: Literal["none", "cnn", "lstm"] = option("cnn", "features from the characters of each word")

@@ -1,0 +1,102 @@
+"""What a network's answer rests on: integrated gradients, and the weights of attention.
+
+Integrated gradients (Sundararajan et al. 2017) share out the difference between the log-odds of the text and those of a text of
+zero vectors among its tokens: along the straight line between the two, each token's gradient is averaged and multiplied by its
+vector. The shares add up to the difference, up to the number of points at which the line is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.errors import ConfigError
+from seqloom.models.classify.explanation import Explanation, Share
+from seqloom.models.sequence.encoded import Encoded
+from seqloom.text.vocabulary import SPLITTERS
+
+if TYPE_CHECKING:
+    from seqloom.models.classify.neural_classifier import NeuralClassifier
+
+POINTS = 64  # at which the line is read
+TOGETHER = 1 << 13  # steps of a batch
+
+
+def token_shares(model: NeuralClassifier, text: str, one: int, other: int,
+                 points: int = POINTS) -> tuple[np.ndarray, float, float]:
+    """What each token of a text adds to the log-odds of class `one` against `other`, those log-odds, and those of no text."""
+    import torch
+
+    network = model.network()
+    device = next(network.parameters()).device
+    arrays = model.encode([text]).batch(np.arange(1))
+    batch = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+    with torch.no_grad():
+        x = network.reader(batch)  # (rows, T, D)
+
+    def odds(vectors: Any, many: int) -> Any:
+        repeated = {name: value.repeat(many, *[1] * (value.dim() - 1)) for name, value in batch.items()
+                    if name in ("lengths", "counts")}
+        scores = model.example_scores(network.encode(vectors, repeated), repeated)
+        return scores[:, one] - scores[:, other]
+
+    together = max(TOGETHER // (x.shape[0] * x.shape[1]), 1)
+    total = torch.zeros_like(x)
+    for low in range(0, points, together):
+        shares = (torch.arange(low, min(low + together, points), device=device, dtype=x.dtype) + 0.5) / points
+        line = (shares.view(-1, 1, 1, 1) * x).flatten(0, 1).requires_grad_()
+        with torch.enable_grad():
+            gradient, = torch.autograd.grad(odds(line, len(shares)).sum(), line)
+        total += gradient.view(len(shares), *x.shape).sum(0)
+    with torch.no_grad():
+        whole, nothing = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
+    there = np.arange(x.shape[1]) < arrays["lengths"][:, None]
+    return (total * x / points).sum(2).cpu().numpy()[there], whole, nothing
+
+
+def explain(model: NeuralClassifier, text: str, n: int, label: Any, against: Any) -> Explanation:
+    scores = model.class_log_probs([text])[0]
+    one = int(scores.argmax()) if label is None else _place(model, label)
+    other = next(int(c) for c in np.argsort(-scores) if c != one) if against is None else _place(model, against)
+    if one == other:
+        raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
+    nats, whole, nothing = token_shares(model, text, one, other)
+    words = step_words(model, text, model.encode([text]))
+    order = np.argsort(-abs(nats), kind="stable")
+    rest = whole - nothing - float(nats[order[:n]].sum())
+    return Explanation(model.classes[one], model.classes[other], whole, nothing, 0.0,
+                       [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()], rest)
+
+
+def _place(model: NeuralClassifier, label: Any) -> int:
+    if label not in model.classes:
+        raise ConfigError(f"there is no class {label!r}; the classes are {', '.join(map(repr, model.classes[:10]))}")
+    return model.classes.index(label)
+
+
+def step_words(model: NeuralClassifier, text: str, encoded: Encoded) -> list[str]:
+    """The tokens of a text as they stand in it, step by step."""
+    tokenizer, ids = model.tokenizer, encoded.steps["ids"].tolist()
+    names = [tokenizer.token(i) for i in ids]
+    if tokenizer.kind in SPLITTERS[:2] and encoded.counts is None:
+        from seqloom.models.classify.features import join
+
+        names = [word or name for word, name in zip(model.text_inputs().words(join([text])), names)]
+    return names
+
+
+def attention(model: NeuralClassifier, text: str) -> list[tuple[str, float]]:
+    """The tokens of a text and how much attention each got; they sum to one."""
+    import torch
+
+    if model.config.pooling != "attention" or model.config.long != "truncate":
+        raise ConfigError("only a classifier with pooling attention, and without windows or sentences, has attention weights")
+    network = model.network()
+    encoded = model.encode([text])
+    device = next(network.parameters()).device
+    batch = {name: torch.from_numpy(array).to(device) for name, array in encoded.batch(np.arange(1)).items()}
+    with torch.inference_mode():
+        x, lengths = network.features(network.reader(batch), batch)
+        weights = network.output.pooling.weights(x, lengths)[0].cpu().numpy()
+    return list(zip(step_words(model, text, encoded), weights.tolist()))

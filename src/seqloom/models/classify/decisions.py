@@ -1,0 +1,81 @@
+"""Temperature and threshold of a classifier, chosen on held-out examples.
+
+Dividing log-probabilities by a temperature (Guo et al. 2017) makes them honest without changing which class is likeliest. A
+threshold other than one half is a shift of the log-odds; it is chosen where F1 is best: for two classes that of the rarer one,
+for several labels that of each label.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+TEMPERATURES = np.exp(np.linspace(np.log(0.1), np.log(10), 201))
+
+
+def is_temperature(value: Any) -> bool:
+    return isinstance(value, float) and 0.01 <= value <= 100
+
+
+def is_shift(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(x, float) and abs(x) < 1e6 for x in value)
+
+
+def shifted(log_probs: np.ndarray, temperature: float, shift: list[float] | None, several: bool) -> np.ndarray:
+    """The log-probabilities (n, C) at this temperature, and with these added to the log-odds of the classes."""
+    if temperature == 1.0 and shift is None:
+        return log_probs
+    added = np.zeros(log_probs.shape[1]) if shift is None else np.array(shift)
+    if several:
+        odds = _odds(log_probs) / temperature + added
+        return -np.logaddexp(0, -odds)
+    scores = log_probs / temperature + added
+    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+
+def _odds(log_probs: np.ndarray) -> np.ndarray:
+    """Log-odds of independent labels."""
+    return log_probs - np.log(-np.expm1(np.minimum(log_probs, -1e-12)))
+
+
+def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> float:
+    """That of the least loss; targets (n,) places of the classes, or (n, C) zeros and ones."""
+    known = np.ones(len(targets), bool) if several else targets >= 0
+    rows = np.flatnonzero(known)
+    if not len(rows):
+        return 1.0
+
+    def loss(temperature: float) -> float:
+        scaled = shifted(log_probs[rows], float(temperature), None, several)
+        if several:
+            return float(-np.where(targets[rows] > 0, scaled, np.log(-np.expm1(np.minimum(scaled, -1e-12)))).mean())
+        return float(-scaled[np.arange(len(rows)), targets[rows]].mean())
+
+    return float(min(TEMPERATURES, key=loss))
+
+
+def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> list[float] | None:
+    """What to add to the log-odds; None where there are more than two classes of which each example has one."""
+    if several:
+        return [_best_cut(odds, wanted > 0) for odds, wanted in zip(_odds(log_probs).T, targets.T)]
+    if log_probs.shape[1] != 2:
+        return None
+    rarer = int(np.argmin(np.bincount(targets[targets >= 0], minlength=2)[:2]))
+    shift = [0.0, 0.0]
+    shift[rarer] = _best_cut(log_probs[:, rarer] - log_probs[:, 1 - rarer], targets == rarer)
+    return shift
+
+
+def _best_cut(odds: np.ndarray, wanted: np.ndarray) -> float:
+    """What to add to log-odds so that those above zero have the best F1; of equal cuts the one nearest to zero."""
+    if not wanted.any():
+        return 0.0
+    order = np.argsort(-odds, kind="stable")
+    right = np.cumsum(wanted[order])
+    f1 = 2 * right / (np.arange(1, len(odds) + 1) + wanted.sum())
+    ranked = odds[order]
+    ends = np.append(ranked[:-1] > ranked[1:], True)  # a cut lies between different values
+    cuts = np.append((ranked[:-1] + ranked[1:]) / 2, ranked[-1] - 1.0)
+    best = np.flatnonzero(ends & np.isclose(f1, f1[ends].max()))
+    return float(-min(cuts[best], key=abs))

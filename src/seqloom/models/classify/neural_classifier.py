@@ -1,0 +1,249 @@
+"""A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for each of several labels).
+
+Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are compared like with like. It
+reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats, frames of audio.
+
+    >>> model = NeuralClassifier(encoder="bag").fit([("good fun", "+"), ("dull", "-")] * 8, train=TrainConfig(steps=40))
+    >>> model.predict("good")
+    '+'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.classifier import Classifier
+from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.data.corpus import Corpus
+from seqloom.data.labelled import Labelled
+from seqloom.errors import ConfigError
+from seqloom.models.classify import attribution
+from seqloom.models.classify.configs import NeuralClassifierConfig
+from seqloom.models.classify.decisions import best_shift, best_temperature, is_shift, is_temperature, shifted
+from seqloom.models.classify.explanation import Explanation
+from seqloom.models.network.first_layer import check_early, token_spellings
+from seqloom.models.network.shapes import Shapes, affine, within
+from seqloom.models.sequence import shapes
+from seqloom.models.sequence.encoded import Encoded
+from seqloom.models.sequence.model import SequenceModel, further_words
+from seqloom.models.sequence.numbers import NumberInputs, check_numbers, is_numbers
+from seqloom.models.sequence.quick import pooled
+from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.sequence.texts import TextInputs, character_list
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.sequence.building import Start
+    from seqloom.models.sequence.task_net import SequenceTask
+
+
+class NeuralClassifier(SequenceModel, Classifier):
+    name = "classifier"
+    config_class = NeuralClassifierConfig
+    learns_several = True
+    learnt_values: ClassVar[dict[str, Kind]] = {
+        **Classifier.learnt_values, **SequenceModel.sequence_values, "characters": optional(names),
+        "temperature": optional(is_temperature), "shift": optional(is_shift)}
+
+    def is_example(self, value: Any) -> bool:
+        return isinstance(value, str) or is_numbers(value)
+
+    # ---- fitting
+
+    def fit_examples(self, data: Labelled, how: Fitting) -> None:
+        from seqloom.models.sequence.building import Start
+
+        data, valid = self.held_out(data, how, data.examples)
+        self._check_decisions(valid, data.name)
+        if isinstance(data.examples[0], str):
+            start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
+        else:
+            sizes, mean, scale = check_numbers(data.examples, data.name)
+            self.learnt["sizes"] = sizes.to_dict()
+            start = Start(mean=mean, scale=scale)
+        self.train(lambda train, device: self._task(data, valid, start, train), how, valid)
+        if valid is not None:
+            self._decide(valid)
+
+    def _begin_with_texts(self, texts: list[str], seed: int) -> Start:
+        """Tokenizer, characters and sizes; what the network begins with."""
+        from seqloom.models.sequence.building import Start
+
+        c = self.config
+        check_early(c.pretrained, c.tokenizer)
+        tokenizer = self.tokenizer = self._make_tokenizer(Corpus.from_texts(texts))
+        size, characters = tokenizer.vocab_size, None
+        counts = np.bincount(TextInputs(tokenizer, max_length=c.max_length).encode(texts).steps["ids"], minlength=size)
+        check_early(c.pretrained, tokenizer.kind)
+        tokens = token_spellings(tokenizer)
+        first = self.first_layer(tokens, counts, seed) if c.pretrained else None
+        words, further = further_words(first, set(tokens).__contains__, c.pretrained_words)
+        if words:
+            from seqloom.text.coding import to_bytes
+
+            own = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
+            self.tokenizer = tokenizer.extended([*own, *map(to_bytes, words)])
+        if c.characters != "none":
+            inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
+            characters = self.learnt["characters"] = character_list(inputs._tokens(texts)[2] or [])
+        self.learnt["sizes"] = Sizes(size, self.d_embed(first), len(words), len(characters) + 2 if characters else 0).to_dict()
+        return Start(first=first, further=further, counts=counts, word_dropout=c.word_dropout, unk_id=tokenizer.unk_id)
+
+    def _task(self, data: Labelled, valid: Labelled | None, start: Start, train: TrainConfig) -> SequenceTask:
+        from seqloom.models.sequence.task_net import SequenceTask, example_batches
+        from seqloom.training.task import Criterion
+
+        targets, several = self._targets(data), self.multi_label
+        weights = None
+        if self.config.class_weights == "balanced" and not several:
+            seen = np.maximum(np.bincount(targets, minlength=len(self.classes)), 1)
+            per_class = len(targets) / (len(seen) * seen)
+            weights = per_class[targets].astype(np.float32)
+
+        def losses(network: Any, batch: Any) -> torch.Tensor:
+            scores = self.example_scores(network(batch.arrays), batch.arrays)
+            return network.output.loss(scores, batch["targets"], batch.arrays.get("weights"))
+
+        judge, criterion = None, Criterion("nats") if several else Criterion("accuracy", higher_is_better=True)
+        if valid is not None:
+            held, wanted = self.encode(valid.examples), self._targets(valid)
+
+            def judge(network: Any) -> float:
+                log_probs = self._log_probs(network, held)
+                if several:
+                    return float(-np.where(wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))).mean())
+                return float((log_probs.argmax(1) == wanted).mean())
+
+        return SequenceTask(example_batches(self.encode(data.examples), train, targets, weights), criterion,
+                            lambda: self._build(start), losses, judge)
+
+    def _targets(self, data: Labelled) -> np.ndarray:
+        """Places of the labels among the classes (n,), -1 for others; or which of several there are (n, C)."""
+        places = {label: i for i, label in enumerate(self.classes)}
+        if not self.multi_label:
+            return np.array([places.get(label, -1) for label in data.labels], np.int64)
+        table = np.zeros((len(data), len(places)), np.int64)
+        for row, labels in enumerate(data.labels):
+            table[row, [places[label] for label in (labels if isinstance(labels, tuple) else (labels,)) if label in places]] = 1
+        return table
+
+    def _check_decisions(self, valid: Labelled | None, name: str) -> None:
+        """Refuse what cannot be chosen on held-out data."""
+        c = self.config
+        if c.tune_threshold and not self.multi_label and len(self.classes) != 2:
+            raise ConfigError(f"tune_threshold is for two classes or several labels; {name} has {len(self.classes)} classes of "
+                              "which each example has one")
+        if valid is None and (c.tune_threshold or c.calibrate != "none"):
+            raise ConfigError("calibrate and tune_threshold need held-out data, and there is too little data to hold some out; "
+                              "give valid (--valid FILE)")
+
+    def _decide(self, valid: Labelled) -> None:
+        """Temperature and threshold, from held-out data."""
+        c, targets = self.config, self._targets(valid)
+        if c.calibrate == "none" and not c.tune_threshold:
+            return
+        log_probs = self._log_probs(self.network(), self.encode(valid.examples))
+        if c.calibrate == "temperature":
+            self.learnt["temperature"] = best_temperature(log_probs, targets, self.multi_label)
+        if c.tune_threshold:
+            self.learnt["shift"] = best_shift(self._settled(log_probs), targets, self.multi_label)
+
+    # ---- the network
+
+    def build_fitted(self) -> torch.nn.Module:
+        from seqloom.models.sequence.building import NOTHING
+
+        return self._build(NOTHING)
+
+    def _build(self, start: Start) -> torch.nn.Module:
+        from seqloom.models.sequence.building import encoder_for, make_reader
+        from seqloom.nn.composition import Sentences, SequenceNetwork
+        from seqloom.nn.encoders import make_encoder
+        from seqloom.nn.heads import LabelHead
+        from seqloom.nn.pooling import Pooling
+
+        c = self.config
+        reader = make_reader(c, self.sizes, start)
+        encoder = encoder_for(c, reader.d_out)
+        bidirectional, sentences, width = c.encoder.startswith("bi"), None, encoder.d_out
+        if c.long == "sentences":
+            upper = make_encoder("bigru", width, c.d_hidden, c.n_sentence_layers, dropout=c.dropout)
+            sentences = Sentences(Pooling(c.pooling, width, bidirectional=bidirectional), upper)
+            bidirectional, width = True, upper.d_out
+        head = LabelHead(width, len(self.classes), Pooling(c.pooling, width, bidirectional=bidirectional),
+                         several=self.multi_label, label_smoothing=c.label_smoothing)
+        return SequenceNetwork(reader, encoder, head, sentences=sentences, dropout=c.dropout)
+
+    def fitted_shapes(self) -> Shapes:
+        c, sizes = self.config, self.sizes
+        made, d_in = shapes.reader(c, sizes)
+        made |= shapes.encoder(c, d_in)
+        width = shapes.d_encoded(c, d_in)
+        if c.long == "sentences":
+            made |= shapes.sentences(c, width)
+            width = 2 * c.d_hidden
+        return {**made, **shapes.pooling(c.pooling, width, "output.pooling"),
+                **within("output.linear", affine(len(self.classes), width))}
+
+    # ---- predicting
+
+    def encode(self, examples: list[Any]) -> Encoded:
+        """Examples as the network reads them."""
+        return NumberInputs(self.sizes).encode(examples) if self.sizes.columns else self.text_inputs().encode(examples)
+
+    def text_inputs(self) -> TextInputs:
+        c = self.config
+        return TextInputs(self.tokenizer, max_length=c.max_length, long=c.long, characters=self.learnt.get("characters"))
+
+    def example_scores(self, scores: torch.Tensor, batch: Any) -> torch.Tensor:
+        """Scores of the classes of each example (B, C): of documents in windows, the mean over theirs."""
+        if self.config.long != "windows":
+            return scores
+        from seqloom.nn.composition import mean_by_example
+
+        return mean_by_example(scores, batch["counts"])
+
+    def _log_probs(self, network: Any, encoded: Encoded) -> np.ndarray:
+        """float64 (n, C), as the network has them."""
+        import torch
+
+        from seqloom.models.sequence.building import batches_of
+
+        out = np.empty((len(encoded), len(self.classes)))
+        with torch.inference_mode():
+            for chosen, batch in batches_of(network, encoded):
+                out[chosen] = network.output.log_probs(self.example_scores(network(batch), batch).double()).cpu().numpy()
+        return out
+
+    def _settled(self, log_probs: np.ndarray) -> np.ndarray:
+        return shifted(log_probs, self.learnt.get("temperature", 1.0), self.learnt.get("shift"), self.multi_label)
+
+    def class_log_probs(self, examples: list[Any]) -> np.ndarray:
+        encoded = self.encode(examples)
+        if self.quickly(len(examples)) and encoded.lengths.min(initial=1):
+            return self._settled(np.stack([self._quick_log_probs(encoded, i) for i in range(len(examples))]))
+        return self._settled(self._log_probs(self.network(), encoded))
+
+    def _quick_log_probs(self, encoded: Encoded, example: int) -> np.ndarray:
+        c, network = self.config, self.quick()
+        x = pooled(network.features(encoded, example), c.pooling, network.weights, c.encoder.startswith("bi"))
+        scores = (x @ network.weights["output.linear.weight"].T + network.weights["output.linear.bias"]).astype(np.float64)
+        return -np.logaddexp(0, -scores) if self.multi_label else scores - np.logaddexp.reduce(scores)
+
+    def explain(self, text: str, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
+        """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated
+        gradients."""
+        self.check_fitted()
+        if self.sizes.columns or len(self.classes) == 1:
+            raise ConfigError("this model reads numbers, or has only one class; only texts of several classes are explained")
+        return attribution.explain(self, text, n, label, against)
+
+    def attention(self, text: str) -> list[tuple[str, float]]:
+        """With pooling attention: the tokens of a text and the weight of each in its vector."""
+        self.check_fitted()
+        return attribution.attention(self, text)

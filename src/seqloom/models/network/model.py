@@ -1,0 +1,74 @@
+"""What models of any task share that are one network: its weights, where it runs, saving, idle options of training."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.arrays import Length, Spec
+from seqloom.contracts.base import Fitting, Model
+from seqloom.models.network.fitting import check_idle
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.trained import TrainedNetwork, array_specs
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.config import TrainConfig
+
+
+class NetworkModel(Model):
+    idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
+
+    def __init__(self, config: Any = None, **options: Any) -> None:
+        super().__init__(config, **options)
+        self.net = TrainedNetwork(self.name, self.build_fitted)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.net = self.net.bound_to(self.build_fitted)
+
+    # ---- what a network writes
+
+    @abstractmethod
+    def build_fitted(self) -> torch.nn.Module:
+        """The network of a fitted model; its weights are then replaced by those that were learnt."""
+
+    @abstractmethod
+    def fitted_shapes(self) -> Shapes:
+        """Of its weights by name, without building it."""
+
+    # ---- what follows
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        return self.net.weights
+
+    @property
+    def parameters(self) -> int:
+        return self.net.parameters
+
+    def network(self) -> Any:
+        """The network with the learnt weights, ready for use."""
+        return self.net.module()
+
+    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
+                valid: Any = None) -> Fitting:
+        check_idle(self.name, train, self.idle_train)
+        return super().fitting(memory, train, device, run, valid)
+
+    def to_device(self, device: str) -> bool:
+        self.net.to_device(device)
+        return True
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.weights
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return array_specs(self.fitted_shapes())
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.net.restore(arrays)

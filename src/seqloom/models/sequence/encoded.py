@@ -1,0 +1,96 @@
+"""Examples as arrays: the steps of all of them one after the other, dealt out in padded batches.
+
+An example is one row, or several: the sentences or windows of a long document (`counts` says how many). What belongs to a step
+(its id, its word's spelling, its tag, its values) is a flat array; a batch takes the places of its rows from each. Spellings
+are kept once for each different word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+PADDING = 0  # of characters
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Characters of different words as ids (U, L) int32, filled up with `PADDING`, and how many each has (U,)."""
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, words: Sequence[str], known: Mapping[str, int], longest: int) -> Spellings:
+        """`known` characters have a number above one; others have one. Of a very long word the beginning is read."""
+        cut = [word[:longest] for word in words]
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        ids = np.full((len(cut), max(int(lengths.max(initial=0)), 1)), PADDING, np.int32)
+        places = np.arange(ids.shape[1]) < lengths[:, None]
+        ids[places] = [known.get(char, 1) for word in cut for char in word]
+        return cls(ids, lengths)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """`steps`: named arrays with a row for each step; `borders` (R + 1,) of the rows in them."""
+
+    steps: dict[str, np.ndarray]
+    borders: np.ndarray
+    spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
+    counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
+    first_row: np.ndarray = field(init=False)  # (E + 1,)
+
+    def __post_init__(self) -> None:
+        rows = np.arange(len(self.borders)) if self.counts is None else np.concatenate([[0], np.cumsum(self.counts)])
+        object.__setattr__(self, "first_row", rows)
+
+    def __len__(self) -> int:
+        return len(self.first_row) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Steps of each example."""
+        return np.diff(self.borders[self.first_row])
+
+    def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays of a batch of these examples."""
+        rows = chosen
+        arrays: dict[str, np.ndarray] = {}
+        if self.counts is not None:
+            arrays["counts"] = self.counts[chosen].astype(np.int64)
+            rows = np.concatenate([np.arange(self.first_row[i], self.first_row[i + 1]) for i in chosen.tolist()])
+        starts, lengths = self.borders[rows], self.borders[rows + 1] - self.borders[rows]
+        steps = np.arange(max(int(lengths.max(initial=0)), 1))
+        there = steps < lengths[:, None]
+        places = np.where(there, starts[:, None] + steps, 0)
+        arrays["lengths"] = lengths.astype(np.int64)
+        for name, values in self.steps.items():
+            taken = values[places] if len(values) else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
+            taken[~there] = 0
+            arrays[name] = taken.astype(np.int64) if taken.dtype.kind in "iu" else taken
+        if self.spellings is not None:
+            used, where = np.unique(arrays["words"], return_inverse=True)
+            lengths = self.spellings.lengths[used]
+            arrays["words"], arrays["spelling_lengths"] = where.reshape(places.shape), lengths
+            arrays["spellings"] = self.spellings.ids[used, :max(int(lengths.max(initial=0)), 1)].astype(np.int64)
+        return arrays
+
+    def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
+        """All examples in batches of like length, the longest first, each of at most so many steps with its padding."""
+        lengths = self.lengths
+        order = np.argsort(-lengths, kind="stable")
+        groups, at = [], 0
+        while at < len(order):
+            many = int(np.clip(most_steps // max(int(lengths[order[at]]), 1), 1, most_rows))
+            groups.append(order[at:at + many])
+            at += many
+        return groups
+
+
+def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
+    """Rows one after the other, and their borders."""
+    borders = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return (np.concatenate(rows) if len(rows) else np.zeros(0, dtype)), borders

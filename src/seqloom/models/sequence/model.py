@@ -1,0 +1,117 @@
+"""What composed models of any task share: held-out examples, pretrained vectors, training, and sizes as they are saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.learnt import Kind
+from seqloom.data.splitting import hashed_order
+from seqloom.errors import ConfigError
+from seqloom.models.network.first_layer import FirstLayer, open_first_layer
+from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.trained import has_torch, say_stepping
+from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
+from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
+from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.training.config import TrainConfig
+
+HELD_OUT, FEWEST = 0.1, 50  # share of the examples that is kept for evaluation where none are given; not of fewer than these
+
+
+class SequenceModel(NetworkModel):
+    config: Any
+    config_class: ClassVar[type[EncoderConfig]]
+    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes}
+    idle_train: ClassVar[dict[str, str]] = {
+        "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out"}
+
+    _quick: tuple[Any, QuickNetwork] | None = None  # weights, and the network made of them
+
+    @property
+    def sizes(self) -> Sizes:
+        return read_sizes(self.learnt)
+
+    def quickly(self, examples: int) -> bool:
+        """Whether so many examples are better read one by one without torch; without it there is no other way."""
+        if not can_be_quick(self.config):
+            return False
+        if not has_torch():
+            if examples > FEW:
+                say_stepping(self.name)
+            return True
+        return examples <= FEW and self.net.on_cpu
+
+    def quick(self) -> QuickNetwork:
+        """The network for one example at a time, made once."""
+        if self._quick is None or self._quick[0] is not self.weights:
+            self._quick = self.weights, QuickNetwork(self.config, self.sizes, self.weights)
+        return self._quick[1]
+
+    def label(self) -> str:
+        return f"{self.config.encoder}-{self.name}"
+
+    def held_out(self, data: Any, how: Fitting, examples: list[Any]) -> tuple[Any, Any]:
+        """Training and held-out data: as given, or a tenth in hashed order, equal examples together."""
+        if how.valid is not None and len(how.valid):
+            return data, how.valid
+        if len(examples) < FEWEST:
+            return data, None
+        order, may_begin = hashed_order(examples)
+        cut = next((i for i in range(round(len(order) * (1 - HELD_OUT)), len(order)) if may_begin[i]), len(order))
+        if cut == len(order):
+            return data, None
+        progress.say(f"holding out {HELD_OUT:.0%} of the data to choose the best weights; --valid gives other data")
+        return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
+
+    def first_layer(self, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
+        c = self.config
+        first = open_first_layer(c.pretrained, tokens, counts, check_width=self._check_vectors, unknown=c.pretrained_unknown,
+                                 seed=seed)
+        if first is not None:
+            self.fit_info["pretrained"] = first.facts
+        return first
+
+    def _check_vectors(self, dimensions: int) -> None:
+        if self.config.d_embed not in (None, dimensions):
+            raise ConfigError(f"d_embed is {self.config.d_embed}, but the vectors of {self.config.pretrained} have "
+                              f"{dimensions} dimensions; leave d_embed out or give {dimensions}")
+
+    def d_embed(self, first: FirstLayer | None) -> int:
+        return first.dimensions if first is not None else self.config.d_embed or D_EMBED
+
+    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any) -> None:
+        """Train the network of the task; what was learnt is kept."""
+        from seqloom.training.schedules import Late
+
+        config, device = prepare(self.name, how)
+        if valid is None:
+            check_held_out(config)
+        gradual = self.config.pretrained is not None and self.config.pretrained_training == "gradual"
+        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+                 "vectors": self.fit_info.get("pretrained", {}).get("vectors")}
+        network, record = train_network(
+            make_task(config, device), config, device, run=how.run, facts=facts,
+            late=Late(("reader.embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
+        self.net.keep(network)
+        self.fit_info |= record
+
+
+def further_words(first: FirstLayer | None, known: Callable[[str], bool], most: int) -> tuple[list[str], np.ndarray]:
+    """Words of pretrained vectors that the training data lacks, the first of their file, and their vectors."""
+    if first is None or not most:
+        return [], np.zeros((0, 0), np.float32)
+    words = first.vectors.words
+    chosen = [(i, word) for i in range(min(len(words), 4 * most)) if not known(word := words[i])][:most]
+    return [word for _, word in chosen], np.array(first.vectors.matrix[[i for i, _ in chosen]], np.float32)

@@ -1,0 +1,145 @@
+"""One example at a time through a composed network, without torch.
+
+For a single text torch pays more for its calls than for its sums. Here a layer is one product and one kernel; the weights are
+those of the network by name, and tests hold both to the same numbers. Transformers, and documents in several rows, are left to
+torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from seqloom.kernels.decode import add_gelu
+from seqloom.kernels.walks import gru_walk, lstm_walk, rnn_walk
+from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.models.sequence.encoded import Encoded
+from seqloom.models.sequence.sizes import Sizes
+
+Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
+FEW = 8  # examples up to which this is quicker than batches
+ZERO = np.float32(0)
+
+
+def can_be_quick(c: EncoderConfig) -> bool:
+    return c.encoder != "transformer" and getattr(c, "long", "truncate") == "truncate"
+
+
+class QuickNetwork:
+    """Reader and encoder of a fitted model; what the head makes of `features` is up to the caller."""
+
+    def __init__(self, c: EncoderConfig, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> None:
+        self.sizes = sizes
+        self.weights = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array.dtype == np.float32}
+        self.spell: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+        if c.characters != "none" and not sizes.columns:
+            self.spell = self._filters if c.characters == "cnn" else self._ends
+        self.layers: list[Layer] = []
+        if c.encoder != "bag":
+            reach = [c.window if c.encoder == "cnn" or not i else 0 for i in range(c.n_layers)]
+            self.layers = [self._window(i, reach[i]) if c.encoder in ("window", "cnn") else
+                           self._recurrent(f"encoder.stack.layers.{i}.", c.encoder) for i in range(c.n_layers)]
+
+    def features(self, encoded: Encoded, example: int) -> np.ndarray:
+        """The encoder's vectors of one example, float32 (T, d_out); it must have a step."""
+        x = self._read(encoded, slice(*encoded.borders[example:example + 2].tolist()))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    # ---- reading
+
+    def _read(self, encoded: Encoded, steps: slice) -> np.ndarray:
+        weights = self.weights
+        if self.sizes.columns:
+            values = encoded.steps["values"][steps]
+            absent = np.isnan(values)
+            scaled = np.where(absent, ZERO, (values - weights["reader.mean"]) / weights["reader.scale"])
+            return np.concatenate([scaled, absent.astype(np.float32)], 1) if self.sizes.missing else scaled
+        ids, size = encoded.steps["ids"][steps], self.sizes.vocab_size
+        vectors = weights["reader.embedding.weight"][np.minimum(ids, size - 1)]
+        if self.sizes.further:
+            beyond = np.flatnonzero(ids >= size)
+            vectors[beyond] = weights["reader.further"][ids[beyond] - size]
+        if self.spell is None or encoded.spellings is None:
+            return vectors
+        used, where = np.unique(encoded.steps["words"][steps], return_inverse=True)
+        lengths = encoded.spellings.lengths[used]
+        characters = encoded.spellings.ids[used, :max(int(lengths.max(initial=0)), 1)]
+        return np.concatenate([vectors, self.spell(characters, lengths)[where]], 1)
+
+    def _characters(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors of characters (U, L, d), zero beyond the words, and which are there (U, L)."""
+        there = np.arange(ids.shape[1]) < lengths[:, None]
+        return np.where(there[:, :, None], self.weights["reader.characters.embedding.weight"][ids], ZERO), there
+
+    def _filters(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        x, there = self._characters(ids, lengths)
+        values = _neighbours(x, 1) @ self.weights["reader.characters.filters.weight"].T
+        values = np.where(there[:, :, None], values + self.weights["reader.characters.filters.bias"], -np.inf).max(1)
+        return np.where((lengths > 0)[:, None], values, ZERO).astype(np.float32)
+
+    def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        layer, (x, _) = self._recurrent("reader.characters.recurrent.layers.0.", "bilstm"), self._characters(ids, lengths)
+        half = self.weights["reader.characters.recurrent.layers.0.w_h"].shape[1]
+        out = np.zeros((len(ids), 2 * half), np.float32)
+        for row, length in enumerate(lengths.tolist()):
+            if length:
+                states = layer(x[row, :length])
+                out[row] = np.concatenate([states[-1, :half], states[0, half:]])
+        return out
+
+    # ---- layers
+
+    def _window(self, i: int, reach: int) -> Layer:
+        weight, bias = self.weights[f"encoder.layers.{i}.weight"].T, self.weights[f"encoder.layers.{i}.bias"]
+
+        def layer(x: np.ndarray) -> np.ndarray:
+            y = np.ascontiguousarray(_neighbours(x[None], reach)[0] @ weight)
+            add_gelu(y, bias)
+            return x + y if i else y
+
+        return layer
+
+    def _recurrent(self, place: str, encoder: str) -> Layer:
+        cell = encoder.removeprefix("bi")
+        directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
+        parts = [(self.weights[f"{at}w_x"].T, self.weights[f"{at}b"], np.ascontiguousarray(self.weights[f"{at}w_h"].T),
+                  self.weights.get(f"{at}b_h")) for at in directions]
+
+        def layer(x: np.ndarray) -> np.ndarray:
+            out = []
+            for reverse, (w_x, b, turned, b_h) in enumerate(parts):
+                projected, states = x @ w_x + b, np.empty((len(x), len(turned)), np.float32)
+                if cell == "gru":
+                    gru_walk(projected, turned, b_h, bool(reverse), states)
+                else:
+                    (lstm_walk if cell == "lstm" else rnn_walk)(projected, turned, bool(reverse), states)
+                out.append(states)
+            return out[0] if len(out) == 1 else np.concatenate(out, 1)
+
+        return layer
+
+
+def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:
+    """`nn.encoders.neighbours`."""
+    if reach == 0:
+        return x
+    wide = np.pad(x, ((0, 0), (reach, reach), (0, 0)))
+    return np.concatenate([wide[:, i:i + x.shape[1]] for i in range(2 * reach + 1)], 2)
+
+
+def pooled(x: np.ndarray, kind: str, weights: Mapping[str, np.ndarray], bidirectional: bool) -> np.ndarray:
+    """`nn.pooling.Pooling` of one example (T, D)."""
+    if kind == "max":
+        return x.max(0)
+    if kind == "mean":
+        return x.mean(0)
+    if kind == "last":
+        half = x.shape[1] // 2
+        return np.concatenate([x[-1, :half], x[0, half:]]) if bidirectional else x[-1]
+    scores = np.tanh(x @ weights["output.pooling.project.weight"].T + weights["output.pooling.project.bias"])
+    scores = scores @ weights["output.pooling.score.weight"][0]
+    shares = np.exp(scores - scores.max())
+    return (shares / shares.sum()) @ x

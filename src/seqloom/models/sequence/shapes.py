@@ -1,0 +1,67 @@
+"""Shapes of the weights of a composed network by name, from options alone: a saved one is held to them (`network/shapes`)."""
+
+from __future__ import annotations
+
+from seqloom.models.network.shapes import (
+    Shapes,
+    affine,
+    character_reader,
+    layer_norm,
+    recurrent_stack,
+    transformer_block,
+    within,
+)
+from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.models.sequence.sizes import Sizes
+
+
+def reader(c: EncoderConfig, sizes: Sizes) -> tuple[Shapes, int]:
+    """And how many numbers it gives for a step."""
+    if sizes.columns:
+        return within("reader", {"mean": (sizes.columns,), "scale": (sizes.columns,)}), sizes.columns * (1 + sizes.missing)
+    shapes: Shapes = {"embedding.weight": (sizes.vocab_size, sizes.d_embed)}
+    if sizes.further:
+        shapes["further"] = (sizes.further, sizes.d_embed)
+    if c.characters == "none":
+        return within("reader", shapes), sizes.d_embed
+    shapes |= within("characters", character_reader(c.characters, sizes.characters, min(c.d_characters, 50), c.d_characters))
+    return within("reader", shapes), sizes.d_embed + c.d_characters
+
+
+def encoder(c: EncoderConfig, d_in: int, name: str = "encoder") -> Shapes:
+    kind, width = c.encoder, c.d_hidden
+    if kind == "bag":
+        return {}
+    shapes: Shapes = {}
+    if kind in ("window", "cnn"):
+        for i in range(c.n_layers):
+            reach = c.window if kind == "cnn" or not i else 0
+            shapes |= within(f"layers.{i}", affine(width, (2 * reach + 1) * (width if i else d_in)))
+    elif kind == "transformer":
+        shapes = {**within("input", affine(width, d_in)), **within("norm", layer_norm(width))}
+        for i in range(c.n_layers):
+            shapes |= within(f"blocks.{i}", transformer_block(width, 4 * width))
+    else:
+        shapes = within("stack", recurrent_stack(kind.removeprefix("bi"), d_in, width, c.n_layers,
+                                                 bidirectional=kind.startswith("bi")))
+    return within(name, shapes)
+
+
+def pooling(kind: str, d_in: int, name: str) -> Shapes:
+    if kind != "attention":
+        return {}
+    return {**within(f"{name}.project", affine(d_in, d_in)), f"{name}.score.weight": (1, d_in)}
+
+
+def sentences(c: EncoderConfig, d_in: int) -> Shapes:
+    """Of the second level of documents."""
+    layers = recurrent_stack("gru", d_in, c.d_hidden, c.n_sentence_layers, bidirectional=True)  # type: ignore[attr-defined]
+    return within("sentences", {**pooling(c.pooling, d_in, "pooling"),  # type: ignore[attr-defined]
+                                **within("encoder.stack", layers)})
+
+
+def d_encoded(c: EncoderConfig, d_in: int) -> int:
+    """How many numbers the encoder gives for a step."""
+    if c.encoder == "bag":
+        return d_in
+    return c.d_hidden * (2 if c.encoder.startswith("bi") else 1)

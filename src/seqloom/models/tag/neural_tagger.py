@@ -1,0 +1,209 @@
+"""A network that tags every word: word vectors and spelling, an encoder, and a conditional random field (Lample et al. 2016; Ma
+and Hovy 2016). Which encoder, whether characters are read and whether there is a CRF are options.
+
+    >>> model = NeuralTagger(crf=False).fit([(["the", "run"], ["DET", "NOUN"])] * 8, train=TrainConfig(steps=40))
+    >>> model.predict(["the", "run"])
+    ['DET', 'NOUN']
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.arrays import Length, Spec
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.contracts.tagger import Tagger
+from seqloom.data.spans import Scheme, legal_transitions
+from seqloom.data.tagged import Tagged
+from seqloom.errors import ModelError
+from seqloom.metrics.tagging import span_counts
+from seqloom.models.network.shapes import Shapes, affine, crf, within
+from seqloom.models.sequence import shapes
+from seqloom.models.sequence.encoded import Encoded, Spellings, flat
+from seqloom.models.sequence.model import SequenceModel, further_words
+from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.sequence.texts import LONGEST_WORD, character_list
+from seqloom.models.tag.configs import NeuralTaggerConfig
+from seqloom.models.tag.words import pack_words, unpack_words
+from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.sequence.building import Start
+    from seqloom.models.sequence.task_net import SequenceTask
+
+UNKNOWN = "<unk>"  # the first in the table of words
+
+
+class NeuralTagger(SequenceModel, Tagger):
+    name = "tagger"
+    config_class = NeuralTaggerConfig
+    learnt_values: ClassVar[dict[str, Kind]] = {**Tagger.learnt_values, **SequenceModel.sequence_values,
+                                                "characters": optional(names)}
+    rows: dict[str, int]  # the place of each word in the tables of vectors
+    _field: tuple[Any, Any] | None = None  # weights, and the field made of them
+
+    @property
+    def works_in(self) -> Scheme | None:
+        return None if self.config.work_in == "data" else self.config.work_in
+
+    def knows(self, word: str) -> bool:
+        return self._row(word) in range(1, self.sizes.vocab_size)
+
+    def _row(self, word: str) -> int:
+        return self.rows.get(word.lower() if self.config.lowercase else word, 0)
+
+    # ---- fitting
+
+    def fit_sentences(self, data: Tagged, how: Fitting) -> None:
+        from seqloom.models.sequence.building import Start
+
+        c = self.config
+        if data.scheme and self.works_in is None:
+            data = data.converted(data.scheme)  # steps that break the scheme would be impossible
+        data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)))
+        if valid is not None and valid.scheme and self.works_in:
+            valid = valid.converted(self.works_in)
+        spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))
+        counts: dict[str, int] = {}
+        for word in chain.from_iterable(data.sentences):
+            key = word.lower() if c.lowercase else word
+            counts[key] = counts.get(key, 0) + 1
+        kept = [UNKNOWN, *(word for word, many in counts.items() if many >= c.min_count and word != UNKNOWN)]
+        seen = np.array([counts.get(word, 0) for word in kept])
+        first = self.first_layer(kept, seen, (how.train or TrainConfig()).seed) if c.pretrained else None
+        words, further = further_words(first, set(kept).__contains__, c.pretrained_words)
+        self.rows = {word: i for i, word in enumerate([*kept, *words])}
+        n_characters = 0
+        if c.characters != "none":
+            self.learnt["characters"] = character_list(spelled)
+            n_characters = len(self.learnt["characters"]) + 2
+        self.learnt["sizes"] = Sizes(len(kept), self.d_embed(first), len(words), n_characters).to_dict()
+        start = Start(first=first, further=further, counts=seen, word_dropout=c.word_dropout, unk_id=0)
+        self.train(lambda train, device: self._task(data, valid, start, train), how, valid)
+
+    def _task(self, data: Tagged, valid: Tagged | None, start: Start, train: TrainConfig) -> SequenceTask:
+        from seqloom.models.sequence.task_net import SequenceTask, example_batches
+        from seqloom.training.task import Criterion
+
+        def losses(network: Any, batch: Any) -> torch.Tensor:
+            return network.output.loss(network(batch.arrays), batch["targets"], batch["lengths"])
+
+        judge, held_out = None, Encoded({}, np.zeros(1, np.int64))
+        if valid is not None:
+            held_out = self._encode(valid.sentences)
+
+            def judge(network: Any) -> float:
+                predicted = [[self.tags[i] for i in ids.tolist()] for ids in self._tag(network, held_out)]
+                if valid.scheme:
+                    right, both = span_counts(valid.tags, predicted, valid.scheme).sum(0)
+                    return float(right / max(both, 1))
+                same = [a == b for some, others in zip(valid.tags, predicted) for a, b in zip(some, others)]
+                return sum(same) / max(len(same), 1)
+
+        places = {tag: i for i, tag in enumerate(self.tags)}
+        sentences = [i for i, words in enumerate(data.sentences) if words]  # empty ones have nothing to learn
+        encoded = self._encode([data.sentences[i] for i in sentences])
+        encoded.steps["targets"] = np.array([places[tag] for i in sentences for tag in data.tags[i]], np.int64)
+        criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
+        return SequenceTask(example_batches(encoded, train), criterion, lambda: self._build(start), losses, judge, "words")
+
+    # ---- the network
+
+    def build_fitted(self) -> torch.nn.Module:
+        from seqloom.models.sequence.building import NOTHING
+
+        return self._build(NOTHING)
+
+    def _build(self, start: Start) -> torch.nn.Module:
+        from seqloom.models.sequence.building import encoder_for, make_reader
+        from seqloom.nn.composition import SequenceNetwork
+        from seqloom.nn.crf import CRF
+        from seqloom.nn.heads import TagHead
+
+        c, scheme = self.config, self.learnt["working_scheme"]
+        reader = make_reader(c, self.sizes, start)
+        encoder = encoder_for(c, reader.d_out)
+        allowed = legal_transitions(self.tags, scheme) if scheme else None
+        field = CRF(len(self.tags), allowed=allowed) if c.crf else None
+        return SequenceNetwork(reader, encoder, TagHead(encoder.d_out, len(self.tags), crf=field), dropout=c.dropout)
+
+    def fitted_shapes(self) -> Shapes:
+        c, many = self.config, len(self.tags)
+        made, d_in = shapes.reader(c, self.sizes)
+        return {**made, **shapes.encoder(c, d_in), **within("output.linear", affine(many, shapes.d_encoded(c, d_in))),
+                **(within("output.crf", crf(many)) if c.crf else {})}
+
+    # ---- tagging
+
+    def _encode(self, sentences: list[list[str]]) -> Encoded:
+        different = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
+        rows = np.fromiter(map(self._row, different), np.int64, len(different))
+        places, borders = flat([np.array([different[word] for word in words], np.int64) for words in sentences])
+        steps, spellings = {"ids": rows[places]}, None
+        if self.config.characters != "none":
+            known = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
+            steps["words"], spellings = places, Spellings.of(list(different), known, LONGEST_WORD)
+        return Encoded(steps, borders, spellings)
+
+    def _tag(self, network: Any, encoded: Encoded) -> list[np.ndarray]:
+        import torch
+
+        from seqloom.models.sequence.building import batches_of
+
+        out, lengths = [np.empty(0, np.int64)] * len(encoded), encoded.lengths.tolist()
+        with torch.inference_mode():
+            for chosen, batch in batches_of(network, encoded):
+                if not lengths[chosen[0]]:
+                    break  # only empty ones are left
+                best = network.output.decode(network(batch), batch["lengths"])
+                for i, row in zip(chosen.tolist(), best):
+                    out[i] = row[:lengths[i]]
+        return out
+
+    def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
+        encoded = self._encode(sentences)
+        if not self.quickly(len(sentences)):
+            return self._tag(self.network(), encoded)
+        return [self._quick_tags(encoded, i) if words else np.empty(0, np.int64) for i, words in enumerate(sentences)]
+
+    def _quick_tags(self, encoded: Encoded, example: int) -> np.ndarray:
+        network = self.quick()
+        weights = network.weights
+        scores = network.features(encoded, example) @ weights["output.linear.weight"].T + weights["output.linear.bias"]
+        if not self.config.crf:
+            return scores.argmax(1)
+        return self._chain().best_paths(scores[None], np.array([len(scores)]))[0][0]
+
+    def _chain(self) -> Any:
+        """The conditional random field without torch, made once."""
+        if self._field is None or self._field[0] is not self.weights:
+            from seqloom.nn.linear_chain import Chain
+
+            scheme, place = self.learnt["working_scheme"], "output.crf."
+            start, transitions, end = (np.array(self.weights[place + name]) for name in ("start", "transitions", "end"))
+            self._field = self.weights, Chain(start, transitions, end,
+                                              legal_transitions(self.tags, scheme) if scheme else None)
+        return self._field[1]
+
+    # ---- on disk
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {**self.weights, **pack_words(self.rows)}
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        size, sizes = length("words"), self.sizes
+        return {**super().array_specs(length), "words": Spec("uint8", (size,)),
+                "word_ends": Spec("int64", (sizes.vocab_size + sizes.further,), 0, size)}
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        words = unpack_words(arrays)
+        if self.sizes.columns or words[0] != UNKNOWN:
+            raise ModelError("its words are not those of a tagger: the file is damaged")
+        self.rows = {word: i for i, word in enumerate(words)}
+        self.net.restore({name: array for name, array in arrays.items() if name not in ("words", "word_ends")})

@@ -1,0 +1,146 @@
+"""Encoders: vectors of a sequence (B, T, D) to vectors that know their surroundings (B, T, d_out).
+
+All have one interface, so that any of them serves any reader and any head. Rows are padded on the right; with `lengths` padding
+never changes what a row gives, and the outputs there are zero. `streams` says whether step t depends on steps up to t only:
+such an encoder can answer while a sequence is still coming in; a bidirectional one cannot.
+
+`bag` leaves the vectors as they are (what follows pools them); `window` is the feed-forward network over neighbours (Bengio et
+al. 2003; Collobert et al. 2011), `cnn` looks at neighbours in every layer, `transformer` at all steps (Vaswani et al. 2017).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
+from seqloom.nn.dropout import dropout
+from seqloom.nn.initialisation import xavier
+from seqloom.nn.position import rotary_angles
+from seqloom.nn.recurrent import RecurrentStack
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
+
+ENCODERS = ("bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
+STREAMING = ("bag", "rnn", "lstm", "gru")
+
+
+class Encoder(nn.Module):
+    """`forward(x (B, T, d_in), lengths (B,) or None)` gives (B, T, d_out)."""
+
+    d_out: int
+    streams: bool
+
+
+def make_encoder(name: str, d_in: int, width: int, n_layers: int = 1, *, dropout: float = 0.0, n_heads: int = 4,
+                 window: int = 1) -> Encoder:
+    """The encoder of that name. `width`: of a layer, in each direction; `window`: steps on either side that `window` and `cnn`
+    look at; `dropout`: between layers, and inside a Transformer's."""
+    if name == "bag":
+        return Bag(d_in)
+    if name in ("window", "cnn"):
+        return Windows(d_in, width, n_layers, window=window, every_layer=name == "cnn", dropout=dropout)
+    if name == "transformer":
+        return Transformer(d_in, width, n_layers, n_heads=n_heads, dropout=dropout)
+    if name not in ENCODERS:
+        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}")
+    return Recurrent(name.removeprefix("bi"), d_in, width, n_layers, bidirectional=name.startswith("bi"), dropout=dropout)
+
+
+def present(x: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """Which steps of x (B, T, D) are there, bool (B, T); None: all."""
+    if lengths is None:
+        return None
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
+
+
+def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """x with zeros where there is padding."""
+    there = present(x, lengths)
+    return x if there is None else x.masked_fill(~there.unsqueeze(2), 0.0)
+
+
+class Bag(Encoder):
+    streams = True
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__()
+        self.d_out = d_in
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return cleared(x, lengths)
+
+
+class Windows(Encoder):
+    """Each step with its neighbours, side by side, through a layer; `every_layer`: not only in the first."""
+
+    def __init__(self, d_in: int, width: int, n_layers: int, *, window: int, every_layer: bool, dropout: float) -> None:
+        super().__init__()
+        self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
+        self.streams = window == 0
+        self.dropout, self.d_out = dropout, width
+        self.layers = nn.ModuleList(nn.Linear((2 * reach + 1) * (width if i else d_in), width)
+                                    for i, reach in enumerate(self.reach))
+        for layer in self.layers:
+            assert isinstance(layer, nn.Linear)
+            xavier(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        x = cleared(x, lengths)
+        for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
+            y = F.gelu(layer(neighbours(x, reach)), approximate="tanh")
+            x = cleared(dropout(x, self.dropout, self.training) + y if i else y, lengths)
+        return x
+
+
+def neighbours(x: Tensor, reach: int) -> Tensor:
+    """Every step of x (B, T, D) with those up to `reach` steps away, (B, T, (2 reach + 1) D); beyond the ends are zeros."""
+    if reach == 0:
+        return x
+    steps = x.shape[1]
+    wide = F.pad(x, (0, 0, reach, reach))
+    return torch.cat([wide[:, i : i + steps] for i in range(2 * reach + 1)], 2)
+
+
+class Recurrent(Encoder):
+    def __init__(self, cell: str, d_in: int, width: int, n_layers: int, *, bidirectional: bool, dropout: float) -> None:
+        super().__init__()
+        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,  # type: ignore[arg-type]
+                                    dropout=dropout)
+        self.streams, self.d_out = not bidirectional, self.stack.d_out
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        out, _ = self.stack(x, lengths=lengths, final_state=False)
+        return out
+
+
+class Transformer(Encoder):
+    """Blocks in which every step sees every other, with rotary positions (Su et al. 2021)."""
+
+    streams = False
+
+    def __init__(self, d_in: int, width: int, n_layers: int, *, n_heads: int, dropout: float) -> None:
+        super().__init__()
+        if width % (2 * n_heads):
+            raise ValueError(f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of {2 * n_heads}")
+        self.d_out, self.d_head, self.dropout = width, width // n_heads, dropout
+        self.input = nn.Linear(d_in, width)
+        self.blocks = nn.ModuleList(
+            Block(width, Attention(width, n_heads, dropout=dropout), MLP(width, 4 * width, ACTIVATIONS["gelu"]),
+                  dropout=dropout)
+            for _ in range(n_layers))
+        self.norm = nn.LayerNorm(width)
+        xavier(self.input.weight)
+        nn.init.zeros_(self.input.bias)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        there = present(x, lengths)
+        mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
+        positions = torch.arange(x.shape[1], device=x.device)[None]
+        cos, sin = rotary_angles(positions, self.d_head)
+        places = Places(positions, None, x.shape[1], (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)))
+        x = dropout(self.input(x), self.dropout, self.training)
+        for block in self.blocks:
+            x, _ = block(x, mask, places)
+        return cleared(self.norm(x), lengths)

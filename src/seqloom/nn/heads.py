@@ -1,0 +1,73 @@
+"""Heads: what an encoder's vectors become. A label or several for the sequence, or a tag for each step.
+
+Losses are sums over examples or steps, each by its weight, as the training engine wants them. A head that predicts labels pools
+the steps first (`nn.pooling`); a head that predicts tags may score whole sequences of them by a conditional random field
+(`nn.crf`), in which illegal tags never follow each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqloom.nn.initialisation import xavier
+from seqloom.nn.pooling import Pooling
+
+
+def linear(d_in: int, d_out: int) -> nn.Linear:
+    layer = nn.Linear(d_in, d_out)
+    xavier(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class LabelHead(nn.Module):
+    """(B, T, D) to the scores of classes (B, C): of one class by a softmax, of several each by a sigmoid."""
+
+    def __init__(self, d_in: int, n_classes: int, pooling: Pooling, *, several: bool = False,
+                 label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.pooling, self.linear = pooling, linear(d_in, n_classes)
+        self.several, self.label_smoothing = several, label_smoothing
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.linear(self.pooling(x, lengths))
+
+    def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Sum over the examples; targets (B,) of one class each, or (B, C) of zeros and ones."""
+        if self.several:
+            each = F.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
+        else:
+            each = F.cross_entropy(scores, targets, reduction="none", label_smoothing=self.label_smoothing)
+        return (each if weights is None else each * weights).sum()
+
+    def log_probs(self, scores: Tensor) -> Tensor:
+        return F.logsigmoid(scores) if self.several else torch.log_softmax(scores, 1)
+
+
+class TagHead(nn.Module):
+    """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of single ones."""
+
+    def __init__(self, d_in: int, n_tags: int, *, crf: Any = None) -> None:
+        super().__init__()
+        self.linear, self.crf = linear(d_in, n_tags), crf
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.linear(x)
+
+    def loss(self, scores: Tensor, targets: Tensor, lengths: Tensor) -> Tensor:
+        """Sum over the steps that are there; targets (B, T)."""
+        if self.crf is not None:
+            loss: Tensor = self.crf(scores, targets, lengths)
+            return loss
+        there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(scores.device).unsqueeze(1)
+        return F.cross_entropy(scores[there], targets[there], reduction="sum")
+
+    def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
+        """The best tags (B, T); what stands beyond a row's length means nothing."""
+        best: np.ndarray = scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
+        return best

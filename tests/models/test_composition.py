@@ -1,0 +1,95 @@
+"""Every reader with every encoder and every head: it learns, predicts, and comes back from the disk as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import seqloom  # noqa: E402
+from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
+from seqloom.nn.encoders import ENCODERS  # noqa: E402
+from seqloom.nn.pooling import POOLINGS  # noqa: E402
+from seqloom.training.config import TrainConfig  # noqa: E402
+
+RNG = np.random.default_rng(0)
+TEXTS = [("good fun", "+"), ("dull and long. Very dull.", "-"), ("fun", "+"), ("so dull", "-"), ("", "+")]
+SERIES = [(RNG.normal(i % 2, 1, (3 + i, 2)), "ab"[i % 2]) for i in range(5)]
+SENTENCES = [(["Ada", "met", "Bob", "Ray"], ["B-P", "O", "B-P", "I-P"]), (["so", "it", "is"], ["O", "O", "O"]),
+             (["Bob"], ["B-P"]), ([], [])]
+QUICK = TrainConfig(steps=2, batch_size=3)
+
+
+def small(encoder, **options):
+    """Options of a small network; those that would have no effect are left out."""
+    have = {"d_embed": 6, **({} if encoder == "bag" else {"d_hidden": 8})}
+    have |= {"n_heads": 2} if encoder == "transformer" else {}
+    return {"encoder": encoder, **have, **options}
+
+
+def check_round_trip(model, place, answer):
+    """Saved and loaded it answers alike; the declared shapes are those of the network."""
+    shapes = {name: tuple(value.shape) for name, value in model.network().state_dict().items()}
+    assert model.fitted_shapes() == shapes
+    model.save(place)
+    again = seqloom.load(place)
+    assert type(again) is type(model)
+    before, after = answer(model), answer(again)
+    assert np.array_equal(before, after) if isinstance(before, np.ndarray) else before == after
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_texts_to_labels(encoder, pooling, tmp_path):
+    model = NeuralClassifier(**small(encoder, pooling=pooling)).fit(TEXTS, train=QUICK)
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("long", ["windows", "sentences"])
+def test_long_texts_to_labels(encoder, long, tmp_path):
+    model = NeuralClassifier(**small(encoder, long=long, max_length=3, characters="cnn", d_characters=4,
+                                     pooling="attention")).fit(TEXTS, train=QUICK)
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_numbers_to_labels(encoder, tmp_path):
+    options = {name: value for name, value in small(encoder).items() if name != "d_embed"}
+    model = NeuralClassifier(**options).fit([x for x, _ in SERIES], [y for _, y in SERIES], train=QUICK)
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([x for x, _ in SERIES]))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("characters", ["none", "cnn", "lstm"])
+def test_words_to_tags(encoder, crf, characters, tmp_path):
+    spelled = {} if characters == "none" else {"d_characters": 4}
+    model = NeuralTagger(**small(encoder, crf=crf, characters=characters, **spelled)).fit(SENTENCES, train=QUICK)
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]))
+
+
+@pytest.mark.parametrize("make", [lambda: NeuralClassifier(dropout=0.3), lambda: NeuralTagger(dropout=0.3, d_hidden=8)])
+def test_an_interrupted_run_goes_on_to_the_same_bits(make, tmp_path, monkeypatch):
+    from seqloom.training import loop
+
+    data = TEXTS if isinstance(make(), NeuralClassifier) else SENTENCES
+    whole = make().fit(data, train=TrainConfig(steps=8, batch_size=2))
+    real, calls = loop._Loop._update, []
+
+    def update(self, rate):
+        calls.append(1)
+        if len(calls) == 6:
+            self._checkpoint()
+            raise KeyboardInterrupt
+        return real(self, rate)
+
+    monkeypatch.setattr(loop._Loop, "_update", update)
+    with pytest.raises(KeyboardInterrupt):
+        make().fit(data, train=TrainConfig(steps=8, batch_size=2), run=tmp_path / "run")
+    resumed = make().fit(data, train=TrainConfig(steps=8, batch_size=2), run=tmp_path / "run")
+    assert len(calls) == 6 + 3
+    for name, value in whole.weights.items():
+        assert np.array_equal(value, resumed.weights[name]), name
