@@ -121,7 +121,8 @@ SPECIMENS: dict[str, Maker] = {
     "hmm-tagger": _tagged(TAGGED),
     "hmm-tagger-1": _tagged(PARTS, order=1),
     "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
-    "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4, crf=False),
+    "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
+                            crf=False),
 }
 
 
