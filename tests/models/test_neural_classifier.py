@@ -119,7 +119,7 @@ def test_words_of_long_texts_are_explained_in_the_order_of_the_text(long):
     model = fitted(WORDS, encoder="bag", pooling="mean", long=long, max_length=4)
     text = "Good film Zebra. The dull. A good film."
     explanation = model.explain(text, n=100)
-    words = text.replace(".", " .").split() + ["</s>"]
+    words = [*text.replace(".", " .").split(), "</s>"]
     if long == "sentences":
         words = [w for sentence in text.split(". ") for w in [*sentence.rstrip(".").split(), ".", "</s>"][:4]]
     assert [word for word, _ in explanation.tokens] == words
