@@ -23,6 +23,7 @@ from benchmarks import (
     ngram,
     ptb_ladder,
     readers,
+    series,
     softmax_speed,
     tagging,
     text,
@@ -32,14 +33,15 @@ from benchmarks import (
     vectors,
 )
 
-SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "text": text.run, "train-speed": train_speed.run,
+SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "series": series.run,
+          "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run, "crf": crf.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
           "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
           "tagging": tagging.run, "tagging-quality": tagging.run_quality}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality")  # minutes: only when named
+LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "series")  # only when named
 
 
 def main() -> None:

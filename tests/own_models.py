@@ -49,3 +49,14 @@ class Frequent(seqloom.Tagger):
 
     def tag(self, words):
         return [self.best.get(word, self.usual) for word in words]
+
+
+class Drift(seqloom.Forecaster):
+    """The last value, moved by the mean step"""
+
+    def fit_series(self, data, how):
+        parts = self.windows_of(data)
+        self.drift = np.nanmean(np.concatenate([truth[:, 0] - windows.past[:, -1] for windows, truth in parts]), axis=0)
+
+    def forecast_windows(self, windows, horizon):
+        return windows.past[:, -1:] + self.drift * np.arange(1, horizon + 1)[:, None]

@@ -9,10 +9,20 @@ import pytest
 
 import seqloom
 from seqloom import storage
-from seqloom.contracts import Classifier, LanguageModel, Tagger
-from seqloom.testing import check_classifier, check_language_model, check_tagger, classifier, language, rules, tagger
+from seqloom.contracts import Classifier, Forecaster, LanguageModel, Tagger
+from seqloom.testing import (
+    check_classifier,
+    check_forecaster,
+    check_language_model,
+    check_tagger,
+    classifier,
+    forecaster,
+    language,
+    rules,
+    tagger,
+)
 
-from .own_models import Bigram, Frequent, Votes
+from .own_models import Bigram, Drift, Frequent, Votes
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = random.Random(0)
@@ -160,9 +170,50 @@ TAGGER = {
         "predict": lambda self, rows: [[self.tags[i] for i in ids] for ids in self.tag_ids(rows)]},
     "one_tag_is_always_the_answer": {"predict": lambda self, words: ["Y"] * len(words.split())},
 }
+def sees_all(self, data, horizon=None, start=None):
+    """A backtest that peeks: the mean of all that will come is in every forecast."""
+    done = Drift.backtest(self, data, horizon=horizon, start=start)
+    return done._replace(point=done.point + np.nanmean(done.truth))
+
+
+def beside(self, windows, horizon):
+    """Windows that look at each other."""
+    return Drift.forecast_windows(self, windows, horizon) + windows.past.mean() * (len(windows) > 1)
+
+
+FORECASTER = {
+    "an_unfitted_model_refuses": {"forecast": lambda self, history, horizon=None: None},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Drift.fit)},
+    "a_forecast_goes_on_where_the_data_ends": {
+        "forecast": lambda self, history, horizon=None, start=None: replace(
+            (made := Drift.forecast(self, history, horizon)),
+            tracks=tuple(t._replace(times=t.times + 1) for t in made.tracks))},
+    "a_horizon_that_was_not_learnt_is_refused": {"_ahead": lambda self, horizon: self.horizon},
+    "intervals_lie_inside_each_other": {"_bands": lambda self, point, spread: Drift._bands(self, point, spread)[::-1]},
+    "the_future_is_not_seen": {"backtest": sees_all},
+    "a_window_is_answered_on_its_own": {"forecast_windows": beside},
+    "a_second_call_gives_the_same_answer": {
+        "forecast_windows": lambda self, windows, horizon: Drift.forecast_windows(self, windows, horizon) + DRAWN.random()},
+    "missing_values_are_no_obstacle": {
+        "forecast_windows": lambda self, windows, horizon: Drift.forecast_windows(self, windows, horizon)
+        / np.where(windows.present.all(axis=(1, 2)), 1, np.nan)[:, None, None]},
+    "evaluate_measures_what_was_forecast": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Drift.evaluate(self, data, **rest)), metrics={**result.metrics, "mse": 0.5})},
+    "anomalies_are_what_is_above_the_threshold": {
+        "anomalies": lambda self, data, **rest: replace((done := Drift.anomalies(self, data, **rest)), found=done.found[1:])},
+    "save_and_load_keep_every_bit": {
+        "arrays": lambda self: {**self.scale, "drift": self.drift.astype(np.float16)},
+        "restore_arrays": lambda self, arrays: (self.restore_scale(arrays), setattr(self, "drift", arrays["drift"]))},
+    "units_do_not_matter": {
+        "forecast": lambda self, history, horizon=None, start=None: replace(
+            (made := Drift.forecast(self, history, horizon)),
+            tracks=tuple(t._replace(values=t.values + 1) for t in made.tracks))},
+}
 TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
          "classifier": (classifier, Classifier, Votes, CLASSIFIER, (classifier.PAIRS, classifier.HELD_OUT)),
-         "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS))}
+         "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS)),
+         "forecaster": (forecaster, Forecaster, Drift, FORECASTER, (forecaster.SERIES, forecaster.HELD_OUT))}
 
 
 @pytest.mark.parametrize(("task", "rule"), [(task, rule) for task, (*_, broken, _) in TASKS.items() for rule in broken])
@@ -190,7 +241,8 @@ def test_the_whole_check_names_the_first_broken_rule():
     for check, base, name, members in (
             (check_language_model, Bigram, "probabilities sum to one", LANGUAGE["probabilities_sum_to_one"]),
             (check_classifier, Votes, "probabilities sum to one", CLASSIFIER["probabilities_sum_to_one"]),
-            (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"])):
+            (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"]),
+            (check_forecaster, Drift, "the future is not seen", FORECASTER["the_future_is_not_seen"])):
         seqloom.register(changed(base))
         check(changed(base)())
         with pytest.raises(AssertionError, match=f'Broken breaks the rule "{name}"'):
@@ -229,3 +281,5 @@ def test_a_fitted_model_is_checked_as_it_is():
     check_classifier(changed(Votes)().fit([("one two", "x"), ("three", "y")]))
     check_tagger(changed(Frequent)(), tagger.NER)
     check_tagger(changed(Frequent)().fit(tagger.NER))
+    check_forecaster(changed(Drift)(), np.sin(np.arange(200.0)))
+    check_forecaster(changed(Drift)().fit(forecaster.SERIES))

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from seqloom.comparison.robustness import robustness as robustness
     from seqloom.comparison.run import compare as compare
     from seqloom.config import Config as Config
+    from seqloom.config import SeriesConfig as SeriesConfig
     from seqloom.config import TextConfig as TextConfig
     from seqloom.config import option as option
     from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import Embedder as Embedder
+    from seqloom.contracts import Forecaster as Forecaster
     from seqloom.contracts import LanguageModel as LanguageModel
     from seqloom.contracts import Tagger as Tagger
     from seqloom.data.corpus import Corpus as Corpus
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from seqloom.data.corpus import read as read
     from seqloom.data.labelled import Labelled as Labelled
     from seqloom.data.labelled import read_labelled as read_labelled
+    from seqloom.data.series import Series as Series
+    from seqloom.data.series import read_series as read_series
     from seqloom.data.tagged import Tagged as Tagged
     from seqloom.data.tagged import read_tagged as read_tagged
     from seqloom.interop.arpa import read_arpa as read_arpa
@@ -53,6 +57,11 @@ if TYPE_CHECKING:
     from seqloom.models.language.recurrent import LSTM as LSTM
     from seqloom.models.language.recurrent import RNN as RNN
     from seqloom.models.language.uniform import Uniform as Uniform
+    from seqloom.models.series.arima import Arima as Arima
+    from seqloom.models.series.exponential_smoothing import ExponentialSmoothing as ExponentialSmoothing
+    from seqloom.models.series.linear_window import LinearWindow as LinearWindow
+    from seqloom.models.series.naive import Naive as Naive
+    from seqloom.models.series.seasonal_naive import SeasonalNaive as SeasonalNaive
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
     from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
@@ -73,10 +82,11 @@ _MODULES = {
     "comparison.ab": "ab",
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
-    "config": "Config TextConfig option",
-    "contracts": "Classifier Embedder LanguageModel Tagger",
+    "config": "Config SeriesConfig TextConfig option",
+    "contracts": "Classifier Embedder Forecaster LanguageModel Tagger",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
+    "data.series": "Series read_series",
     "data.tagged": "Tagged read_tagged",
     "interop.arpa": "read_arpa write_arpa",
     "interop.vectors": "read_vectors write_vectors",

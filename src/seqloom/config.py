@@ -112,6 +112,15 @@ class TextConfig(Config):
     unit: Unit = option("line", "what counts as one sequence: a line, a document (file), or the whole text as a stream")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeriesConfig(Config):
+    """Options of every model that forecasts a series."""
+
+    horizon: int = option(24, "number of steps to forecast", minimum=1, maximum=10_000)
+    season: int | None = option(None, "steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
+                                      "a year of months]", minimum=1, maximum=1_000_000)
+
+
 def declared_options(cls: type) -> dict[str, tuple[Any, Any]]:
     """Fields made by `option` among the attributes of a class, each with its type."""
     types_of = inspect.get_annotations(cls)

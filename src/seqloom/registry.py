@@ -80,6 +80,13 @@ MODELS: dict[str, Entry] = {
                          "hidden Markov model; tags unknown words by suffix and shape"),
     "tagger": _other("tag.neural_tagger:NeuralTagger", "tagger",
                      "network of choice with character features and a conditional random field"),
+    "naive": _other("series.naive:Naive", "forecaster", "the last value again: the baseline"),
+    "seasonal-naive": _other("series.seasonal_naive:SeasonalNaive", "forecaster", "the last season again"),
+    "exponential-smoothing": _other("series.exponential_smoothing:ExponentialSmoothing", "forecaster",
+                                    "level, damped trend and season, each smoothed (Holt-Winters)"),
+    "arima": _other("series.arima:Arima", "forecaster", "differences predicted from their last values and errors"),
+    "linear-window": _other("series.linear_window:LinearWindow", "forecaster",
+                            "weighted sum of the last values, for each step to come"),
 }
 
 
@@ -90,8 +97,8 @@ def register(model: C) -> C:
     """
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
-        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger or Embedder; got "
-                          f"{quoted(model)}")
+        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder or "
+                          f"Forecaster; got {quoted(model)}")
     summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".") or f"a model of {model.__module__}"
     register_entry(known.name, Entry(known, known.config_class, known.task, summary))
     return model

@@ -16,6 +16,7 @@ from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
 from seqloom.errors import ConfigError
+from seqloom.testing.forecaster import SERIES
 from seqloom.testing.tagger import NER
 from seqloom.training.config import TrainConfig
 
@@ -38,6 +39,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
         "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "context": 12}, "ngram": {"order": 3},
         "hmm": {"states": 3, "iterations": 4}, "cache": {"window": 20},
         "fasttext-classifier": {"dimensions": 8, "epochs": 2, "lr": 0.1},
+        **{name: {"horizon": 5} for name, entry in registry.MODELS.items() if entry.task == "forecaster"},
         "classifier": {"d_hidden": 8, "d_embed": 6}, "tagger": {"d_hidden": 8, "d_embed": 6, "d_characters": 4},
         "word2vec": WINDOWS, "fasttext": WINDOWS, "charngram": WINDOWS, "glove": {"dimensions": 6, "epochs": 2}}
 
@@ -56,10 +58,13 @@ VALUES = {
     "steps": [2], "batch_size": [3], "truncation": [4], "weight_decay": [3.0], "warmup": [0.9], "decay": [0.1],
     "decay_every": [0.9], "clip_at": [0.01], "gradient_noise": [1.0], "accumulate": [2], "patience": [1],
     "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
+    "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
 }
+FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
                 ("tagger", "word_dropout"): [50.0], ("neural-cache", "member"): ["{network2}"], **{
-    (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}}
+    (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
+    (name, "window"): [40] for name in FORECASTERS}}
 # (model, or train, or *; option): what must stand beside it to matter
 BESIDE = {
     ("*", "samples"): {"softmax": "sampled"}, ("*", "carry"): {"unit": "line"}, ("*", "pretrained_unknown"): {
@@ -169,6 +174,9 @@ def fitted(name, options, train, files, valid):
     elif entry.task == "classifier":
         model.fit(PAIRS, valid=HELD_OUT, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))
         answers = [model.class_log_probs([text for text, _ in PAIRS + HELD_OUT])]
+    elif entry.task == "forecaster":
+        model.fit(SERIES)
+        answers = [model.forecast(SERIES).tracks[0].values]
     elif entry.task == "tagger":
         model.fit(NER * 2, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))
         answers = [model.tag_ids([["anna", "met", "Bobs", "Smith", "old", "living", "in", "York"]])[0],

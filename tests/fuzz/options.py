@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from seqloom.registry import MODELS
 from tests.fuzz.command_worker import Worker
 from tests.fuzz.counts import Counts
 
@@ -22,6 +23,7 @@ MEMORY = 2 << 30  # bytes that an attempt may take
 
 TEXT = "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog barked at the sea\n" * 12
 LABELLED = "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n" * 4
+SERIES = "date,load\n" + "".join(f"2024-{1 + d // 28:02}-{1 + d % 28:02},{d % 7 + d / 50}\n" for d in range(112))
 TAGGED = "the DET\ndog NOUN\nsleeps VERB\n\na DET\ncat NOUN\nruns VERB\n\n" * 4
 
 SMALL = {"gpt": ("--d-model", "8", "--n-layers", "1", "--context", "8"), "nplm": ("--d-hidden", "8"),
@@ -36,7 +38,8 @@ BASES = {  # arguments of a run that works
     "generate": ("ngram", "the cat", "--max-tokens", "5"), "complete": ("ngram", "the c"), "nearest": ("word2vec", "cat"),
     "analogy": ("word2vec", "cat", "dog", "sea"), "embed": ("word2vec", "cat"),
     "bias": ("word2vec", "--direction", "cat,dog"), "phrases": ("text",), "tokenize": ("text", "--kind", "word"),
-    "convert": ("word2vec", "out.vec"), "models": (), "info": ("ngram",)}
+    "convert": ("word2vec", "out.vec"), "models": (), "info": ("ngram",), "forecast": ("seasonal-naive", "series.csv"),
+    "anomalies": ("seasonal-naive", "series.csv")}
 OTHERS = {"generate": ("lstm",), "evaluate": ("lstm", "naive-bayes", "hmm-tagger", "word2vec"), "score": ("lstm",),
           "predict": ("hmm-tagger",), "info": ("lstm", "word2vec", "hmm-tagger"), "plot": ("word2vec",)}  # instead of the first
 
@@ -69,7 +72,8 @@ def arguments(words: tuple[str, ...], command: click.Command, draw: random.Rando
     name = words[-1]
     if words[0] == "fit":
         data = {"majority": "labelled.tsv", "naive-bayes": "labelled.tsv", "fasttext-classifier": "labelled.tsv",
-                "hmm-tagger": "tagged.conll", "most-frequent-tag": "tagged.conll"}
+                "hmm-tagger": "tagged.conll", "most-frequent-tag": "tagged.conll",
+                **{name: "series.csv" for name, entry in MODELS.items() if entry.task == "forecaster"}}
         steps = ("--steps", "2") if any(p.name == "steps" for p in command.params) and draw.random() < 0.8 else ()
         steps = steps or (("--minutes", "0.01") if any(p.name == "steps" for p in command.params) else ())
         start = [*words, data.get(name, "text"), "-o", "out", *SMALL.get(name, ()), *steps]
@@ -114,10 +118,12 @@ def prepare(worker: Worker, place: Path) -> None:
     (place / "text").write_text(TEXT)
     (place / "labelled.tsv").write_text(LABELLED)
     (place / "tagged.conll").write_text(TAGGED)
-    data = {"naive-bayes": "labelled.tsv", "hmm-tagger": "tagged.conll"}
+    (place / "series.csv").write_text(SERIES)
+    data = {"naive-bayes": "labelled.tsv", "hmm-tagger": "tagged.conll", "seasonal-naive": "series.csv"}
     for name, out, *options in (("ngram", "ngram", "--order", "2"), ("ngram", "other", "--order", "1"),
                                 ("lstm", "lstm", *SMALL["lstm"], "--tokenizer", "char", "--steps", "3"),
                                 ("naive-bayes", "naive-bayes"), ("hmm-tagger", "hmm-tagger"),
+                                ("seasonal-naive", "seasonal-naive", "--horizon", "7"),
                                 ("word2vec", "word2vec", *SMALL["word2vec"])):
         ended = worker.run(["fit", name, data.get(name, "text"), "-o", out, *options, "-q"])
         if ended.code:

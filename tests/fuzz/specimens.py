@@ -3,6 +3,7 @@ that earlier versions saved."""
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ TEXT = TOY * 3
 LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good day", "+"), ("so dull a road", "-"),
             ("what is this", "?"), ("the dog is what", "?")]
 TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]
+WAVE = [round(math.sin(i / 2) + i / 50, 3) for i in range(60)]  # with a season of about 12
 PARTS = [(["the", "cat", "sat"], ["D", "N", "V"]), (["a", "dog", "met", "the", "cat"], ["D", "N", "V", "D", "N"])]
 
 Maker = Callable[[], Any]
@@ -56,6 +58,10 @@ def _numbers() -> list[Any]:
 
 def _tagged(data: Any, name: str = "hmm-tagger", **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(data)
+
+
+def _series(name: str, data: Any = WAVE, **options: Any) -> Maker:
+    return lambda: model_class(name)(horizon=4, **options).fit(data)
 
 
 def _vectors(name: str, **options: Any) -> Maker:
@@ -123,6 +129,12 @@ SPECIMENS: dict[str, Maker] = {
     "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
     "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
                             crf=False),
+    "naive": _series("naive"),
+    "seasonal-naive": _series("seasonal-naive", season=12),
+    "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),
+    "arima": _series("arima", season=12, window=30),
+    "linear-window": _series("linear-window", window=8),
+    "linear-window-individual": _series("linear-window", [[x, 2 * x + 1] for x in WAVE], window=6, weights="individual"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.specimens import LABELLED, TAGGED, TEXT
+from tests.fuzz.specimens import LABELLED, TAGGED, TEXT, WAVE
 
 WORDS = ["cat", "dog", "sea", "road"]
 
@@ -23,7 +23,8 @@ def need(good: bool, what: str) -> None:
 
 def use(model: Any) -> None:
     """Every verb of its task, those that go through kernels first."""
-    {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors}[model.task](model)
+    {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors,
+     "forecaster": _forecaster}[model.task](model)
     need(isinstance(model.label(), str) and isinstance(model.summary(), str), "label and summary are text")
     need(isinstance(model.parameters, int), "parameters are counted")
 
@@ -71,6 +72,15 @@ def _tagger(model: Any) -> None:
     need(all(isinstance(tag, str) for tags in found for tag in tags), "tags are text")
     model.predict("the cat saw Zanzibar 42")
     model.evaluate(TAGGED, samples=0)
+
+
+def _forecaster(model: Any) -> None:
+    wave = np.repeat(np.array(WAVE)[:, None], len(model.columns), axis=1)
+    made = model.forecast(wave)
+    need(made.tracks[0].values.shape == (model.horizon, len(model.columns)), "a value for each step")
+    need(bool(np.isfinite(made.tracks[0].values).all()), "values are finite")
+    need(model.evaluate(wave, samples=0)["mse"] >= 0, "an error")
+    model.anomalies(wave)
 
 
 def _vectors(model: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.storage import FORMAT_VERSION
-from tests.fuzz.specimens import SAVED, SPECIMENS
+from tests.fuzz.specimens import SAVED, SPECIMENS, WAVE
 
 NEWEST = SAVED / f"format-{FORMAT_VERSION}"
 ANSWERS = "answers.json"
@@ -25,6 +25,8 @@ def ask(model: Any) -> dict[str, Any]:
         return {"predict_proba": model.predict_proba("a good dull road")}
     if model.task == "tagger":
         return {"predict": model.predict("Mary saw New York")}
+    if model.task == "forecaster":
+        return {"forecast": model.forecast(WAVE).rows()}
     return {"nearest": [list(pair) for pair in model.nearest("cat", 3)]}
 
 

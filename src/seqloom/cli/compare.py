@@ -32,11 +32,12 @@ Examples:
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
   seqloom compare reviews.tsv --save best      # classifiers
   seqloom compare train.conllu --valid dev.conllu
+  seqloom compare series.csv                   # forecasters
   seqloom compare text8 --task vectors --on questions-words.txt
 """)
 @click.argument("data", nargs=-1)
-@click.option("--task", metavar="NAME", help="What to compare: text (language models), classification, tagging, vectors  "
-              "[default: by kind of data].")
+@click.option("--task", metavar="NAME", help="What to compare: text (language models), classification, tagging, vectors, "
+              "forecasting  [default: by kind of data].")
 @click.option("--valid", metavar="FILE", help="Validation data; without --test, rungs are evaluated on it.")
 @click.option("--test", metavar="FILE", help="Held-out data to evaluate the rungs on.")
 @click.option("--on", multiple=True, metavar="FILE", help="Word vectors: file of analogies or word similarities; may be "
@@ -60,8 +61,9 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
     """Train a ladder of models on DATA and compare them on the same held-out part.
 
     Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
-    compared: classifiers for a table with a label column or fastText labels, taggers for CoNLL and CoNLL-U, language models
-    (in bits per byte) for anything else. The output ends with the best model and how to use it.
+    compared: classifiers for a table with a label column or fastText labels, taggers for CoNLL and CoNLL-U, forecasters for a
+    table with a column of times and numbers, language models (in bits per byte) for anything else. The output ends with the
+    best model and how to use it.
     """
     from seqloom.cli.live import Table, shown
     from seqloom.comparison.report import check_place, write_report

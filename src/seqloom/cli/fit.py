@@ -33,6 +33,8 @@ EXAMPLES = {
                            "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
     "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"
                   "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
+    "linear-window": "  seqloom fit linear-window load.csv -o model --horizon 24 --window 336\n"
+                     "  seqloom fit linear-window sales.csv -o model --key-column shop --known-columns holiday",
     "word2vec": "  seqloom fit word2vec corpus.txt -o vectors --tokenizer word --normalize case=lower\n"
                 "  seqloom fit word2vec corpus.txt -o vectors --architecture cbow --epochs 10 --valid questions-words.txt\n"
                 "  seqloom fit word2vec more.txt -o vectors2 --start vectors",
@@ -77,12 +79,13 @@ Examples:
   seqloom fit ngram --help
 """)
 def command() -> None:
-    """Train a model on text, labelled texts or tagged sentences, and save it."""
+    """Train a model on text, labelled texts, tagged sentences or series, and save it."""
 
 
 def _command_for(name: str) -> click.Command:
     options_class, task = config_class(name), tasks.get(MODELS[name].task)
-    example = EXAMPLES.get(name, f"  seqloom fit {name} corpus.txt -o model\n  seqloom fit {name} - -o model < a.txt")
+    usual = "series.csv" if MODELS[name].task == "forecaster" else "corpus.txt"
+    example = EXAMPLES.get(name, f"  seqloom fit {name} {usual} -o model\n  seqloom fit {name} - -o model < {usual}")
     about = f"Fit {name}: {MODELS[name].summary}.\n\n{task.data}: {task.data_help}"
 
     @click.command(cls=SectionedCommand, name=name, help=about, epilog=f"\b\nExamples:\n{example}\n",

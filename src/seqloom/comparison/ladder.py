@@ -194,7 +194,8 @@ class Ladder(ABC):
 
 
 _BUILT_IN = {"text": "seqloom.comparison.text:TextLadder", "classification": "seqloom.comparison.labels:LabelLadder",
-             "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder"}
+             "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder",
+             "forecasting": "seqloom.comparison.series:SeriesLadder"}
 _registered: dict[str, Ladder] = {}
 
 

@@ -13,16 +13,18 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from seqloom.contracts import Classifier, Embedder, LanguageModel, Tagger
+from seqloom.contracts import Classifier, Embedder, Forecaster, LanguageModel, Tagger
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.describe import known_types
 from seqloom.data.encode import encode_corpus
 from seqloom.data.labelled import as_labelled
+from seqloom.data.series import Series, as_series
 from seqloom.data.splitting import hashed_order
 from seqloom.data.tagged import as_tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import correlation, ratio
 from seqloom.metrics.costs import segment_costs
+from seqloom.metrics.forecasting import segments
 from seqloom.metrics.tagging import span_counts
 from seqloom.metrics.vectors import as_questions, ranks
 from seqloom.text.tokenizer import Tokenizer
@@ -215,8 +217,32 @@ class VectorTrials(Trials):
                      () if both.all() else (note,))
 
 
+class SeriesTrials(Trials):
+    """Forecasters, on parts of the time that follow what they learnt from: the future is never learnt from."""
+
+    read = staticmethod(as_series)
+
+    def __init__(self, data: Any, valid: Any = None) -> None:
+        super().__init__(data, valid)
+        if self.valid is not None:
+            self.valid = self.valid.following(self.data)
+
+    def split(self, folds: int) -> list[tuple[Series, Series]]:
+        """The data in one part more than folds: each but the first is forecast, after learning from all before it."""
+        borders = [k / (folds + 1) for k in range(1, folds + 2)]
+        return [(self.data.between(0, low), self.data.between(low, high)) for low, high in pairwise(borders)]
+
+    def measure(self, models: Sequence[Forecaster], fits: Sequence[dict[str, Any]], train: Series, test: Series) -> Trial:
+        ahead = min(model.horizon for model in models)
+        done = [model.fit(train, **fit).backtest(test, horizon=ahead) for model, fit in zip(models, fits)]
+        squares = [segments(part.truth - part.point, part.origins, ahead) for part in done]
+        sizes = [segments(np.sqrt(np.abs(part.truth - part.point)), part.origins, ahead) for part in done]
+        return Trial([_sums("MSE", squares[0], squares[1], "lower", "stretches of time"),
+                      _sums("MAE", sizes[0], sizes[1], "lower", "stretches of time")])
+
+
 TRIALS: dict[str, type[Trials]] = {"language model": TextTrials, "classifier": LabelTrials, "tagger": TagTrials,
-                                   "word vectors": VectorTrials}
+                                   "word vectors": VectorTrials, "forecaster": SeriesTrials}
 
 
 def macro_f1(rows: np.ndarray) -> float:

@@ -4,11 +4,13 @@
     Classifier      class_log_probs(texts)         predict, predict_proba, evaluate
     Tagger          tag_ids(sentences)             predict, evaluate
     Embedder        vectors                        nearest, analogy, similarity, embed, evaluate
+    Forecaster      forecast_windows(windows)      forecast, anomalies, evaluate
 """
 
 from seqloom.contracts.base import Fitting as Fitting
 from seqloom.contracts.base import Model as Model
 from seqloom.contracts.classifier import Classifier as Classifier
 from seqloom.contracts.embedder import Embedder as Embedder
+from seqloom.contracts.forecaster import Forecaster as Forecaster
 from seqloom.contracts.language import LanguageModel as LanguageModel
 from seqloom.contracts.tagger import Tagger as Tagger

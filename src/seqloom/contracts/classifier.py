@@ -75,6 +75,11 @@ class Classifier(Model):
         """Natural-log probability of each class for each example, float64 (n, C). Rows sum to one as probabilities, unless
         an example may have several labels."""
 
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether its examples are arrays of numbers rather than texts."""
+        return False
+
     def is_example(self, value: Any) -> bool:
         """Whether a value is a single example rather than a list of them."""
         return isinstance(value, str)

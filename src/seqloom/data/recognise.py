@@ -1,4 +1,4 @@
-"""What kind of data a file holds, by its name and its first lines: labels, tags, or just text.
+"""What kind of data a file holds, by its name and its first lines: labels, tags, a series, or just text.
 
 Only what is plain to see counts: a plain .txt file, a directory and anything in doubt is text.
 """
@@ -12,6 +12,7 @@ from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
 from seqloom.data.label_forms import MARK
 from seqloom.data.lines import line_blocks
+from seqloom.data.number_rows import looks_numeric
 from seqloom.data.rows import open_rows, table_kind
 from seqloom.data.sources import find_documents
 from seqloom.data.unpacking import COMPRESSED
@@ -29,6 +30,8 @@ def labels_in(path: Path) -> str:
         return ""
     kind = table_kind(document.name)
     try:
+        if kind in ("tsv", "csv") and looks_numeric(document):
+            return f"{document.name} has a label and a series of numbers in each line"
         if kind is None:
             return f"{document.name} has lines that begin with {MARK}" if _head(document)[:1] and all(
                 line.startswith(MARK) for line in _head(document)) else ""
@@ -58,6 +61,23 @@ def tags_in(path: Path) -> str:
         return ""
     looks = bool(rows) and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows)
     return f"{document.name} has the ten columns of CoNLL-U" if looks else ""
+
+
+def times_in(path: Path) -> str:
+    """Why it holds a series: a column of times beside columns of numbers and nothing else."""
+    document = _document(path)
+    if document is None or (kind := table_kind(document.name)) is None:
+        return ""
+    from seqloom.data.series_forms import time_column
+
+    try:
+        rows = open_rows(document, kind, ())
+        time = time_column(rows)
+    except (SeqloomError, UnicodeDecodeError):
+        return ""
+    others = [kind for name, kind in rows.kinds.items() if name != time]
+    numeric = others and set(others) <= {columns.NUMBER, columns.NOTHING}
+    return f"{document.name} has a column of times ({time!r}) beside numbers" if time and numeric else ""
 
 
 def _document(path: Path) -> Document | None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from seqloom.inspect.results import errors as errors
     from seqloom.inspect.results import robustness as robustness
     from seqloom.inspect.runs import training_curves as training_curves
+    from seqloom.inspect.series import anomalies as anomalies
+    from seqloom.inspect.series import forecast as forecast
     from seqloom.inspect.vectors import analogies as analogies
     from seqloom.inspect.vectors import leaning as leaning
     from seqloom.inspect.vectors import neighbours as neighbours
@@ -30,10 +32,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "analogies": "vectors",
+    "anomalies": "series",
     "comparison": "results",
     "description": "results",
     "errors": "results",
     "explanation": "explanations",
+    "forecast": "series",
     "leaning": "vectors",
     "neighbours": "vectors",
     "portrait": "costs",

@@ -38,6 +38,7 @@ def report(result: Result) -> str:
     details = result.details
     parts = [_classes(details[key], title) for key, title in
              (("classes", "classes"), ("tags", "tags"), ("spans", "spans (as conlleval counts them)")) if details.get(key)]
+    parts += [_numbers(details[key]) for key in ("horizons", "columns") if details.get(key)]
     if details.get("sections"):
         parts.append(_sections(details["sections"]))
     if details.get("slices"):
@@ -63,6 +64,20 @@ def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
                       f"{row['support']:,}", f"{row['predicted']:,}"])
     more = [f"and {len(rows) - ROWS:,} rarer ones"] if len(rows) > ROWS else []
     return "\n".join([title, *aligned(table), *more])
+
+
+def _numbers(rows: Sequence[dict[str, Any]]) -> str:
+    """Errors of forecasts by horizon and by column.
+
+    >>> print(_numbers([{"horizon": 1, "mse": 0.25}, {"horizon": 24, "mse": 0.5}]))
+    horizon     mse
+    1        0.2500
+    24       0.5000
+    """
+    table = [list(rows[0])]
+    for row in rows:
+        table.append([f"{value:,.4f}" if isinstance(value, float) else _name(str(value)) for value in row.values()])
+    return "\n".join(aligned(table))
 
 
 def _sections(rows: Sequence[dict[str, Any]]) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _BUILT_IN = {"language model": "seqloom.tasks.language:LanguageModeling",
              "classifier": "seqloom.tasks.classification:Classification",
              "tagger": "seqloom.tasks.tagging:Tagging",
-             "word vectors": "seqloom.tasks.vectors:WordVectorsTask"}
+             "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
+             "forecaster": "seqloom.tasks.forecasting:Forecasting"}
 _registered: dict[str, Task] = {}
 
 

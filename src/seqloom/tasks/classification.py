@@ -23,8 +23,9 @@ ROBUSTNESS = Command("seqloom.cli.robustness:command", "What typing errors, case
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledReading(Config):
-    form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"] = option(
-        "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
+    form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers"] = option(
+        "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label and a series of "
+        "numbers a line); auto: by name and content.")
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
     label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
@@ -80,8 +81,8 @@ class Classifying(TextReading):
 
 class Classification(Task):
     name, phrase = "classifier", "a classifier"
-    data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, or a "
-                 "directory with one folder a class; none, or -, is standard input.")
+    data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, a "
+                 "directory with one folder a class, or a label and a series of numbers a line; none, or -, is standard input.")
     reading, judging, predicting, perturbing = LabelledReading, LabelJudging, Classifying, Perturbing
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
@@ -106,7 +107,7 @@ class Classification(Task):
             from seqloom.charts.files import check_target
 
             check_target(options.chart)
-        units = text_units(paths, options)
+        units = _lines_of_numbers(paths, options) if model.reads_numbers else text_units(paths, options)
         return _explained(model, units, options.chart) if options.explain else _classified(model, units, options.proba)
 
 
@@ -114,13 +115,33 @@ def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterato
     classes = model.classes
     if proba:
         yield Outcome("\t".join(["label", *map(_line, map(str, classes)), "text"]), None)
+    first = 1
     while texts := list(itertools.islice(units, BATCH)):
-        probs = model.predict_proba(texts)
+        probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
+        first += len(texts)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
             shares = [f"{p:.4f}" for p in row] if proba else []
             name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
             yield Outcome("\t".join([_line(name), *shares, _line(text)]),
                           {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
+
+
+def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[str]:
+    """The lines of files, whatever their names: each is a series."""
+    from seqloom.data.lines import numbered_lines
+    from seqloom.data.sources import find_documents
+
+    for path in paths or ("-",):
+        for document in find_documents(path, options.encoding, strict=options.strict):
+            for _, lines in numbered_lines(document):
+                yield from (line for line in lines if line.strip())
+
+
+def _series(lines: list[str], first: int) -> list[Any]:
+    """Lines of numbers as arrays."""
+    from seqloom.data.number_rows import cells_of, parse_values
+
+    return [parse_values(cells_of(line), f"line {number}") for number, line in enumerate(lines, first)]
 
 
 def _explained(model: Any, units: Iterator[str], chart: str | None) -> Iterator[Outcome]:

@@ -50,6 +50,10 @@ class NeuralClassifier(SequenceModel, Classifier):
         **Classifier.learnt_values, **SequenceModel.sequence_values, "characters": optional(names),
         "temperature": optional(is_temperature), "shift": optional(is_shift)}
 
+    @property
+    def reads_numbers(self) -> bool:
+        return self.fitted and self.sizes.columns > 0
+
     def is_example(self, value: Any) -> bool:
         return isinstance(value, str) or is_numbers(value)
 

@@ -1,0 +1,46 @@
+"""`seqloom anomalies MODEL DATA`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.tasks import get, open_model
+from seqloom.tasks.forecasting import SeriesReading
+
+
+@click.command(name="anomalies", epilog="""\b
+Examples:
+  seqloom anomalies model sensor.csv
+  seqloom anomalies model sensor.csv --rate 0.01 --chart marks.png --json
+""")
+@click.argument("model")
+@click.argument("data", nargs=-1)
+@click.option("--rate", type=click.FloatRange(1e-4, 0.5), default=0.001, show_default=True,
+              help="Share of usual steps that may be marked.")
+@click.option("--start", metavar="TIME", help="Look from this time on; what comes before is history  [default: where the "
+                                              "training data ended].")
+@click.option("--chart", metavar="FILE", help="Draw the series with its anomalies: .png, .svg, .html.")
+@config_options(SeriesReading)
+@common
+def command(model: str, data: tuple[str, ...], rate: float, start: str | None, chart: str | None, as_json: bool,
+            **options: Any) -> None:
+    """Print the steps of DATA that differ from their forecast by more than a threshold.
+
+    Each step is forecast from those before it; the threshold was learned from the errors on held-out data. The score is the
+    error in units of the usual one.
+    """
+    if chart is not None:
+        from seqloom.charts.files import check_target
+
+        check_target(chart)
+    loaded = open_model("anomalies", model)
+    series = get(loaded.task).read(data, SeriesReading(**given(SeriesReading, options)))
+    found = loaded.anomalies(series, rate=rate, start=start)
+    if chart is not None:
+        from seqloom.inspect import anomalies
+
+        anomalies(found, loaded.label()).save(chart)
+    emit(found.to_dict()) if as_json else click.echo(str(found))

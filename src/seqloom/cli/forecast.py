@@ -1,0 +1,50 @@
+"""`seqloom forecast MODEL DATA`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from seqloom.cli.options import common, config_options, emit, given
+from seqloom.tasks import get, open_model
+from seqloom.tasks.forecasting import SeriesReading
+
+
+@click.command(name="forecast", epilog="""\b
+Examples:
+  seqloom forecast model history.csv
+  seqloom forecast model history.csv --horizon 12 --chart forecast.png
+  seqloom forecast model whole.csv --start 2024-06-01 --chart against-truth.html
+""")
+@click.argument("model")
+@click.argument("data", nargs=-1)
+@click.option("--horizon", type=click.IntRange(1, 10_000),
+              help="Number of steps to forecast  [default: as many as the model was fitted for].")
+@click.option("--start", metavar="TIME", help="Forecast from this time on, as if nothing after it were known  [default: after "
+                                              "the last row].")
+@click.option("--chart", metavar="FILE", help="Draw the forecast with its intervals: .png, .svg, .html.")
+@config_options(SeriesReading)
+@common
+def command(model: str, data: tuple[str, ...], horizon: int | None, start: str | None, chart: str | None, as_json: bool,
+            **options: Any) -> None:
+    """Forecast the next steps of the series in DATA, with intervals of 80 and 95 %.
+
+    DATA: a table with a column of times; without it, or with -, standard input is read.
+    """
+    if chart is not None:
+        from seqloom.charts.files import check_target
+
+        check_target(chart)
+    loaded = open_model("forecast", model)
+    series = get(loaded.task).read(data, SeriesReading(**given(SeriesReading, options)))
+    found = loaded.forecast(series, horizon, start=start)
+    if chart is not None:
+        from seqloom.inspect import forecast
+
+        forecast(loaded, series, horizon=horizon, start=start).save(chart)
+    if not as_json:
+        click.echo(str(found))
+        return
+    for row in found.rows():
+        emit(row)

@@ -1,0 +1,160 @@
+"""Forecasters compared: the squared error of forecasts from rolling origins on the same last part of the data.
+
+All forecast as many steps as the data has in a season (24 without one); each part begins where the one before ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqloom.charts.measure import Measure
+from seqloom.charts.series import Line, forecast_chart
+from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
+from seqloom.data.series import Series, as_series
+from seqloom.errors import DataError
+from seqloom.metrics import bootstrap, forecasting
+from seqloom.registry import model_class
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Page
+    from seqloom.comparison.result import Comparison
+    from seqloom.metrics.result import Result
+
+SHARES = (0.7, 0.8)  # where training and validation end
+USUAL = 24  # steps to forecast where there is no season
+MOST = 200  # that are forecast, however long a season is
+SMALLEST = 10  # horizons that the data must have
+BEFORE = 4  # horizons that are drawn before a forecast
+
+
+def horizon_of(train: Series) -> int:
+    """How many steps a comparison on this data forecasts: a season, if the data has some of them."""
+    season, longest = train.step.season, max(map(len, train.tracks))
+    return max(min(season if 1 < season <= longest // 3 else USUAL, MOST, longest // SMALLEST), 1)
+
+
+def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
+    """The registered model of that name, for the horizon of the data."""
+    return lambda bench: model_class(name)(horizon=horizon_of(bench.splits.train), **options)
+
+
+RUNGS = (
+    Rung("naive", "trivial", "", _made("naive"), 1, "nothing: the last value again"),
+    Rung("seasonal-naive", "trivial", "", _made("seasonal-naive"), 1, "the last season again"),
+    Rung("smoothing", "smoothing", "", _made("exponential-smoothing"), 100,
+         "level, damped trend and season, which forget the past by degrees"),
+    Rung("arima", "ARIMA", "", _made("arima"), 100, "differences, predicted from the last ones and from the last errors"),
+    Rung("linear", "linear", "", _made("linear-window"), 50, "a weight for each of the last steps, for each step to come"),
+)
+
+
+class SeriesLadder(Ladder):
+    name, task, models = "forecasting", "forecaster", "forecasters"
+    measure = Measure("mse", "mean squared error", "MSE", lower=True, form=".4f")
+    notes = ("MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
+             "by its standard deviation in the training part; the interval is a bootstrap over stretches of time. MASE below "
+             "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
+             "held.")
+    size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
+    learn_unit, learn_heading = "steps", "steps"
+    columns = (Column("MAE", "mae", ".4f"), Column("MASE", "mase", ".3f"), Column("80 %", "coverage_80", ".1%"),
+               Column("95 %", "coverage_95", ".1%"))
+    commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
+    python = "seqloom.load({path}).forecast(history)"
+    rungs: Sequence[Rung] = RUNGS
+
+    def recognises(self, data: Any) -> str:
+        if isinstance(data, Series):
+            return "the data is a series"
+        if isinstance(data, Path):
+            from seqloom.data.recognise import times_in
+
+            return times_in(data)
+        return ""
+
+    def read(self, data: Any) -> Series:
+        if data is None:
+            raise DataError("there is no bundled series; give a file")
+        return as_series(data)
+
+    def short_name(self, data: Series) -> str:
+        return Path(data.name).name or data.name
+
+    def split(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
+        if max(map(len, data.tracks)) < 4 * SMALLEST:
+            raise DataError(f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
+                            f"least {4 * SMALLEST}")
+        if valid is None and test is None:
+            first, second = SHARES
+            return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
+                         "the last 20 % of the time, after 10 % for validation")
+        held_out = valid if test is None else test
+        assert held_out is not None
+        if test is None or valid is None:
+            return Parts(data, None, held_out.following(data), f"tested on {self.short_name(held_out)}")
+        after = valid.following(data)
+        return Parts(data, after, test.following(after),
+                     f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
+
+    def size(self, part: Series) -> int:
+        return len(part)
+
+    def smaller(self, train: Series, part: int) -> Series | None:
+        """The last steps, which are nearest to those to come."""
+        some = train.between(1 - 1 / part, 1.0).alone()
+        horizon = horizon_of(train)
+        return some if min(map(len, some.tracks)) >= 6 * max(horizon, train.step.season) else None
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        ahead = horizon_of(parts.train)
+        if model.horizon < ahead:
+            raise NotPossible(f"it forecasts {model.horizon} steps, this comparison {ahead}; give it horizon={ahead}")
+        start = time.perf_counter()
+        done = model.backtest(parts.test, horizon=ahead)
+        seconds = time.perf_counter() - start
+        metrics, _ = forecasting.judge(done.truth, done.point, done.bands, done.origins, columns=model.columns,
+                                       std=model.scale["std"], naive=model.scale["naive"], samples=0)
+        values, weights = forecasting.segments(done.truth - done.point, done.origins, ahead)
+        return Judged(metrics, bootstrap.interval(values, weights), values, weights, len(done.truth), seconds)
+
+    # ---- the report
+
+    def details(self, comparison: Comparison) -> dict[str, Result]:
+        bench = comparison.bench
+        assert bench is not None
+        ahead = horizon_of(bench.splits.train)
+        return {r.name: bench.fitted[r.name].evaluate(bench.splits.test, horizon=ahead, samples=0) for r in comparison.results}
+
+    def details_json(self, details: Any) -> dict[str, Any]:
+        return {"details": {name: result.details for name, result in details.items()}}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        """The last forecast of the best rung against what came."""
+        bench = comparison.bench
+        assert bench is not None
+        model, test, ahead = bench.fitted[comparison.best.name], bench.splits.test, horizon_of(bench.splits.train)
+        track = test.tracks[0]
+        at = len(track) - ahead
+        made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]
+        shown = slice(max(at - BEFORE * ahead, 0), len(track))
+        column = len(test.columns) - 1
+        bands = {share: (low[:, column].tolist(), high[:, column].tolist()) for share, (low, high) in made.bands.items()}
+        came = Line(test.times(track)[shown].tolist(), track.values[shown, column].tolist())
+        said = Line(made.times.tolist(), made.values[:, column].tolist())
+        return {"forecast": forecast_chart(came, said, bands, rows=test.clock.rows, title=test.columns[column])}
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        if not details or comparison.bench is None:
+            return
+        page.heading("Forecast")
+        page.chart(self.pictures(comparison, details)["forecast"], "the last forecast of the best rung against what came")
+        page.text(f"{comparison.best.name}: the last {horizon_of(comparison.bench.splits.train)} steps of the test part, "
+                  "forecast from the steps before, with intervals of 80 and 95 %.", kind="faint")
+        page.heading("Error by horizon")
+        rows = [result.details["horizons"] for result in details.values()]
+        page.table(["steps ahead", *details], [[str(row["horizon"]), *(f"{its[i]['mse']:.4f}" for its in rows)]
+                                               for i, row in enumerate(rows[0])])

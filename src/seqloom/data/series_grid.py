@@ -1,0 +1,105 @@
+"""Rows with times put on a regular grid of steps; what was odd about the times is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.times import Clock, Step, infer_step
+from seqloom.errors import ConfigError, DataError
+
+EMPTIEST = 20  # steps for each row, beyond which times are not what a series has
+DOUBLED = 0.1  # share of equal times, beyond which they are of several series
+FEWEST = 2  # steps
+
+
+@dataclass(frozen=True)
+class Track:
+    """One series on a regular grid. Steps before `begin` are history: they are looked at, but neither learnt nor forecast."""
+
+    key: str
+    first: int  # time of the first step, in seconds of UTC
+    values: np.ndarray  # float64 (T, C); NaN is a missing value
+    known: np.ndarray  # float64 (T + F, E): what is known in advance, also of F steps after the last value
+    begin: int = 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass
+class Notes:
+    """What was odd about the times."""
+
+    name: str
+    keyed: bool
+    unsorted: int = 0
+    doubled: int = 0
+    beside: int = 0
+    empty: int = 0
+    rows: int = 0
+
+    def say(self, step: Step, steps: int) -> None:
+        if self.doubled > DOUBLED * self.rows and not self.keyed:
+            raise DataError(f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another row; if there are "
+                            "several series, say which column tells them apart with --key-column (key_column=...)")
+        parts = [text for count, text in (
+            (self.unsorted, f"{self.unsorted:,} rows come before an earlier one and were sorted by time"),
+            (self.doubled, f"{self.doubled:,} rows have the time of another row and were averaged"),
+            (self.beside, f"{self.beside:,} times lie beside the steps of {step} and were moved to the nearest"),
+            (self.empty, f"{self.empty:,} of {steps:,} steps of {step} have no row and count as missing")) if count]
+        if parts:
+            progress.say(f"{self.name}: {'; '.join(parts)}")
+
+
+def on_grid(key: str, seconds: np.ndarray, rows: np.ndarray, known: np.ndarray, clock: Clock, step: Step,
+           notes: Notes) -> Track:
+    slots, beside = clock.slots(seconds, step)
+    n = int(slots[-1]) + 1
+    if n > EMPTIEST * len(slots) + EMPTIEST:
+        raise DataError(f"{notes.name}: {len(slots):,} rows on {n:,} steps of {step}: the times are too irregular; give a "
+                        "longer step (--step, step=...)")
+    doubled = len(seconds) - len(np.unique(seconds))
+    notes.rows, notes.doubled, notes.beside = notes.rows + len(seconds), notes.doubled + doubled, notes.beside + beside
+    notes.empty += n - len(np.unique(slots))
+    grid, advance = _averaged(slots, rows, n), forward(_averaged(slots, known, n))
+    end = n
+    if known.shape[1]:
+        there = np.flatnonzero(np.isfinite(grid).any(axis=1))
+        end = int(there[-1]) + 1 if len(there) else n
+    return Track(key, int(seconds[0]), grid[:end], advance)
+
+
+def _averaged(slots: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
+    """The mean of the rows of each step; NaN where there is none."""
+    out = np.full((n, rows.shape[1]), np.nan)
+    for k in range(rows.shape[1]):
+        there = np.isfinite(rows[:, k])
+        counts = np.bincount(slots[there], minlength=n)
+        sums = np.bincount(slots[there], rows[there, k], minlength=n)
+        out[counts > 0, k] = sums[counts > 0] / counts[counts > 0]
+    return out
+
+
+def forward(values_: np.ndarray) -> np.ndarray:
+    """Missing values replaced by the last one before, at the beginning by the first."""
+    if not len(values_) or not np.isnan(values_).any():
+        return values_
+    there = ~np.isnan(values_)
+    places = np.maximum.accumulate(np.where(there, np.arange(len(values_))[:, None], -1), axis=0)
+    places = np.where(places < 0, there.argmax(axis=0)[None], places)
+    return np.nan_to_num(np.take_along_axis(values_, places, axis=0))
+
+
+def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:
+    longest = max(moments, key=len)
+    if len(longest) < FEWEST:
+        raise DataError(f"{name}: a series needs at least {FEWEST} different times; the longest has {len(longest)}")
+    return infer_step(clock, longest)
+
+
+def check_unit(step: Step, clock: Clock, name: str) -> None:
+    if (step.unit == "row") != clock.rows:
+        raise ConfigError(f"{name}: a step of {step} does not suit times that are {'numbers' if clock.rows else 'dates'}")

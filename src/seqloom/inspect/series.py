@@ -1,0 +1,68 @@
+"""Series as charts: a forecast with its intervals against what came, and steps that were not as expected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom.charts.series import Line, forecast_chart, marks_chart
+from seqloom.charts.sheet import Sheet
+from seqloom.data.series import as_series
+
+if TYPE_CHECKING:
+    from seqloom.contracts import Forecaster
+    from seqloom.contracts.forecasts import Anomalies, Forecast
+    from seqloom.data.series import Series
+
+MOST = 8  # charts of one sheet
+BEFORE = 4  # horizons of history that are drawn before a forecast
+
+
+def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, start: Any = None, backtest: bool = False) -> Sheet:
+    """The forecast after the data, or from `start` on beside what came; `backtest`: of the last steps of the data."""
+    series = as_series(data)
+    ahead = horizon or model.horizon
+    if backtest:
+        longest = max(series.tracks, key=len)
+        start = series.clock.show(int(series.times(longest)[max(len(longest) - ahead, 1)]))
+    made = model.forecast(series, horizon, start=start)
+    return Sheet(f"{model.label()}: forecast", lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
+                 made.to_dict())
+
+
+def _forecasts(made: Forecast, series: Series) -> dict[str, Any]:
+    charts: dict[str, Any] = {}
+    tracks = {track.key: track for track in series.tracks}
+    for ahead in made.tracks:
+        track = tracks[ahead.key]
+        times = series.times(track)
+        low = int(np.searchsorted(times, ahead.times[0])) - BEFORE * len(ahead.times)
+        shown = slice(max(low, 0), int(np.searchsorted(times, ahead.times[-1], side="right")))
+        for c, column in enumerate(made.columns):
+            if len(charts) < MOST:
+                bands = {share: (lower[:, c].tolist(), upper[:, c].tolist()) for share, (lower, upper) in ahead.bands.items()}
+                charts[_heading(ahead.key, column)] = forecast_chart(
+                    Line(times[shown].tolist(), track.values[shown, c].tolist()),
+                    Line(ahead.times.tolist(), ahead.values[:, c].tolist()), bands, rows=made.clock.rows, title=column)
+    return charts
+
+
+def anomalies(found: Anomalies, name: str = "model") -> Sheet:
+    """Each series with its unusual steps marked, as `Forecaster.anomalies` found them."""
+    def draw(page: bool) -> dict[str, Any]:
+        charts: dict[str, Any] = {}
+        for key, (times, _) in found.scores.items():
+            for c, column in enumerate(found.columns):
+                marks = [one for one in found.found if (one.key, one.column) == (key, column)]
+                if len(charts) < MOST:
+                    charts[_heading(key, column)] = marks_chart(
+                        Line(times.tolist(), found.values[key][:, c].tolist()),
+                        Line([one.time for one in marks], [one.value for one in marks]), rows=found.clock.rows, title=column)
+        return charts
+
+    return Sheet(f"{name}: {len(found):,} steps that are not as expected", draw, found.to_dict())
+
+
+def _heading(key: str, column: str) -> str:
+    return f"{key}: {column}" if key else column

@@ -1,0 +1,71 @@
+"""The options of the forecasters, apart from the models, so that `--help` shows them without loading anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from seqloom.config import MOST_WIDTH, TRAINS, OnlyWith, SeriesConfig, option
+
+MOST_WINDOW = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveConfig(SeriesConfig):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeasonalNaiveConfig(SeriesConfig):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialSmoothingConfig(SeriesConfig):
+    trend: Literal["none", "additive", "damped"] = option("damped", "trend that a forecast continues")
+    seasonal: bool = option(True, "add a value for each place in the season")
+    window: int | None = option(None, "number of steps that are smoothed  [default: 14 seasons, or 200 steps]", minimum=4,
+                                maximum=MOST_WINDOW)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArimaConfig(SeriesConfig):
+    ar: int = option(2, "number of preceding values that a value depends on (p)", minimum=0, maximum=50)
+    differences: int | None = option(None, "how often the series is differenced (d)  [default: 0 or 1, whichever leaves less "
+                                           "variance]", minimum=0, maximum=2)
+    ma: int = option(1, "number of preceding errors that a value depends on (q)", minimum=0, maximum=20)
+    seasonal: bool = option(True, "difference by a season and let the error of a season ago count (D = Q = 1)")
+    window: int | None = option(None, "number of steps that a forecast starts from  [default: 14 seasons, or 200 steps]",
+                                minimum=4, maximum=MOST_WINDOW)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearWindowConfig(SeriesConfig):
+    window: int | None = option(None, "number of steps that a forecast is made from  [default: 14 seasons, or 48 steps, but no "
+                                      "more than a sixth of the data]", minimum=1, maximum=MOST_WINDOW)
+    ridge: float = option(0.01, "penalty of large weights, in variances of the data", minimum=0.0, maximum=1e9)
+    weights: Literal["shared", "individual"] = option("shared", "one set of weights for all columns, or one for each")
+    normalise: Literal["last", "mean", "none"] = option("last", "what is subtracted from a window and added to its forecast")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralForecasterConfig(SeriesConfig):
+    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": ("transformer",)}}
+
+    encoder: Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"] = option(
+        "gru", "what reads the window, patch after patch")
+    width: int = option(64, "width of a layer of the encoder", minimum=1, maximum=MOST_WIDTH)
+    n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
+    n_heads: int = option(4, "number of attention heads", minimum=1, maximum=1000)
+    dropout: float = option(0.2, "dropout of patches, between layers and before the output", minimum=0.0, maximum=0.95)
+    window: int | None = option(None, "number of steps that a forecast is made from  [default: 14 seasons, or 48 steps, but no "
+                                      "more than a sixth of the data]", minimum=1, maximum=MOST_WINDOW)
+    patch: int | None = option(None, "steps that the encoder reads at once  [default: about a thirtieth of the window]",
+                               minimum=1, maximum=MOST_WINDOW)
+    columns: Literal["separate", "together"] = option("separate", "read each column on its own with the same weights, or all "
+                                                                  "together")
+    normalise: Literal["last", "instance", "none"] = option(
+        "last", "what is subtracted from a window and added to its forecast: its last value; instance: its mean, and it is "
+        "divided by its standard deviation")
+    calendar: bool = option(False, "read hour, day of the week and day of the year")

@@ -1,0 +1,42 @@
+"""The last season, again and again: the same hour of yesterday, the same month of last year.
+
+    >>> model = SeasonalNaive(horizon=3, season=2).fit([1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0])
+    >>> model.forecast([1.0, 6.0]).values.tolist()
+    [1.0, 6.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqloom.arrays import Length, Spec
+from seqloom.contracts import Fitting, Forecaster
+from seqloom.data.series import Series
+from seqloom.data.series_windows import Windows
+from seqloom.models.series.configs import SeasonalNaiveConfig
+
+
+class SeasonalNaive(Forecaster):
+    name = "seasonal-naive"
+    config_class = SeasonalNaiveConfig
+
+    def label(self) -> str:
+        return f"{self.name}-{self.season}" if self.fitted else self.name
+
+    def choose_window(self, data: Series) -> int:
+        return self.season
+
+    def fit_series(self, data: Series, how: Fitting) -> None:
+        """There is nothing to learn but how large the errors are."""
+
+    def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
+        return windows.past[:, np.arange(horizon) % self.season]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.scale_arrays()
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return self.scale_specs()
+
+    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self.restore_scale(arrays)

@@ -1,0 +1,70 @@
+"""Forecasters: series of numbers in, what comes next out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from seqloom.config import Config, option
+from seqloom.tasks.task import Command, Judging, Outcome, Task, shown, strict_option
+
+if TYPE_CHECKING:
+    from seqloom.contracts import Forecaster
+    from seqloom.data.series import Series
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesReading(Config):
+    form: Literal["auto", "csv", "tsv", "jsonl", "parquet"] = option("auto", "Format of the data: csv, tsv, jsonl, parquet; "
+                                                                             "auto: by name and content.")
+    time_column: str | None = option(None, "The column with the times  [default: by its name or its values].", metavar="NAME")
+    value_columns: tuple[str, ...] = option((), "The columns to forecast  [default: all others with numbers].",
+                                            metavar="NAME,..")
+    key_column: str | None = option(None, "The column that tells several series apart.", metavar="NAME")
+    known_columns: tuple[str, ...] = option((), "Columns that are known in advance, such as holidays; rows after the last "
+                                                "value hold those of the steps to forecast.", metavar="NAME,..")
+    step: str | None = option(None, "Step of the times, such as 15min, 1h, 1d, 1mo  [default: the commonest].", metavar="STEP")
+    time_zone: str | None = option(None, "Zone of times without an offset, such as Europe/Berlin  [default: UTC].",
+                                   metavar="NAME")
+    encoding: str = option("utf-8", "Encoding of the text files.")
+    strict: bool = strict_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesJudging(Judging):
+    """Options of `evaluate`."""
+
+    chart: str | None = option(None, "Draw the last forecast against what came: .png, .svg, .html.", metavar="FILE")
+    horizon: int | None = option(None, "Number of steps to forecast  [default: as many as the model was fitted for].",
+                                 minimum=1, maximum=10_000)
+    start: str | None = option(None, "Forecast from this time on; what comes before is history  [default: where the training "
+                                     "data ended].", metavar="TIME")
+
+
+class Forecasting(Task):
+    name, phrase = "forecaster", "a forecaster"
+    data_help = ("series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard input.")
+    valid_help = "Data that follows: intervals are learned from the errors on it; networks choose their best weights by it."
+    reading, judging = SeriesReading, SeriesJudging
+    commands: ClassVar = {
+        "forecast": Command("seqloom.cli.forecast:command", "What comes next in a series, with intervals."),
+        "anomalies": Command("seqloom.cli.anomalies:command", "Steps of a series that are not as expected."),
+    }
+
+    def read(self, paths: tuple[str, ...], reading: SeriesReading) -> Series:
+        from seqloom.data.series import read_series
+
+        return read_series(list(paths) if len(paths) > 1 else (paths or ("-",))[0], **reading.to_dict())
+
+    def evaluate(self, model: Forecaster, place: str, paths: tuple[str, ...], reading: SeriesReading, judging: Any) -> Outcome:
+        if judging.chart is not None:
+            from seqloom.charts.files import check_target
+
+            check_target(judging.chart)
+        data = self.read(paths, reading)
+        result = model.evaluate(data, horizon=judging.horizon, start=judging.start)
+        if judging.chart is not None:
+            from seqloom.inspect import forecast
+
+            forecast(model, data, horizon=judging.horizon, backtest=True).save(judging.chart)
+        return shown(result)

@@ -1,0 +1,262 @@
+"""Forecasters against plain loops over the equations, against scikit-learn, and against numbers of statsmodels."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqloom import Arima, ExponentialSmoothing, LinearWindow, Naive, SeasonalNaive, Series
+from seqloom.data.series_windows import Prepared, Windows
+from seqloom.errors import ConfigError, DataError
+from seqloom.testing.forecaster import hours
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "statsmodels.json").read_text())
+
+
+def windows(past):
+    past = np.asarray(past, float)
+    return Windows(past, np.ones(past.shape, bool), np.zeros((len(past), past.shape[1] + 50, 0)))
+
+
+def wave(n=120, season=12, seed=0):
+    rng, t = np.random.default_rng(seed), np.arange(n)
+    return 10 + 0.05 * t + 3 * np.sin(2 * np.pi * t / season) + 0.3 * rng.normal(size=n)
+
+
+def test_repeating():
+    series = Series.of(np.stack([wave(), wave(seed=1)], axis=1))
+    assert Naive(horizon=3).fit(series).forecast(series).values.tolist() == [series.tracks[0].values[-1].tolist()] * 3
+    model = SeasonalNaive(horizon=14, season=12).fit(series)
+    last = series.tracks[0].values[-12:]
+    np.testing.assert_allclose(model.forecast(series).values, np.concatenate([last, last[:2]]))
+    assert model.label() == "seasonal-naive-12"
+
+
+# ---- linear window
+
+
+@pytest.mark.parametrize("weights", ["shared", "individual"])
+@pytest.mark.parametrize("normalise", ["last", "mean", "none"])
+def test_the_linear_window_is_ridge_regression(weights, normalise):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    series = hours(150)
+    model = LinearWindow(horizon=5, window=7, ridge=0.3, weights=weights, normalise=normalise).fit(series, valid=series)
+    scaled = (series.tracks[0].values - model.scale["mean"]) / model.scale["std"]
+    rows = {c: ([], []) for c in range(2)}
+    for origin in range(7, 150 - 5 + 1):
+        for c in range(2):
+            past = scaled[origin - 7:origin, c]
+            base = {"last": past[-1], "mean": past.mean(), "none": 0.0}[normalise]
+            rows[c][0].append(past - base)
+            rows[c][1].append(scaled[origin:origin + 5, c] - base)
+    parts = {c: (np.array(x), np.array(y)) for c, (x, y) in rows.items()}
+    whole = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
+    for c in range(2):
+        x, y = whole if weights == "shared" else parts[c]
+        peer = linear_model.Ridge(alpha=(0.3 + 1e-9) * len(x)).fit(x, y)
+        mine = model.weights[0 if weights == "shared" else c]
+        np.testing.assert_allclose(mine[:-1].T, peer.coef_, atol=1e-6)
+        np.testing.assert_allclose(mine[-1], peer.intercept_, atol=1e-6)
+
+
+def test_a_level_that_was_never_seen_changes_nothing():
+    series = hours(200)
+    model = LinearWindow(horizon=4, window=24).fit(series)
+    higher = series.tracks[0].values + 1000
+    np.testing.assert_allclose(model.forecast(Series.of(higher, series.times(series.tracks[0]).tolist(), columns=["c0", "c1"])
+                                              ).values, model.forecast(series).values + 1000, rtol=1e-6)
+
+
+def test_columns_known_in_advance_count():
+    rng = np.random.default_rng(0)
+    promotion = rng.integers(0, 2, 240).astype(float)
+    sold = 50 + 20 * promotion + rng.normal(size=240)
+    frame = {"sold": [*sold[:200], *[None] * 40], "promotion": promotion}
+    series = Series.of(frame, known_columns=["promotion"])
+    model = LinearWindow(horizon=10, window=5, ridge=1e-4).fit(series)
+    np.testing.assert_allclose(model.forecast(series).values, sold[200:210], atol=5)
+    blind = LinearWindow(horizon=10, window=5).fit(Series.of(sold[:200]))
+    assert np.abs(blind.forecast(sold[:200]).values - sold[200:210]).max() > 8
+    short = Series.of({"sold": sold, "promotion": promotion}, known_columns=["promotion"])
+    with pytest.raises(DataError, match="promotion must be known 10 steps after the last value, and is for 0"):
+        model.forecast(short)
+
+
+# ---- exponential smoothing
+
+
+def smoothed(values, alpha, beta, gamma, phi, cycle, level, trend, season, horizon):
+    """The equations, one number at a time; season of the next steps first."""
+    season = list(season)
+    for y in values:
+        error = y - (level + phi * trend + season[0])
+        level, trend = level + phi * trend + alpha * error, phi * trend + beta * error
+        season = [*season[1:], season[0] + gamma * error]
+    ahead = []
+    for h in range(1, horizon + 1):
+        ahead.append(level + sum(phi**i for i in range(1, h + 1)) * trend + season[(h - 1) % cycle])
+    return ahead
+
+
+@pytest.mark.parametrize(("trend", "seasonal"), [("damped", True), ("additive", True), ("none", True), ("damped", False)])
+def test_smoothing_follows_the_equations(trend, seasonal):
+    values = wave()
+    model = ExponentialSmoothing(horizon=9, season=12, trend=trend, seasonal=seasonal, window=50).fit(values)
+    alpha, beta, gamma, phi = model.constants[:, 0]
+    assert (beta == 0) == (trend == "none")
+    assert (phi == 1) == (trend == "additive")
+    assert (gamma == 0) == (not seasonal)
+    past = (values[-50:] - model.scale["mean"]) / model.scale["std"]
+    cycle = 12 if seasonal else 1
+    if seasonal:
+        means = past[:12].mean(), past[12:24].mean()
+        slope = (means[1] - means[0]) / 12
+        level = means[0] - slope * 6.5
+        season = [(past[k] - level - slope * (k + 1) + past[12 + k] - level - slope * (k + 13)) / 2 for k in range(12)]
+    else:
+        slope = (past[3] - past[0]) / 3
+        level, season = past[:4].mean() - slope * 2.5, [0.0]
+    wanted = smoothed(past, alpha, beta, gamma, phi, cycle, level, slope if trend != "none" else 0.0, season, 9)
+    np.testing.assert_allclose(model.forecast_windows(windows([past[:, None]]), 9)[0, :, 0], wanted, rtol=1e-9)
+
+
+def test_the_constants_are_about_the_best():
+    """No point of a coarse grid is better by more than a little on the windows that they were chosen by."""
+    values = wave(240)
+    model = ExponentialSmoothing(horizon=6, season=12, window=48).fit(values)
+    (past, truth), = [(part.past, after) for part, after in model.windows_of(Series.of(values), most=60)]
+    mine = np.mean((model.forecast_windows(windows(past), 6) - truth) ** 2)
+    for alpha in (0.05, 0.3, 0.8):
+        for gamma in (0.001, 0.1, 0.4):
+            model.constants = np.array([[alpha], [0.001], [gamma], [0.98]])
+            assert mine < 1.03 * np.mean((model.forecast_windows(windows(past), 6) - truth) ** 2)
+
+
+def test_smoothing_agrees_with_statsmodels():
+    """The equations, which the model follows, give the numbers of its Holt-Winters with a damped trend from the same constants
+    and start (tests/golden/statsmodels_answers.py); its forecast of the twelfth step leaves out the last change of the season.
+    """
+    case = GOLDEN["smoothing"]
+    given = [case[name] for name in ("alpha", "beta", "gamma", "phi")]
+    start = case["level"], case["trend"], case["season"]
+    for n, wanted in ((0, case["fitted"][0]), (1, case["fitted"][1]), (57, case["fitted"][57]), (95, case["fitted"][95])):
+        assert smoothed(case["values"][:n], *given, 12, *start, 1)[0] == pytest.approx(wanted)
+    np.testing.assert_allclose(smoothed(case["values"], *given, 12, *start, 11), case["forecast"][:11], rtol=1e-6)
+
+
+# ---- ARIMA
+
+
+def arma_forecast(values, phi, theta, last, cycle, differences, horizon):
+    """Plain loops: differences, errors, predictions, and back again."""
+    y = list(values)
+    u = [y[t] - y[t - cycle] for t in range(cycle, len(y))] if cycle > 1 else y
+    w, kept = u, []
+    for _ in range(differences):
+        kept.append(w[-1])
+        w = [b - a for a, b in pairwise(w)]
+    weights = {0: 1.0, **{j + 1: x for j, x in enumerate(theta)}}
+    if cycle > 1:
+        for lag, x in list(weights.items()):
+            weights[lag + cycle] = weights.get(lag + cycle, 0.0) + last * x
+    errors = []
+    for t in range(len(w) + horizon):
+        known = t >= len(phi)
+        said = sum(phi[i] * w[t - 1 - i] for i in range(len(phi))) + sum(
+            x * errors[t - lag] for lag, x in weights.items() if 0 < lag <= t) if known else 0.0
+        if t == len(w):
+            w = [*w, said]
+            errors.append(0.0)
+        else:
+            errors.append(w[t] - said if known else 0.0)
+    ahead = w[-horizon:]
+    for level in reversed(kept):
+        ahead = [level + sum(ahead[:h + 1]) for h in range(horizon)]
+    if cycle > 1:
+        whole = y[-cycle:]
+        for step in ahead:
+            whole.append(step + whole[-cycle])
+        ahead = whole[cycle:]
+    return ahead
+
+
+@pytest.mark.parametrize(("ar", "differences", "ma", "seasonal"), [
+    (2, 0, 1, True), (1, 1, 2, True), (0, 2, 1, False), (3, 0, 0, False), (0, 1, 0, True)])
+def test_arima_follows_the_equations(ar, differences, ma, seasonal):
+    values = wave()
+    model = Arima(horizon=15, season=12, ar=ar, differences=differences, ma=ma, seasonal=seasonal, window=60).fit(values)
+    past = (values[-60:] - model.scale["mean"]) / model.scale["std"]
+    found = model.coefficients[:, 0]
+    wanted = arma_forecast(past, found[:ar], found[ar:ar + ma], found[-1] if seasonal else 0.0, 12 if seasonal else 1,
+                           differences, 15)
+    np.testing.assert_allclose(model.forecast_windows(windows([past[:, None]]), 15)[0, :, 0], wanted, rtol=1e-8, atol=1e-10)
+
+
+def test_arima_agrees_with_statsmodels():
+    """From the same coefficients the same forecast; its own, at the maximum of the likelihood, have no smaller squares."""
+    case = GOLDEN["arima"]
+    values, theirs = np.array(case["values"]), np.array(case["coefficients"])[:, None]
+    model = Arima(horizon=12, ar=2, differences=0, ma=1, seasonal=False, window=200).fit(values, valid=values)
+    (past, _), = [(part.past, after) for part, after in model.windows_of(Series.of(values), most=60)]
+    squares = [(model._errors(past, some) ** 2).sum() for some in (model.coefficients, theirs)]
+    assert 0.99 * squares[1] < squares[0] < squares[1]
+    model.coefficients = theirs
+    np.testing.assert_allclose(model.forecast(values).values, case["forecast"], rtol=2e-3)
+
+
+def test_arima_chooses_differences():
+    rng = np.random.default_rng(0)
+    walk, noise = np.cumsum(rng.normal(size=300)), rng.normal(size=300)
+    assert [Arima(horizon=2).fit(values).differences for values in (walk, noise)] == [1, 0]
+    with pytest.raises(DataError, match="too short for this ARIMA"):
+        Arima(horizon=2, season=12, window=12).fit(wave())
+
+
+# ---- intervals and anomalies
+
+
+def test_intervals_hold_as_often_as_they_say():
+    values = wave(5000)
+    for model in (SeasonalNaive(horizon=6, season=12), LinearWindow(horizon=6, season=12, window=24)):
+        result = model.fit(values[:4000]).evaluate(values[4000:])
+        assert abs(result["coverage_80"] - 0.8) < 0.05
+        assert abs(result["coverage_95"] - 0.95) < 0.03
+        assert result["mase"] < 1.2
+
+
+def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
+    """The tail that intervals are learnt from is not learnt from, else a model that learnt by heart would be too sure."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=260)
+    model = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(noise)
+    fooled = LinearWindow(horizon=4, window=40, ridge=0.0, normalise="none").fit(noise, valid=noise[:])
+    widths = [float((one.scale["residuals"][5] - one.scale["residuals"][1]).mean()) for one in (model, fooled)]
+    assert widths[0] > 1.1 * widths[1]
+
+
+def test_what_is_unusual_is_found():
+    values = wave(600)
+    values[[450, 520]] += [6, -6]
+    model = SeasonalNaive(horizon=6, season=12).fit(values[:400])
+    found = model.anomalies(values[400:], rate=0.005)
+    at = {one.time for one in found.found}
+    assert {50, 120} <= at
+    assert len(at) <= 6  # the season after each is off too
+    assert found.rows()[0]["score"] > found.threshold
+    assert "steps are above the threshold" in str(found)
+    with pytest.raises(ConfigError, match=r"rate must be between 0.0001 and 0.5"):
+        model.anomalies(values, rate=0.9)
+
+
+def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():
+    series = Series.of([1.0, None, 3.0, 4.0, None, 6.0])
+    scale = {"mean": np.zeros(1), "std": np.ones(1), "known_mean": np.zeros(0), "known_std": np.ones(0)}
+    prepared = Prepared.of(series, series.tracks[0], scale, 3, 2)
+    (origins, found), = prepared.windows(prepared.origins(1))
+    assert origins.tolist() == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(found.past[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 3], [1, 3, 4], [3, 4, 4]])
+    np.testing.assert_array_equal(found.present[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(prepared.truth(np.array([0, 4]), 2)[..., 0], [[1, np.nan], [np.nan, 6]])
+    np.testing.assert_array_equal(prepared.truth(np.array([5]), 2)[..., 0], [[6, np.nan]])
