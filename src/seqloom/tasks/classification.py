@@ -70,11 +70,13 @@ class Perturbing(Config):
 class Classifying(TextReading):
     """Options of `predict`."""
 
-    only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}}
+    only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}, "chart": {"explain": (True,)}}
 
     proba: bool = option(False, "Classifiers: print the probability of every class.", negatable=False)
     explain: bool = option(False, "Classifiers that support it: print the deciding words, with their weight in nats.",
                                   negatable=False)
+    chart: str | None = option(None, "With --explain: draw the texts, each word coloured by its weight: .png, .svg, .html.",
+                               metavar="FILE")
 
 
 class Classification(Task):
@@ -101,8 +103,12 @@ class Classification(Task):
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
             raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
+        if options.chart is not None:
+            from seqloom.charts.files import check_target
+
+            check_target(options.chart)
         units = _lines_of_numbers(paths, options) if model.reads_numbers else text_units(paths, options)
-        return _explained(model, units) if options.explain else _classified(model, units, options.proba)
+        return _explained(model, units, options.chart) if options.explain else _classified(model, units, options.proba)
 
 
 def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterator[Outcome]:
@@ -138,10 +144,20 @@ def _series(lines: list[str], first: int) -> list[Any]:
     return [parse_values(cells_of(line), f"line {number}") for number, line in enumerate(lines, first)]
 
 
-def _explained(model: Any, units: Iterator[str]) -> Iterator[Outcome]:
+def _explained(model: Any, units: Iterator[str], chart: str | None) -> Iterator[Outcome]:
+    from seqloom.inspect import explanations
+
+    texts, found = [], []
     for text in units:
         explanation = model.explain(text)
+        if chart is not None:
+            texts.append(text)
+            found.append(explanation)
+            explanations.check(model, len(texts))
         yield Outcome(f"{_line(text)}\n{explanation}\n", {"text": text, **explanation.to_dict()})
+    if chart is not None:
+        explanations.check(model, len(texts))
+        explanations.explained(model, texts, found).save(chart)
 
 
 def _line(text: str) -> str:
