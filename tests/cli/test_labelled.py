@@ -4,9 +4,12 @@ import gzip
 import json
 import signal
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
+from seqloom.cli.main import main
 from seqloom.models.hidden.em import BaumWelch
 
 from .ends import SLOW, end, ended_with_checkpoint
@@ -328,3 +331,22 @@ def test_a_place_that_is_no_model_is_left_alone(seqloom, place, tmp_path):
         assert "exists and is not a" in failed.one_line()
         assert failed.code == 1
     assert left(tmp_path) == ["full", "m.run"]
+
+
+def test_series_of_numbers_from_file_to_prediction(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{'ab'[i % 2]}\t" + "\t".join(f"{x:.3f}" for x in rng.normal(3 * (i % 2), 1, 6)) for i in range(40)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "new.tsv").write_text("0\t0\t0\t0\t0\t0\n3\t3\t3\t3\t3\t3\n")
+    runner = CliRunner()
+    done = runner.invoke(main, ["fit", "classifier", str(tmp_path / "train.tsv"), "-o", str(tmp_path / "m"), "--encoder", "cnn",
+                                "--d-hidden", "8", "--steps", "60"])
+    assert done.exit_code == 0, done.output
+    done = runner.invoke(main, ["predict", str(tmp_path / "m"), str(tmp_path / "new.tsv")])
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["a", "b"]
+    done = runner.invoke(main, ["compare", str(tmp_path / "train.tsv"), "--rungs", "majority,cnn", "--minutes", "0.01",
+                                "--work", str(tmp_path / "w"), "--json"])
+    assert done.exit_code == 0, done.output
+    assert [rung["name"] for rung in json.loads(done.stdout.splitlines()[-1])["rungs"]] == ["majority", "cnn"]
+    done = runner.invoke(main, ["predict", str(tmp_path / "m")], input="1\tx\n")
+    assert str(done.exception) == "line 1: 'x' is not a number"

@@ -63,7 +63,7 @@ VALUES = {
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
-                ("forecaster", "n_heads"): [2],
+                ("tagger", "word_dropout"): [50.0], ("forecaster", "n_heads"): [2],
                 ("neural-cache", "member"): ["{network2}"], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
     (name, "window"): [40] for name in FORECASTERS}}
@@ -89,13 +89,12 @@ BESIDE = {
     **{(name, "pretrained"): {"d_embed": None} for name in ("classifier", "tagger")},
     **{(name, "pretrained_frozen_for"): {"pretrained": "{vectors}", "pretrained_training": "gradual", "d_embed": None}
        for name in ("classifier", "tagger")},
-    **{(name, "encoder"): {"d_hidden": None} for name in ("classifier", "tagger")},
     ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
-    ("train", "evaluate_every"): {"lr": 1e-12},
+    ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another

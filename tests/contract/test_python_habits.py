@@ -20,8 +20,11 @@ KINDS = {"int": [1, 1, 1, 1, 0, 0, 0, 0], "bool": [True] * 4 + [False] * 4, "str
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
+SMALL = {"classifier": {"encoder": "bag", "d_embed": 16}, "tagger": {"d_hidden": 8, "d_embed": 8}}  # learnt in little time
+
+
 def make(name, **options):
-    return registry.model_class(name)(**options)
+    return registry.model_class(name)(**{**SMALL.get(name, {}), **options})
 
 
 @every_classifier

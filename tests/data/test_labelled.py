@@ -503,3 +503,24 @@ def test_like():
     with pytest.raises(DataError, match="has the label '01', but the model learned labels such as 1; give labels"):
         of("01").like([1])
     assert of("01", "7").like([1], strict=False).labels == ["01", 7]
+
+
+def test_series_of_numbers_with_labels(tmp_path):
+    (tmp_path / "ucr.tsv").write_text("1.0000000e+00\t0.5\t-1\t2\tnan\n2\t1\t2\t3\t4\t5\n")
+    said = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seqloom.progress.say", said.append)
+        data = read_labelled(tmp_path / "ucr.tsv")
+    assert "label and a series of numbers" in said[0]
+    assert data.labels == ["1", "2"]
+    assert [series.tolist()[:3] for series in data.examples] == [[0.5, -1.0, 2.0], [1.0, 2.0, 3.0]]
+    assert np.isnan(data.examples[0][3])
+    assert [len(series) for series in data.examples] == [4, 5]
+    (tmp_path / "blanks.txt").write_text("walk 1 2 3\nrun 3 ? 1\n")
+    assert read_labelled(tmp_path / "blanks.txt", form="numbers").labels == ["walk", "run"]
+    (tmp_path / "wrong.csv").write_text("a,1,2\nb,1,x\n")
+    with pytest.raises(DataError, match="line 2: 'x' is not a number"):
+        read_labelled(tmp_path / "wrong.csv", form="numbers")
+    (tmp_path / "short.csv").write_text("a,1,2\nb\n")
+    with pytest.raises(DataError, match="line 2: no values"):
+        read_labelled(tmp_path / "short.csv", form="numbers")

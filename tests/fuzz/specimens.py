@@ -46,6 +46,16 @@ def _labelled(name: str, **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(LABELLED)
 
 
+def _sequence(name: str, data: Any, **options: Any) -> Maker:
+    """A composed network after one step."""
+    return lambda: model_class(name)(**options).fit(data, train=TrainConfig(steps=1, batch_size=2))
+
+
+def _numbers() -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [(rng.normal(size=(n, 2)), "+-"[n % 2]) for n in (3, 5, 2, 4)]
+
+
 def _tagged(data: Any, name: str = "hmm-tagger", **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(data)
 
@@ -107,6 +117,11 @@ SPECIMENS: dict[str, Maker] = {
     "fasttext-classifier": _labelled("fasttext-classifier", ngrams=2, buckets=50, dimensions=4),
     "fasttext-classifier-hs": _labelled("fasttext-classifier", loss="hs", max_ngram=3, buckets=50, dimensions=4),
     "fasttext-classifier-quantised": _labelled("fasttext-classifier", dimensions=5, quantise=True),
+    "classifier": _sequence("classifier", LABELLED, d_hidden=6, d_embed=4, characters="cnn", d_characters=4,
+                            pooling="attention"),
+    "classifier-transformer": _sequence("classifier", LABELLED, encoder="transformer", d_hidden=16, d_embed=4, tokenizer="char",
+                                        long="windows", max_length=5),
+    "classifier-numbers": _sequence("classifier", _numbers(), encoder="cnn", d_hidden=6),
     "vectors": _plain_vectors,
     "word2vec": _vectors("word2vec"),
     "word2vec-hs": _vectors("word2vec", loss="hs", normalize="case=lower"),
@@ -116,6 +131,9 @@ SPECIMENS: dict[str, Maker] = {
     "most-frequent-tag": _tagged(TAGGED, "most-frequent-tag"),
     "hmm-tagger": _tagged(TAGGED),
     "hmm-tagger-1": _tagged(PARTS, order=1),
+    "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
+    "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
+                            crf=False),
     "naive": _series("naive"),
     "seasonal-naive": _series("seasonal-naive", season=12),
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),

@@ -31,6 +31,10 @@ def place(tmp_path_factory, shakespeare):
     rows = "good\twarm film\nbad\tdull film\ngood\tfine film\nbad\tfine film\n" * 5
     (made / "test.tsv").write_text("label\ttext\n" + rows)
     seqloom.NaiveBayes().fit(seqloom.read_labelled(made / "test.tsv")).save(made / "nb")
+    small = seqloom.NeuralClassifier(encoder="bag", pooling="attention", d_embed=4)
+    small.fit(seqloom.read_labelled(made / "test.tsv"), train=seqloom.TrainConfig(steps=5)).save(made / "attention")
+    (made / "one.txt").write_text("a warm dull film\n")
+    (made / "two.txt").write_text("a warm film\ndull\n")
     (made / "grouped.tsv").write_text("label\ttext\tsite\n" + "".join(
         f"{row}\t{'web' if i % 3 else 'mail'}\n" for i, row in enumerate(rows.splitlines())))
     (made / "test.conll").write_text("the D\ncat N\nsat V\n\na D\ndog N\nran V\n\n" * 4)
@@ -95,6 +99,17 @@ CASES = {  # the command, the call, headings of the charts, words in them
         lambda: inspect.robustness(seqloom.robustness(seqloom.load("nb"), seqloom.read_labelled("test.tsv"),
                                                       perturb=["upper", "typos"], typo_rate=0.2)),
         ["Robustness"], ['"name": "upper"', "difference in accuracy to the data as it is"]),
+    "explanation": (
+        ["predict", "nb", "one.txt", "--explain", "--chart"],
+        lambda: inspect.explanation(seqloom.load("nb"), "a warm dull film"), ["Words", "Largest shares"],
+        ['"token": "warm"', "for good", "for bad", "nats"]),
+    "explanation by a network": (
+        ["predict", "attention", "one.txt", "--explain", "--chart"],
+        lambda: inspect.explanation(seqloom.load("attention"), "a warm dull film"), ["Words", "Attention", "Largest shares"],
+        ['"token": "</s>"', '"side": "attention"', "(prior)"]),
+    "explanations": (
+        ["predict", "nb", "two.txt", "--explain", "--chart"],
+        lambda: inspect.explanation(seqloom.load("nb"), ["a warm film", "dull"]), ["1. a warm film: good", "2. dull: bad"], []),
     "training": (["plot", "one", "two", "--by", "tokens", "-o"], lambda: inspect.training_curves(["one", "two"], by="tokens"),
                  ["Loss", "Learning rate", "Gradient norm"],
                  ["tokens read", "two: 3.150 held out at 45 tokens", "nats per token"]),
@@ -203,6 +218,10 @@ def test_what_cannot_be_drawn_is_said(place):
         inspect.states(seqloom.HMM())
     with pytest.raises(ConfigError, match="no confusion matrix"):
         inspect.errors(seqloom.load(place / "byte").evaluate("a text"))
+    with pytest.raises(ConfigError, match="hmm-tagger models cannot explain"):
+        inspect.explanation(seqloom.load(place / "tagger"), "a text")
+    with pytest.raises(ConfigError, match="1 to 20 texts; 21 are given"):
+        inspect.explanation(seqloom.load(place / "nb"), ["a text"] * 21)
     with pytest.raises(ConfigError, match="words and top draw different maps"):
         inspect.word_map(seqloom.load(place / "v"), ["he0", "he1"], top=3)
     with pytest.raises(ConfigError, match="did you mean 'steps'"):

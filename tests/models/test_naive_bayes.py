@@ -193,6 +193,8 @@ def test_explanations_add_up(variant, features):
                 found = model.explain(text, n, label=label, against=against)
                 total = found.prior + found.absent + sum(s.nats for s in found.shares) + found.others
                 assert total == pytest.approx(found.log_odds, abs=1e-9)
+                assert [word for word, _ in found.tokens] == text.split()
+                assert sum(nats for _, nats in found.tokens) + found.prior + found.absent == pytest.approx(total, abs=1e-9)
                 assert found.log_odds >= 0 or label
                 probs = model.predict_proba(text)
                 assert found.log_odds == pytest.approx(math.log(probs[found.label] / probs[found.against]), abs=1e-9)

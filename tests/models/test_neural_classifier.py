@@ -114,6 +114,38 @@ def test_shares_of_words_add_up_to_the_log_odds():
         model.explain("good", label="x")
 
 
+@pytest.mark.parametrize("long", ["windows", "sentences"])
+def test_words_of_long_texts_are_explained_in_the_order_of_the_text(long):
+    model = fitted(WORDS, encoder="bag", pooling="mean", long=long, max_length=4)
+    text = "Good film Zebra. The dull. A good film."
+    explanation = model.explain(text, n=100)
+    words = [*text.replace(".", " .").split(), "</s>"]
+    if long == "sentences":
+        words = [w for sentence in text.split(". ") for w in [*sentence.rstrip(".").split(), ".", "</s>"][:4]]
+    assert [word for word, _ in explanation.tokens] == words
+    nats = dict(explanation.tokens)
+    assert nats["dull"] == min(nats.values()) < 0 < nats["good"] == max(nats.values())
+    assert sum(nats for _, nats in explanation.tokens) == pytest.approx(explanation.log_odds - explanation.prior, abs=1e-3)
+
+
+def test_an_explanation_has_the_calibrated_log_odds():
+    model = fitted(WORDS, encoder="bag")
+    model.learnt |= {"temperature": 2.0, "shift": [0.3, 0.0]}
+    found = model.explain("good dull", label="+", against="-")
+    log_odds = np.subtract(*np.log([model.predict_proba("good dull")[label] for label in "+-"]))
+    assert found.log_odds == pytest.approx(log_odds, abs=1e-4)
+    assert sum(share.nats for share in found.shares) + found.prior == pytest.approx(log_odds, abs=1e-3)
+
+
+def test_one_of_several_labels_is_explained_against_its_absence():
+    data = [("ball", ["sport"]), ("vote", ["law"]), ("ball vote", ["sport", "law"])] * 6
+    model = fitted(data, encoder="bag")
+    found = model.explain("ball", label="sport")
+    p = model.predict_proba("ball")["sport"]
+    assert (found.against, found.log_odds) == ("not sport", pytest.approx(np.log(p / (1 - p)), abs=1e-4))
+    assert max(found.tokens, key=lambda token: token[1])[0] == "ball"
+
+
 def test_attention_is_shared_out_among_the_words():
     model = fitted(WORDS, encoder="bag", pooling="attention", steps=150)
     weights = dict(model.attention("so dull Zebra"))

@@ -23,6 +23,7 @@ Examples:
   seqloom predict sentiment reviews.txt
   echo "what a lovely film" | seqloom predict sentiment --proba --json
   echo "what a lovely film" | seqloom predict sentiment --explain
+  echo "what a lovely film" | seqloom predict sentiment --explain --chart why.png
   echo "Time flies like an arrow" | seqloom predict tagger
 """)
 @click.argument("model")

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.label_report import AnnotatedLadder
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Parts
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.data.splitting import example_digest, hashed_order
 from seqloom.errors import ConfigError, DataError
@@ -22,6 +22,10 @@ from seqloom.metrics import bootstrap, classification
 SMALLEST = 20  # texts; fewer say nothing
 
 
+NETWORKS = tuple(Rung(encoder, "network", "", unfitted("classifier", encoder=encoder), 0, adds) for encoder, adds in (
+    ("cnn", "layers over neighbouring steps, in whatever order they matter"),
+    ("bilstm", "a state that reads the whole sequence, from both ends"),
+    ("transformer", "every step looks at every other, and learns where")))
 RUNGS = (
     Rung("majority", "trivial", "", unfitted("majority"), 1, "nothing: always the most frequent class"),
     Rung("bayes-1", "naive Bayes", "", unfitted("naive-bayes"), 1, "each word counts independently for or against a class"),
@@ -30,10 +34,7 @@ RUNGS = (
          "word vectors, learned to separate the classes"),
     Rung("fasttext-2", "fastText", "", unfitted("fasttext-classifier", seeded=True, ngrams=2), 60,
          "pairs of words have vectors too"),
-    *(Rung(encoder, "network", "", unfitted("classifier", encoder=encoder), 0, adds) for encoder, adds in (
-        ("cnn", "layers over neighbouring words, in whatever order they matter"),
-        ("bilstm", "a state that reads the whole text, from both ends"),
-        ("transformer", "every word looks at every other, and learns where"))),
+    *NETWORKS,
 )
 
 
@@ -46,7 +47,7 @@ class LabelLadder(AnnotatedLadder):
     size_unit, score_unit, unit_heading = "texts", "texts", "texts"
     overlapping = "the test texts"
     columns = (Column("macro F1", "macro_f1", ".3f"), Column("cal. error", "calibration_error", ".3f"))
-    commands = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
+    commands: ClassVar[tuple[str, ...]] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
     python = 'seqloom.load({path}).predict("some text")'
     rungs: Sequence[Rung] = RUNGS
 
@@ -79,6 +80,9 @@ class LabelLadder(AnnotatedLadder):
         train, held, last = (data.part(np.array(order[a:b])) for a, b in pairwise([*borders, len(order)]))
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
+    def suited(self, parts: Parts) -> Ladder:
+        return self if isinstance(parts.train.examples[0], str) else SeriesLadder()
+
     def size(self, part: Labelled) -> int:
         return len(part)
 
@@ -108,6 +112,16 @@ class LabelLadder(AnnotatedLadder):
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]
         for rung in [rung for rung in RUNGS[1:] if rung.work]:
             rung.make(Bench(None)).fit(texts).predict("good")
+
+
+class SeriesLadder(LabelLadder):
+    """Where the examples are series of numbers."""
+
+    size_unit, score_unit, unit_heading = "series", "series", "series"
+    overlapping = "the test series"
+    commands = ("seqloom predict {path} FILE",)
+    python = "seqloom.load({path}).predict([0.1, 0.4, 0.2])"
+    rungs: Sequence[Rung] = (RUNGS[0], *NETWORKS)
 
 
 def _pairs(data: Any, kind: type) -> bool:

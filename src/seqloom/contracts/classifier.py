@@ -75,6 +75,11 @@ class Classifier(Model):
         """Natural-log probability of each class for each example, float64 (n, C). Rows sum to one as probabilities, unless
         an example may have several labels."""
 
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether its examples are arrays of numbers rather than texts."""
+        return False
+
     def is_example(self, value: Any) -> bool:
         """Whether a value is a single example rather than a list of them."""
         return isinstance(value, str)
@@ -167,6 +172,8 @@ class Classifier(Model):
         self.remark_training_data(labelled.name, labelled.fingerprint)
         if labelled.multi_label and not self.multi_label:
             raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
+        if error_words and (self.multi_label or not all(isinstance(example, str) for example in labelled.examples)):
+            raise ConfigError("error_words needs texts with one label each; leave it out")
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
         gold = [list(map(str, some)) for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))]

@@ -25,16 +25,17 @@ from seqloom.data import columns
 from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
 from seqloom.data.lines import line_blocks, numbered_lines
+from seqloom.data.number_rows import cells_of, label_of, looks_numeric, parse_values
 from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.data.sources import report_skipped
 from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, EncodingError, quoted, suggest
 
-Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"]
+Form = Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers"]
 
 MARK = "__label__"
 
-_FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders")
+_FORMS = ("auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers")
 _HEAD_LINES = 100
 _HEAD_ROWS = 1000  # that are looked at to find out which column has the labels
 _FEW = 8  # classes that are believed however short the file is
@@ -44,7 +45,7 @@ _FILES = 1000  # of a folder that are read together
 class Batch(NamedTuple):
     """Some rows."""
 
-    texts: list[str]
+    texts: list[Any]  # or series of numbers
     labels: list[str]
     more: Sequence[list[str]] = ()  # of each further column that was asked for
 
@@ -76,7 +77,7 @@ def read_rows(document: Document, form: Form, choice: Choice) -> Iterator[Batch]
     for what, column in choice.named().items():
         raise DataError(f"{document.name} is of the form {kind} and has no columns; leave out the {what} column "
                         f"{quoted(column)}, or say that it is a table (--form tsv, csv or jsonl)")
-    return _lines(document) if kind == "lines" else _fasttext(document)
+    return {"lines": _lines, "fasttext": _fasttext, "numbers": _numbers}[kind](document)
 
 
 def recognise(document: Document) -> str:
@@ -88,6 +89,9 @@ def recognise(document: Document) -> str:
     head = [line for line in islice(block.split("\n"), _HEAD_LINES) if line and not line.isspace()]
     if head and head[0].lstrip().startswith(MARK):
         return "fasttext"
+    if kind in (None, "tsv", "csv") and looks_numeric(document):
+        progress.say(f"{document.name}: each line is taken as a label and a series of numbers")
+        return "numbers"
     if kind is not None or not head:
         return kind or "lines"
     if head[0].lstrip().startswith("{"):
@@ -190,6 +194,24 @@ def _fasttext(document: Document) -> Iterator[Batch]:
             texts.append(text)
         if texts:
             yield Batch(texts, labels)
+
+
+def _numbers(document: Document) -> Iterator[Batch]:
+    """A label and the values of a series."""
+    for first, lines in numbered_lines(document):
+        series: list[Any] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            label, *cells = cells_of(line)
+            if not label or not cells:
+                raise DataError(f"{document.name}, line {number}: no {'values' if label else 'label'}; a line is a label and "
+                                "its values")
+            labels.append(label_of(label))
+            series.append(parse_values(cells, f"{document.name}, line {number}"))
+        if series:
+            yield Batch(series, labels)
 
 
 def has_folders(path: Path) -> bool:

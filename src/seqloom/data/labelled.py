@@ -241,7 +241,7 @@ def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
         rows = empty = 0
         for batch in batches:
             rows += len(batch.texts)
-            empty += batch.texts.count("") + sum(map(str.isspace, batch.texts))
+            empty += sum(not text.strip() for text in batch.texts if isinstance(text, str))
             yield batch
         if not rows:
             raise DataError(f"{name} has no labelled text; give a file with some")

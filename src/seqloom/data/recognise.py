@@ -12,6 +12,7 @@ from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES
 from seqloom.data.documents import Document
 from seqloom.data.label_forms import MARK
 from seqloom.data.lines import line_blocks
+from seqloom.data.number_rows import looks_numeric
 from seqloom.data.rows import open_rows, table_kind
 from seqloom.data.sources import find_documents
 from seqloom.data.unpacking import COMPRESSED
@@ -29,6 +30,8 @@ def labels_in(path: Path) -> str:
         return ""
     kind = table_kind(document.name)
     try:
+        if kind in ("tsv", "csv") and looks_numeric(document):
+            return f"{document.name} has a label and a series of numbers in each line"
         if kind is None:
             return f"{document.name} has lines that begin with {MARK}" if _head(document)[:1] and all(
                 line.startswith(MARK) for line in _head(document)) else ""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seqloom.inspect.costs import portrait as portrait
     from seqloom.inspect.costs import surprise as surprise
+    from seqloom.inspect.explanations import explanation as explanation
     from seqloom.inspect.hidden import states as states
     from seqloom.inspect.results import comparison as comparison
     from seqloom.inspect.results import description as description
@@ -35,6 +36,7 @@ _PUBLIC = {
     "comparison": "results",
     "description": "results",
     "errors": "results",
+    "explanation": "explanations",
     "forecast": "series",
     "leaning": "vectors",
     "neighbours": "vectors",

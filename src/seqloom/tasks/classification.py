@@ -23,8 +23,9 @@ ROBUSTNESS = Command("seqloom.cli.robustness:command", "What typing errors, case
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledReading(Config):
-    form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders"] = option(
-        "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders; auto: by name and content.")
+    form: Literal["auto", "tsv", "csv", "jsonl", "parquet", "lines", "fasttext", "folders", "numbers"] = option(
+        "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label and a series of "
+        "numbers a line); auto: by name and content.")
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
     label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
@@ -69,17 +70,19 @@ class Perturbing(Config):
 class Classifying(TextReading):
     """Options of `predict`."""
 
-    only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}}
+    only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}, "chart": {"explain": (True,)}}
 
     proba: bool = option(False, "Classifiers: print the probability of every class.", negatable=False)
     explain: bool = option(False, "Classifiers that support it: print the deciding words, with their weight in nats.",
                                   negatable=False)
+    chart: str | None = option(None, "With --explain: draw the texts, each word coloured by its weight: .png, .svg, .html.",
+                               metavar="FILE")
 
 
 class Classification(Task):
     name, phrase = "classifier", "a classifier"
-    data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, or a "
-                 "directory with one folder a class; none, or -, is standard input.")
+    data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, a "
+                 "directory with one folder a class, or a label and a series of numbers a line; none, or -, is standard input.")
     reading, judging, predicting, perturbing = LabelledReading, LabelJudging, Classifying, Perturbing
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
@@ -100,16 +103,22 @@ class Classification(Task):
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
             raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
-        units = text_units(paths, options)
-        return _explained(model, units) if options.explain else _classified(model, units, options.proba)
+        if options.chart is not None:
+            from seqloom.charts.files import check_target
+
+            check_target(options.chart)
+        units = _lines_of_numbers(paths, options) if model.reads_numbers else text_units(paths, options)
+        return _explained(model, units, options.chart) if options.explain else _classified(model, units, options.proba)
 
 
 def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterator[Outcome]:
     classes = model.classes
     if proba:
         yield Outcome("\t".join(["label", *map(_line, map(str, classes)), "text"]), None)
+    first = 1
     while texts := list(itertools.islice(units, BATCH)):
-        probs = model.predict_proba(texts)
+        probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
+        first += len(texts)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
             shares = [f"{p:.4f}" for p in row] if proba else []
             name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
@@ -117,10 +126,38 @@ def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterato
                           {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
 
 
-def _explained(model: Any, units: Iterator[str]) -> Iterator[Outcome]:
+def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[str]:
+    """The lines of files, whatever their names: each is a series."""
+    from seqloom.data.lines import numbered_lines
+    from seqloom.data.sources import find_documents
+
+    for path in paths or ("-",):
+        for document in find_documents(path, options.encoding, strict=options.strict):
+            for _, lines in numbered_lines(document):
+                yield from (line for line in lines if line.strip())
+
+
+def _series(lines: list[str], first: int) -> list[Any]:
+    """Lines of numbers as arrays."""
+    from seqloom.data.number_rows import cells_of, parse_values
+
+    return [parse_values(cells_of(line), f"line {number}") for number, line in enumerate(lines, first)]
+
+
+def _explained(model: Any, units: Iterator[str], chart: str | None) -> Iterator[Outcome]:
+    from seqloom.inspect import explanations
+
+    texts, found = [], []
     for text in units:
         explanation = model.explain(text)
+        if chart is not None:
+            texts.append(text)
+            found.append(explanation)
+            explanations.check(model, len(texts))
         yield Outcome(f"{_line(text)}\n{explanation}\n", {"text": text, **explanation.to_dict()})
+    if chart is not None:
+        explanations.check(model, len(texts))
+        explanations.explained(model, texts, found).save(chart)
 
 
 def _line(text: str) -> str:

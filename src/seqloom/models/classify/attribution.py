@@ -13,8 +13,7 @@ import numpy as np
 
 from seqloom.errors import ConfigError
 from seqloom.models.classify.explanation import Explanation, Share
-from seqloom.models.sequence.encoded import Encoded
-from seqloom.text.vocabulary import SPLITTERS
+from seqloom.models.sequence.texts import spelled_tokens, windows
 
 if TYPE_CHECKING:
     from seqloom.models.classify.neural_classifier import NeuralClassifier
@@ -23,9 +22,10 @@ POINTS = 64  # at which the line is read
 TOGETHER = 1 << 13  # steps of a batch
 
 
-def token_shares(model: NeuralClassifier, text: str, one: int, other: int,
+def token_shares(model: NeuralClassifier, text: str, one: int, other: int | None,
                  points: int = POINTS) -> tuple[np.ndarray, float, float]:
-    """What each token of a text adds to the log-odds of class `one` against `other`, those log-odds, and those of no text."""
+    """What each step of a text adds to the log-odds of class `one` against `other` (None: against its absence), those log-odds
+    and those of no text; all as the network has them."""
     import torch
 
     network = model.network()
@@ -39,7 +39,7 @@ def token_shares(model: NeuralClassifier, text: str, one: int, other: int,
         repeated = {name: value.repeat(many, *[1] * (value.dim() - 1)) for name, value in batch.items()
                     if name in ("lengths", "counts")}
         scores = model.example_scores(network.encode(vectors, repeated), repeated)
-        return scores[:, one] - scores[:, other]
+        return scores[:, one] if other is None else scores[:, one] - scores[:, other]
 
     together = max(TOGETHER // (x.shape[0] * x.shape[1]), 1)
     total = torch.zeros_like(x)
@@ -58,15 +58,24 @@ def token_shares(model: NeuralClassifier, text: str, one: int, other: int,
 def explain(model: NeuralClassifier, text: str, n: int, label: Any, against: Any) -> Explanation:
     scores = model.class_log_probs([text])[0]
     one = int(scores.argmax()) if label is None else _place(model, label)
-    other = next(int(c) for c in np.argsort(-scores) if c != one) if against is None else _place(model, against)
+    other = _other(model, scores, one) if against is None else _place(model, against)
     if one == other:
         raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
     nats, whole, nothing = token_shares(model, text, one, other)
-    words = step_words(model, text, model.encode([text]))
+    temperature, shift = model.learnt.get("temperature", 1.0), model.learnt.get("shift")
+    moved = 0.0 if shift is None else shift[one] - (0.0 if other is None else shift[other])
+    places, words = steps_in_text(model, text)
+    nats = np.bincount(places, nats / temperature, len(words))
     order = np.argsort(-abs(nats), kind="stable")
-    rest = whole - nothing - float(nats[order[:n]].sum())
-    return Explanation(model.classes[one], model.classes[other], whole, nothing, 0.0,
-                       [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()], rest)
+    rest = (whole - nothing) / temperature - float(nats[order[:n]].sum())
+    return Explanation(model.classes[one], f"not {model.classes[one]}" if other is None else model.classes[other],
+                       whole / temperature + moved, nothing / temperature + moved, 0.0,
+                       [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()], rest, list(zip(words, nats.tolist())))
+
+
+def _other(model: NeuralClassifier, scores: np.ndarray, one: int) -> int | None:
+    """The likeliest other class; where an example may have several labels, each is decided against its absence."""
+    return None if model.multi_label else next(int(c) for c in np.argsort(-scores) if c != one)
 
 
 def _place(model: NeuralClassifier, label: Any) -> int:
@@ -75,15 +84,22 @@ def _place(model: NeuralClassifier, label: Any) -> int:
     return model.classes.index(label)
 
 
-def step_words(model: NeuralClassifier, text: str, encoded: Encoded) -> list[str]:
-    """The tokens of a text as they stand in it, step by step."""
-    tokenizer, ids = model.tokenizer, encoded.steps["ids"].tolist()
-    names = [tokenizer.token(i) for i in ids]
-    if tokenizer.kind in SPLITTERS[:2] and encoded.counts is None:
-        from seqloom.models.classify.features import join
+def steps_in_text(model: NeuralClassifier, text: str) -> tuple[np.ndarray, list[str]]:
+    """The place in the text of each step that the network reads, and the tokens at these places as they are spelled; in
+    windows that overlap, a place is read more than once."""
+    c = model.config
+    if c.long == "sentences":
+        from seqloom.text.segment import sentences
 
-        names = [word or name for word, name in zip(model.text_inputs().words(join([text])), names)]
-    return names
+        parts = list(sentences(text)) or [text]
+        words = [word for part in parts for word in spelled_tokens(model.tokenizer, part)[:c.max_length]]
+        return np.arange(len(words)), words
+    words = spelled_tokens(model.tokenizer, text)
+    if c.long == "windows":
+        starts, stops, _ = windows(np.array([0]), np.array([len(words)]), c.max_length)
+        return np.concatenate([np.arange(a, b) for a, b in zip(starts, stops)]), words
+    words = words[:c.max_length]
+    return np.arange(len(words)), words
 
 
 def attention(model: NeuralClassifier, text: str) -> list[tuple[str, float]]:
@@ -99,4 +115,4 @@ def attention(model: NeuralClassifier, text: str) -> list[tuple[str, float]]:
     with torch.inference_mode():
         x, lengths = network.features(network.reader(batch), batch)
         weights = network.output.pooling.weights(x, lengths)[0].cpu().numpy()
-    return list(zip(step_words(model, text, encoded), weights.tolist()))
+    return list(zip(steps_in_text(model, text)[1], weights.tolist()))

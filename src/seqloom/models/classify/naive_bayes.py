@@ -36,9 +36,10 @@ from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, DataError, ModelError, suggest_known
 from seqloom.models.classify.configs import NaiveBayesConfig
-from seqloom.models.classify.explanation import Explanation, Share
+from seqloom.models.classify.explanation import Explanation, Share, by_token
 from seqloom.models.classify.feature_counts import Counted, FeatureCounts
 from seqloom.models.classify.features import Features, check_texts, grows, once, split_keys
+from seqloom.models.sequence.texts import spelled_tokens
 
 _SUREST = 1e3  # bounds of what scores are multiplied by
 _MOST = 1 << 53  # of a count
@@ -208,10 +209,10 @@ class NaiveBayes(Classifier):
         order = np.argsort(-abs(nats), kind="stable")
         uses_prior = self.config.variant != "complement" or not len(rows)
         prior, absent = ((a[one] - a[other]) / self.temperature for a in (self._log_prior, self._absent))
+        shares = [Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order]
+        tokens = by_token(spelled_tokens(self.tokenizer, text)[:-1], shares, self.tokenizer.joiner.decode())
         return Explanation(self.classes[one], self.classes[other], float(scores[one] - scores[other]),
-                           float(prior) if uses_prior else 0.0, float(absent),
-                           [Share(self._features.name(int(rows[i])), int(times[i]), float(nats[i])) for i in order[:n]],
-                           float(nats[order[n:]].sum()))
+                           float(prior) if uses_prior else 0.0, float(absent), shares[:n], float(nats[order[n:]].sum()), tokens)
 
     def top_features(self, label: Any, n: int = 20) -> list[Share]:
         """The features that speak most for a class, by their weight above its mean in the others; counts are those of it."""

@@ -59,24 +59,34 @@ class TextInputs:
         blob = join(texts)
         if self.characters is None:
             return self.tokenizer.encode_block(blob, True), None, None
-        words = self.words(blob)
+        words = words_of(self.tokenizer, blob)
         different = {word: i for i, word in enumerate(dict.fromkeys(words))}
         return (self.tokenizer.encode_block(blob, True), np.array([different[word] for word in words], np.int64),
                 list(different))
 
-    def words(self, blob: bytes) -> list[str]:
-        """The words of lines, known or not; the end of a line is an empty one."""
-        from seqloom.kernels.tokens import split_tokens
-
-        assert isinstance(self.tokenizer._fitted, Vocabulary)
-        blob, kind = self.tokenizer._normalized(blob), self.tokenizer.kind
-        starts, stops = np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
-        n, _ = split_tokens(padded(blob), len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
-        return [blob[a:b].decode("utf-8", "replace") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
-
     def spellings(self, words: Sequence[str]) -> Spellings:
         assert self.characters is not None
         return Spellings.of(words, self.characters, LONGEST_WORD)
+
+
+def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:
+    """The words of lines as they are spelled, known or not; the end of a line is an empty one."""
+    from seqloom.kernels.tokens import split_tokens
+
+    assert isinstance(tokenizer._fitted, Vocabulary)
+    blob, kind = tokenizer._normalized(blob), tokenizer.kind
+    starts, stops = np.empty(len(blob) + 1, np.int64), np.empty(len(blob) + 1, np.int64)
+    n, _ = split_tokens(padded(blob), len(blob), 0, SPLITTERS.index(kind), True, classes_for(kind), starts, stops)
+    return [blob[a:b].decode("utf-8", "replace") for a, b in zip(starts[:n].tolist(), stops[:n].tolist())]
+
+
+def spelled_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The tokens of a text as they stand in it, the unknown ones too where they are whole words; `</s>` is the last."""
+    blob = join([text])
+    names = [tokenizer.token(i) for i in tokenizer.encode_block(blob, True).tolist()]
+    if tokenizer.kind in SPLITTERS[:2]:
+        names = [word or name for word, name in zip(words_of(tokenizer, blob), names)]
+    return names
 
 
 def windows(starts: np.ndarray, stops: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,87 @@
+"""Why a classifier gave its answer, as a picture: the text coloured by what each word adds, attention, the largest shares.
+
+    >>> from seqloom import NaiveBayes
+    >>> from seqloom.inspect import explanation
+    >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
+    >>> sheet = explanation(model, "a good day")
+    >>> sheet.title, list(sheet.charts)
+    ('+ rather than -: +1.099 nats', ['Words', 'Largest shares'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from seqloom.charts.shares import MOST, bars_of_shares, coloured_tokens
+from seqloom.charts.sheet import Charts, Sheet
+from seqloom.contracts import Classifier
+from seqloom.errors import ConfigError
+
+MOST_TEXTS = 20
+SHORT = 60  # characters of a text in a heading
+
+
+def explanation(model: Classifier, text: str | Sequence[str], *, label: Any = None, against: Any = None) -> Sheet:
+    """The words that decided for a class (the likeliest) against another (the likeliest other), of one text or of several.
+
+    Of one text also the attention, where the model pools by it, and bars of the largest shares.
+    """
+    texts = [text] if isinstance(text, str) else list(text)
+    check(model, len(texts))
+    found = [model.explain(one, label=label, against=against) for one in texts]  # type: ignore[attr-defined]
+    return explained(model, texts, found)
+
+
+def check(model: Any, n_texts: int) -> None:
+    """Refuse what cannot be drawn."""
+    if not hasattr(model, "explain"):
+        raise ConfigError(f"{model.name} models cannot explain their predictions")
+    if not 0 < n_texts <= MOST_TEXTS:
+        raise ConfigError(f"a picture explains 1 to {MOST_TEXTS} texts; {n_texts} are given")
+
+
+def explained(model: Any, texts: Sequence[str], found: Sequence[Any]) -> Sheet:
+    """The sheet of these texts and their explanations."""
+    joiner = model.tokenizer.joiner.decode() if model.tokenizer is not None else " "
+    attention = _attention(model, texts[0]) if len(texts) == 1 else None
+
+    def draw(page: bool) -> Charts:
+        words = [coloured_tokens(one.tokens, _sides(one), joiner=joiner) for one in found]
+        if len(words) > 1:
+            return {f"{i}. {_short(text)}: {one.label}": chart
+                    for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)}
+        charts = {"Words": words[0]}
+        if attention:
+            charts["Attention"] = coloured_tokens(attention, ("attention", ""), joiner=joiner, unit="weight")
+        return charts | {"Largest shares": bars_of_shares(found[0].rows(), _sides(found[0]))}
+
+    heads = [str(one).splitlines()[0] for one in found]
+    cut = [f"Only the first {MOST:,} tokens of a text are drawn."] if any(len(one.tokens) > MOST for one in found) else []
+    return Sheet(heads[0] if len(heads) == 1 else f"{len(heads)} predictions of {model.label()}", draw,
+                 {"explanations": list(found), "attention": attention}, cut, _with_titles)
+
+
+def _with_titles(charts: Charts) -> Any:
+    """One below the other, each below its heading."""
+    import altair as alt
+
+    titled = [chart.properties(title=heading) for heading, chart in charts.items()]
+    return alt.vconcat(*titled, spacing=24).resolve_scale(color="independent", fill="independent")
+
+
+def _sides(one: Any) -> tuple[str, str]:
+    return f"for {one.label}", f"for {one.against}"
+
+
+def _attention(model: Any, text: str) -> list[tuple[str, float]] | None:
+    """The weights of attention, where there are any."""
+    try:
+        return list(model.attention(text)) if hasattr(model, "attention") else None
+    except ConfigError:  # another pooling
+        return None
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= SHORT else f"{text[:SHORT].rstrip()}…"
