@@ -68,7 +68,7 @@ class Bench:
         if name in ("naive", "seasonal-naive"):
             options = {key: value for key, value in options.items() if key != "window"}
         model = model_class(name)(**options)
-        how = {"train": TrainConfig(epochs=0.2 if self.quick else 8, seed=0)} if model.trained else {}
+        how = {"train": TrainConfig(epochs=0.2 if self.quick else 5, seed=0)} if model.trained else {}
         start = time.perf_counter()
         model.fit(train, valid=valid, **how)
         seconds = time.perf_counter() - start

@@ -96,7 +96,7 @@ class Speed:
         import torch
 
         from seqloom.data.tagged import Tagged
-        from seqloom.models.sequence.building import Start
+        from seqloom.models.sequence.building_net import Start
         from seqloom.training.config import TrainConfig
         from seqloom.training.update import Updater
 

@@ -189,7 +189,7 @@ FORECASTER = {
             (made := Drift.forecast(self, history, horizon)),
             tracks=tuple(t._replace(times=t.times + 1) for t in made.tracks))},
     "a_horizon_that_was_not_learnt_is_refused": {"_ahead": lambda self, horizon: self.horizon},
-    "intervals_lie_inside_each_other": {"_bands": lambda self, point, spread: Drift._bands(self, point, spread)[::-1]},
+    "intervals_lie_inside_each_other": {"_bands": lambda self, answers: Drift._bands(self, answers)[::-1]},
     "the_future_is_not_seen": {"backtest": sees_all},
     "a_window_is_answered_on_its_own": {"forecast_windows": beside},
     "a_second_call_gives_the_same_answer": {

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from seqloom.models.language.uniform import Uniform as Uniform
     from seqloom.models.series.arima import Arima as Arima
     from seqloom.models.series.exponential_smoothing import ExponentialSmoothing as ExponentialSmoothing
+    from seqloom.models.series.forecaster import NeuralForecaster as NeuralForecaster
     from seqloom.models.series.linear_window import LinearWindow as LinearWindow
     from seqloom.models.series.naive import Naive as Naive
     from seqloom.models.series.seasonal_naive import SeasonalNaive as SeasonalNaive

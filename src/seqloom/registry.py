@@ -87,6 +87,8 @@ MODELS: dict[str, Entry] = {
     "arima": _other("series.arima:Arima", "forecaster", "differences predicted from their last values and errors"),
     "linear-window": _other("series.linear_window:LinearWindow", "forecaster",
                             "weighted sum of the last values, for each step to come"),
+    "forecaster": _other("series.forecaster:NeuralForecaster", "forecaster",
+                         "network of choice on patches of the last values, with quantiles"),
 }
 
 

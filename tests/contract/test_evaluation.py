@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom import Classifier, Labelled, NaiveBayes, Tagged, Tagger, registry
+from seqloom import Classifier, Labelled, NaiveBayes, Tagged, Tagger, TrainConfig, registry
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import interval
 from seqloom.metrics.slices import wilson
@@ -15,6 +15,12 @@ from seqloom.metrics.tables import report
 
 CLASSIFIERS = [name for name, entry in registry.MODELS.items() if entry.task == "classifier"]
 TAGGERS = [name for name, entry in registry.MODELS.items() if entry.task == "tagger"]
+
+
+def fitted(cls, data):
+    """A network after a few steps, which are enough to have answers."""
+    model = cls()
+    return model.fit(data, train=TrainConfig(steps=5)) if model.trained else model.fit(data)
 
 
 def texts(n, seed):
@@ -34,7 +40,7 @@ TEST = Labelled.of([*texts(60, 1), ("xxx " * 40, "x"), ("new words only", "w")],
 
 @pytest.fixture(scope="module", params=CLASSIFIERS)
 def classifier(request):
-    return registry.model_class(request.param)().fit(TRAIN)
+    return fitted(registry.model_class(request.param), TRAIN)
 
 
 def test_slices_are_the_results_of_their_parts(classifier):
@@ -161,6 +167,8 @@ def test_several_labels_of_arrays():
             assert row["micro_f1"] == pytest.approx(alone["micro_f1"])
     assert {row["by"] for row in result.details["slices"]} == {"even", "length in steps", "class"}
     assert [row["size"] for row in result.details["groups"]] == [15, 15]
+    with pytest.raises(ConfigError, match="error_words needs texts with one label each"):
+        model.evaluate(data, error_words=3)
 
 
 # ---- taggers
@@ -182,7 +190,7 @@ def sentences(n, seed, scheme=False):
 
 @pytest.fixture(scope="module", params=TAGGERS)
 def tagger(request):
-    return registry.model_class(request.param)().fit(sentences(60, 0))
+    return fitted(registry.model_class(request.param), sentences(60, 0))
 
 
 def test_slices_of_sentences_and_words(tagger):
@@ -207,7 +215,7 @@ def test_slices_of_sentences_and_words(tagger):
 
 
 def test_slices_by_span_f1(tagger):
-    fresh = type(tagger)().fit(sentences(60, 0, scheme=True))
+    fresh = fitted(type(tagger), sentences(60, 0, scheme=True))
     data = Tagged.of(sentences(50, 1, scheme=True))
     rows = fresh.evaluate(data, slice_by=["length"], samples=20).details["slices"]
     for row in rows:

@@ -13,7 +13,7 @@ from seqloom.testing.forecaster import HELD_OUT, RULES, SERIES, hours
 from seqloom.testing.rules import check, fit, specimen
 
 NAMES = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
-QUICK = {"forecaster": {"window": 48, "width": 8}}
+QUICK = {"forecaster": {"window": 48, "d_hidden": 8}}
 
 
 def made(name, **options):

@@ -40,6 +40,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
         "hmm": {"states": 3, "iterations": 4}, "cache": {"window": 20},
         "fasttext-classifier": {"dimensions": 8, "epochs": 2, "lr": 0.1},
         **{name: {"horizon": 5} for name, entry in registry.MODELS.items() if entry.task == "forecaster"},
+        "forecaster": {"horizon": 5, "d_hidden": 8, "window": 24},
         "classifier": {"d_hidden": 8, "d_embed": 6}, "tagger": {"d_hidden": 8, "d_embed": 6, "d_characters": 4},
         "word2vec": WINDOWS, "fasttext": WINDOWS, "charngram": WINDOWS, "glove": {"dimensions": 6, "epochs": 2}}
 
@@ -58,11 +59,12 @@ VALUES = {
     "steps": [2], "batch_size": [3], "truncation": [4], "weight_decay": [3.0], "warmup": [0.9], "decay": [0.1],
     "decay_every": [0.9], "clip_at": [0.01], "gradient_noise": [1.0], "accumulate": [2], "patience": [1],
     "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
-    "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
+    "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0], "patch": [5],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
-                ("tagger", "word_dropout"): [50.0], ("neural-cache", "member"): ["{network2}"], **{
+                ("tagger", "word_dropout"): [50.0], ("forecaster", "n_heads"): [2],
+                ("neural-cache", "member"): ["{network2}"], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
     (name, "window"): [40] for name in FORECASTERS}}
 # (model, or train, or *; option): what must stand beside it to matter
@@ -80,7 +82,7 @@ BESIDE = {
     ("mixture", "tolerance"): {"members": ("{member}", "{other}")}, ("neural-cache", "window"): {"theta": 0.3, "share": 0.3},
     ("fasttext-classifier", "min_ngram"): {"max_ngram": 5}, ("fasttext-classifier", "buckets"): {"ngrams": 2},
     ("fasttext-classifier", "cutoff"): {"quantise": True},
-    **{(name, "window"): {"encoder": "cnn"} for name in ("classifier", "tagger")},
+    **{(name, "window"): {"encoder": "cnn"} for name in ("classifier", "tagger", "forecaster")},
     **{(name, "n_heads"): {"encoder": "transformer", "d_hidden": 16} for name in ("classifier", "tagger")},
     **{(name, option): {"pretrained": "{vectors}", "d_embed": None} for name in ("classifier", "tagger")
        for option in ("pretrained_unknown", "pretrained_training", "pretrained_words")},
@@ -92,7 +94,7 @@ BESIDE = {
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
-    ("train", "evaluate_every"): {"lr": 1e-12},
+    ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another
@@ -175,7 +177,7 @@ def fitted(name, options, train, files, valid):
         model.fit(PAIRS, valid=HELD_OUT, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))
         answers = [model.class_log_probs([text for text, _ in PAIRS + HELD_OUT])]
     elif entry.task == "forecaster":
-        model.fit(SERIES)
+        model.fit(SERIES, **({"train": TrainConfig(**TRAIN)} if model.trained else {}))
         answers = [model.forecast(SERIES).tracks[0].values]
     elif entry.task == "tagger":
         model.fit(NER * 2, **({"train": TrainConfig(**GENTLE)} if model.trained else {}))

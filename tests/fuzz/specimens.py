@@ -64,6 +64,11 @@ def _series(name: str, data: Any = WAVE, **options: Any) -> Maker:
     return lambda: model_class(name)(horizon=4, **options).fit(data)
 
 
+def _forecaster(**options: Any) -> Maker:
+    options = {"horizon": 4, "window": 8, "d_hidden": 8, **options}
+    return lambda: model_class("forecaster")(**options).fit(WAVE, train=TrainConfig(steps=1, batch_size=4))
+
+
 def _vectors(name: str, **options: Any) -> Maker:
     options = {"min_count": 1, "dimensions": 6, "epochs": 1, **options}
     return lambda: model_class(name)(**options).fit(TEXT)
@@ -134,6 +139,8 @@ SPECIMENS: dict[str, Maker] = {
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),
     "arima": _series("arima", season=12, window=30),
     "linear-window": _series("linear-window", window=8),
+    "forecaster": _forecaster(),
+    "forecaster-transformer": _forecaster(encoder="transformer", n_heads=2, normalise="instance", patch=3),
     "linear-window-individual": _series("linear-window", [[x, 2 * x + 1] for x in WAVE], window=6, weights="individual"),
 }
 

@@ -56,6 +56,16 @@ def test_rates_and_gaps_are_what_is_counted_one_by_one(classes):
     assert notes == ()
 
 
+@pytest.mark.parametrize(("seed", "parity", "odds"), [
+    (0, 0.08520390175108705, 0.1796131896005072), (1, 0.07802988378527942, 0.15517241379310345),
+    (2, 0.06953814218993248, 0.11145131659522356)])
+def test_gaps_are_those_of_fairlearn(seed, parity, odds):
+    """demographic_parity_difference and equalized_odds_difference of fairlearn 0.15.0, computed once."""
+    gold, said, where = case(seed)
+    row = judge_groups(NAMES, one_hot(gold, 2), one_hot(said, 2), by_name("g", where), samples=0)[1]["gaps"][1]
+    assert (row["demographic_parity"], row["equalised_odds"]) == pytest.approx((parity, odds), abs=1e-12)
+
+
 def test_intervals_are_those_of_resampled_rows():
     gold, said, where = case(1, n=150)
     groups = by_name("g", where)

@@ -5,8 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.golden import fasttext_models
-from tests.golden.fasttext_models import topic_texts
 
 import seqloom
 from seqloom.data.labelled import Labelled
@@ -16,6 +14,8 @@ from seqloom.models.classify.fasttext_classifier import FastTextClassifier
 from seqloom.models.vectors import learning
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.storage import Saved
+from tests.golden import fasttext_models
+from tests.golden.fasttext_models import topic_texts
 
 
 def texts(n, seed=0, length=8):

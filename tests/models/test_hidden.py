@@ -9,14 +9,14 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.golden import hmmlearn_answers
-from tests.twins import hmm as twin
 
 from seqloom import HMM, progress
 from seqloom.errors import ConfigError, DataError, TrainingError
 from seqloom.models.hidden.chain import CategoricalHMM
 from seqloom.models.hidden.em import BaumWelch, baum_welch
 from seqloom.models.hidden.gaussian import GaussianHMM
+from tests.golden import hmmlearn_answers
+from tests.twins import hmm as twin
 
 LENGTHS = np.array([4, 0, 1, 6, 2])
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.twins.ngrams import Model
 
 import seqloom
 from seqloom import NGram
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.language.smoothing import smoothing_named
+from tests.twins.ngrams import Model
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 METHODS = ["modified-kneser-ney", "kneser-ney", "absolute", "witten-bell", "add-k", "maximum-likelihood"]

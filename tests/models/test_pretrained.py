@@ -7,9 +7,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.conftest import TOY  # noqa: E402
-from tests.golden import fasttext_models  # noqa: E402
-
 import seqloom  # noqa: E402
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress  # noqa: E402
 from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
@@ -19,6 +16,8 @@ from seqloom.models.language.task_net import LanguageTask  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.checkpoint import Run  # noqa: E402
+from tests.conftest import TOY  # noqa: E402
+from tests.golden import fasttext_models  # noqa: E402
 
 WORDS = ["elephant", *sorted(set(TOY.split()))[:15]]
 VECTORS = WordVectors.of(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 8)))

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from tests.conftest import TOY
 
 from seqloom import NGram
 from seqloom.errors import ConfigError
+from tests.conftest import TOY
 
 
 def distribution(model, words):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 
 import seqloom
 from seqloom import registry
@@ -15,6 +14,7 @@ from seqloom.models.vectors import learning
 from seqloom.models.vectors.reading import END
 from seqloom.models.vectors.windows import NGRAM_PLACES, WORD_PLACES, Chunks, random_rows
 from seqloom.models.vectors.words import Words
+from tests.contract.test_embedders import ANIMALS, MACHINES, lines
 
 SMALL = {"min_count": 2, "dimensions": 8, "epochs": 2, "window": 3, "deterministic": True}
 

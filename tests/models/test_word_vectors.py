@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-from tests.golden import gensim_answers
 
 import seqloom
 from seqloom.errors import ConfigError, DataError, MissingExtra, ModelError, NotFitted
@@ -16,6 +15,7 @@ from seqloom.metrics.vectors import read_questions, spearman
 from seqloom.models.vectors.search import Index
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
+from tests.golden import gensim_answers
 
 
 @pytest.fixture(scope="module")

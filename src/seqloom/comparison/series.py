@@ -49,6 +49,7 @@ RUNGS = (
          "level, damped trend and season, which forget the past by degrees"),
     Rung("arima", "ARIMA", "", _made("arima"), 100, "differences, predicted from the last ones and from the last errors"),
     Rung("linear", "linear", "", _made("linear-window"), 50, "a weight for each of the last steps, for each step to come"),
+    Rung("gru", "network", "", _made("forecaster"), 0, "patches of the last steps, read by a recurrent network"),
 )
 
 

@@ -172,6 +172,8 @@ class Classifier(Model):
         self.remark_training_data(labelled.name, labelled.fingerprint)
         if labelled.multi_label and not self.multi_label:
             raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
+        if error_words and (self.multi_label or not all(isinstance(example, str) for example in labelled.examples)):
+            raise ConfigError("error_words needs texts with one label each; leave it out")
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
         gold = [list(map(str, some)) for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))]

@@ -5,6 +5,7 @@ standard deviation of the training data, and answers the next steps. From that c
 rolling origins) and `anomalies`. A window ends before its origin (`data/series_windows`), so no model can see the future.
 
 Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from.
+Errors are taken in units of how large they were lately, so that intervals grow and shrink with them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.config import Config, SeriesConfig
+from seqloom.contracts import series_scale
 from seqloom.contracts.base import Fitting, Model
-from seqloom.contracts.forecasts import Ahead, Anomalies, Backtest, Forecast, Unusual
+from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast, Unusual
 from seqloom.contracts.learnt import Kind, names, positive
-from seqloom.contracts.series_scale import RATES, SMALLEST, scaling, specs, usual_errors
+from seqloom.contracts.series_scale import RATES, SMALLEST
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.data.series_windows import Prepared, Windows
 from seqloom.data.times import Step
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 HELD_OUT = 0.2  # of the data that intervals are learnt from, where no other is given
 CALIBRATED, JUDGED = 3000, 20_000  # forecasts that are looked at, evenly spread
 RATE = 0.001  # of false alarms
+RECENT, LATELY = 7, (48, 1000)  # seasons that are recent, and how many steps those may be
 
 
 class Forecaster(Model):
@@ -104,7 +107,7 @@ class Forecaster(Model):
         Intervals are learnt from the errors on `valid`, or else on the last fifth of the data.
         """
         series = as_series(data)
-        held_out = None if valid is None else _like(as_series(valid), series).following(series)
+        held_out = None if valid is None else as_series(valid).like(series.columns, series.known_columns).following(series)
         how = self.fitting(memory, train, device, run, held_out)
         if len(series) < self.horizon + 2:
             raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {self.horizon}; give more, "
@@ -112,10 +115,10 @@ class Forecaster(Model):
         with self.learning():
             self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
                            "step": [series.step.count, series.step.unit], "time_zone": series.clock.zone,
-                           "season": self._season(series), "until": series.last_time}
+                           "season": series_scale.season_of(self.config.season, series), "until": series.last_time}
             self.fit_info = {"data": series.name, "data_hash": series.fingerprint[:16], "series": len(series.tracks),
                              "steps_seen": len(series)}
-            self.scale = scaling(series, self.season)
+            self.scale = series_scale.scaling(series, self.season)
             self.learnt["window"] = self.choose_window(series)
             learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
             self.fit_series(learnt, replace(how, valid=kept))
@@ -123,14 +126,6 @@ class Forecaster(Model):
             if held_out is None and not self.trained and len(learnt) < len(series):
                 self.fit_series(series, replace(how, valid=None))
         return self
-
-    def _season(self, series: Series) -> int:
-        longest = max(map(len, series.tracks))
-        given = self.config.season
-        if given is not None and 2 * given > longest:
-            raise ConfigError(f"season {given} needs {2 * given} steps of data; {series.name} has {longest}")
-        usual = series.step.season
-        return given or (usual if 3 * usual <= longest else 1)
 
     def _tail(self, series: Series) -> tuple[Series, Series]:
         """What to learn from, and the last part, whose errors say how wide intervals are."""
@@ -144,14 +139,17 @@ class Forecaster(Model):
 
     def _calibrate(self, series: Series) -> None:
         """The quantiles of errors by horizon and column, and of the score of single steps."""
-        residuals = []
-        for prepared in self.prepared(series):
-            for some, windows in prepared.windows(self.origins(prepared, 1, CALIBRATED)):
-                point, spread = self._answer(windows, self.horizon)
-                residuals.append((prepared.truth(some, self.horizon) - point) / spread)
-        if not residuals:
+        parts = [(prepared, origins) for prepared in self.prepared(series)
+                 if len(origins := self.origins(prepared, 1, CALIBRATED))]
+        if not parts:
             raise DataError(f"{series.name} has no steps to learn intervals from; give more")
-        self.scale |= usual_errors(np.concatenate(residuals))
+        self.scale["typical"] = np.ones(len(self.columns))
+        answers = [self._answers(prepared, origins, self.horizon) for prepared, origins in parts]
+        raw = np.concatenate([(prepared.truth(origins, self.horizon) - one.point) / one.spread
+                              for (prepared, origins), one in zip(parts, answers)])
+        self.scale["typical"] = series_scale.positive_means(np.abs(raw))
+        lately = np.concatenate([one.recent(self.scale["typical"]) for one in answers])
+        self.scale |= series_scale.usual_errors(raw / lately[:, None], raw)
 
     # ---- windows
 
@@ -191,9 +189,23 @@ class Forecaster(Model):
         spread = self.spread_windows(windows, horizon)
         return point, np.ones(wanted) if spread is None else np.maximum(spread, SMALLEST)
 
-    def _bands(self, point: np.ndarray, spread: np.ndarray) -> np.ndarray:
-        residuals = self.scale["residuals"][:, :point.shape[1]]
-        return point + spread * residuals[:, None]
+    def _answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
+        """Forecasts from origins, and from those shortly before them, by whose errors the recent ones are known."""
+        low, high = int(origins[0]), int(origins[-1]) + 1
+        length = int(np.clip(RECENT * self.season, *LATELY))
+        first = max(low - length - self.horizon, min(self.window, low))
+        made = np.union1d(np.arange(first, high, max((high - first) // JUDGED, 1)), origins)
+        found = [self._answer(windows, self.horizon) for _, windows in prepared.windows(made)]
+        point, spread = (np.concatenate(part) for part in zip(*found))
+        errors = (prepared.truth(made, self.horizon) - point) / spread
+        asked = np.searchsorted(made, origins)
+        return Answers(point[asked, :horizon], spread[asked, :horizon],
+                       lambda typical: series_scale.recent_errors(errors, made, origins, length, typical))
+
+    def _bands(self, answers: Answers) -> np.ndarray:
+        """Quantiles of what comes, (L, n, H, C)."""
+        residuals = self.scale["residuals"][:, None, :answers.point.shape[1]]
+        return answers.point + answers.spread * answers.recent(self.scale["typical"])[:, None] * residuals
 
     # ---- the verbs
 
@@ -218,11 +230,10 @@ class Forecaster(Model):
             if end < self.window:
                 progress.say(f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} looks back; the "
                              "missing ones count as the mean")
-            for _, windows in prepared.windows(np.array([end])):
-                point, spread = self._answer(windows, ahead)
-                bands = self._bands(point, spread)[:, 0] * std + mean
-                tracks.append(Ahead(prepared.track.key, series.times(prepared.track, end, end + ahead), point[0] * std + mean,
-                                    {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()}))
+            made = self._answers(prepared, np.array([end]), ahead)
+            bands = self._bands(made)[:, 0] * std + mean
+            tracks.append(Ahead(prepared.track.key, series.times(prepared.track, end, end + ahead), made.point[0] * std + mean,
+                                {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()}))
         return Forecast(tuple(tracks), self.columns, series.clock, series.known_columns)
 
     def backtest(self, data: Any, *, horizon: int | None = None, start: Any = None) -> Backtest:
@@ -236,9 +247,9 @@ class Forecaster(Model):
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
         each = max(JUDGED // len(series.tracks), 100)
         for k, prepared in enumerate(self.prepared(series)):
-            for some, windows in prepared.windows(self.origins(prepared, ahead, each)):
-                point, spread = self._answer(windows, ahead)
-                parts.append((prepared.truth(some, ahead), point, self._bands(point, spread), some + k * apart))
+            if len(origins := self.origins(prepared, ahead, each)):
+                made = self._answers(prepared, origins, ahead)
+                parts.append((prepared.truth(origins, ahead), made.point, self._bands(made), origins + k * apart))
         if not parts:
             raise DataError(f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; give more, or a "
                             "smaller horizon")
@@ -330,15 +341,8 @@ class Forecaster(Model):
 
     # ---- persistence, for models that write `arrays`
 
-    def scale_arrays(self) -> dict[str, np.ndarray]:
-        return self.scale
-
     def scale_specs(self) -> dict[str, Spec]:
-        return specs(len(self.columns), len(self.learnt["known_columns"]), self.horizon)
+        return series_scale.specs(len(self.columns), len(self.learnt["known_columns"]), self.horizon)
 
     def restore_scale(self, arrays: dict[str, np.ndarray]) -> None:
         self.scale = {name: np.array(arrays[name]) for name in self.scale_specs()}
-
-
-def _like(series: Series, other: Series) -> Series:
-    return series.like(other.columns, other.known_columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,14 @@ class Backtest(NamedTuple):
     point: np.ndarray  # (n, H, C)
     bands: np.ndarray  # (L, n, H, C), at metrics.forecasting.LEVELS
     origins: np.ndarray  # (n,): their places, those of different series far apart
+
+
+class Answers(NamedTuple):
+    """Forecasts from some origins, scaled."""
+
+    point: np.ndarray  # (n, H, C)
+    spread: np.ndarray  # (n, H, C): how large errors are expected to be, by the model
+    recent: Callable[[np.ndarray], np.ndarray]  # (n, C): how large they were lately, given what is typical
 
 
 class Ahead(NamedTuple):

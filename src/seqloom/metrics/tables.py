@@ -145,12 +145,13 @@ def _gaps(rows: Sequence[dict[str, Any]]) -> str:
 
 def _robustness(rows: Sequence[dict[str, Any]]) -> str:
     metric = next(key for key in rows[0] if key != "perturbation")
-    table = [["perturbation", metric, "difference", "95 %", "p", "changed", "answers changed"]]
+    shares = {"changed": "changed", "answers changed": "answers_changed"}
+    shares = {title: key for title, key in shares.items() if key in rows[0]}
+    table = [["perturbation", metric, "difference", "95 %", "p", *shares]]
     for row in rows:
         low, high = row["difference_interval"]
         table.append([row["perturbation"], f"{row[metric]:.4f}", f"{row['difference']:+.4f}", f"{low:+.4f} to {high:+.4f}",
-                      f"{row['p_value']:.3g}", f"{row['changed']:.1%}",
-                      f"{row['answers_changed']:.1%}" if "answers_changed" in row else "-"])
+                      f"{row['p_value']:.3g}", *(f"{row[key]:.1%}" for key in shares.values())])
     return "\n".join(["perturbed data (difference to the data as it is, paired)", *aligned(table)])
 
 

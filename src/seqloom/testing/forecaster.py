@@ -91,6 +91,7 @@ def the_future_is_not_seen(s: Specimen) -> None:
     early = first.origins <= end
     require(early.any(), "there is no forecast to look at")
     same(second.point[early], first.point[early], "a forecast changes with what came after it", off=1e-12)
+    same(second.bands[:, early], first.bands[:, early], "an interval changes with what came after it", off=1e-12)
     same(s.model.forecast(_changed(_cut(data, end), values[:end])).tracks[0].values,
          first.point[first.origins == end][0] * s.model.scale["std"] + s.model.scale["mean"],
          "the backtest and a forecast from data that ends there differ", off=1e-5)

@@ -38,7 +38,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.sequence.building import Start
+    from seqloom.models.sequence.building_net import Start
     from seqloom.models.sequence.task_net import SequenceTask
 
 
@@ -60,7 +60,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- fitting
 
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
-        from seqloom.models.sequence.building import Start
+        from seqloom.models.sequence.building_net import Start
 
         data, valid = self.held_out(data, how, data.examples)
         self._check_decisions(valid, data.name)
@@ -76,7 +76,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def _begin_with_texts(self, texts: list[str], seed: int) -> Start:
         """Tokenizer, characters and sizes; what the network begins with."""
-        from seqloom.models.sequence.building import Start
+        from seqloom.models.sequence.building_net import Start
 
         c = self.config
         check_early(c.pretrained, c.tokenizer)
@@ -160,12 +160,12 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- the network
 
     def build_fitted(self) -> torch.nn.Module:
-        from seqloom.models.sequence.building import NOTHING
+        from seqloom.models.sequence.building_net import NOTHING
 
         return self._build(NOTHING)
 
     def _build(self, start: Start) -> torch.nn.Module:
-        from seqloom.models.sequence.building import encoder_for, make_reader
+        from seqloom.models.sequence.building_net import encoder_for, make_reader
         from seqloom.nn.composition import Sentences, SequenceNetwork
         from seqloom.nn.encoders import make_encoder
         from seqloom.nn.heads import LabelHead
@@ -216,7 +216,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         """float64 (n, C), as the network has them."""
         import torch
 
-        from seqloom.models.sequence.building import batches_of
+        from seqloom.models.sequence.building_net import batches_of
 
         out = np.empty((len(encoded), len(self.classes)))
         with torch.inference_mode():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from seqloom.kernels.decode import add_gelu
-from seqloom.kernels.walks import gru_walk, lstm_walk, rnn_walk
+from seqloom.kernels.gates import gru_walk, lstm_walk, rnn_walk
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes

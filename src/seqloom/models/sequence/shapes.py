@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from seqloom.models.network.shapes import (
     Shapes,
     affine,
@@ -28,15 +30,16 @@ def reader(c: EncoderConfig, sizes: Sizes) -> tuple[Shapes, int]:
     return within("reader", shapes), sizes.d_embed + c.d_characters
 
 
-def encoder(c: EncoderConfig, d_in: int, name: str = "encoder") -> Shapes:
+def encoder(c: Any, d_in: int, name: str = "encoder", reach: int | None = None) -> Shapes:
+    """`c`: options with encoder, d_hidden and n_layers; `reach`: what takes the place of its window."""
     kind, width = c.encoder, c.d_hidden
     if kind == "bag":
         return {}
     shapes: Shapes = {}
     if kind in ("window", "cnn"):
         for i in range(c.n_layers):
-            reach = c.window if kind == "cnn" or not i else 0
-            shapes |= within(f"layers.{i}", affine(width, (2 * reach + 1) * (width if i else d_in)))
+            near = (c.window if reach is None else reach) if kind == "cnn" or not i else 0
+            shapes |= within(f"layers.{i}", affine(width, (2 * near + 1) * (width if i else d_in)))
     elif kind == "transformer":
         shapes = {**within("input", affine(width, d_in)), **within("norm", layer_norm(width))}
         for i in range(c.n_layers):
@@ -60,7 +63,7 @@ def sentences(c: EncoderConfig, d_in: int) -> Shapes:
                                 **within("encoder.stack", layers)})
 
 
-def d_encoded(c: EncoderConfig, d_in: int) -> int:
+def d_encoded(c: Any, d_in: int) -> int:
     """How many numbers the encoder gives for a step."""
     if c.encoder == "bag":
         return d_in

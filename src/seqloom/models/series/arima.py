@@ -169,7 +169,7 @@ class Arima(Forecaster):
         return ahead
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale_arrays(), "coefficients": self.coefficients}
+        return {**self.scale, "coefficients": self.coefficients}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size = self.config.ar + self.config.ma + (self._cycle > 1)

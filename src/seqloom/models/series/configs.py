@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 from seqloom.config import MOST_WIDTH, TRAINS, OnlyWith, SeriesConfig, option
 
 MOST_WINDOW = 100_000
+RECURRENT = ("rnn", "lstm", "gru")  # encoders whose last state has read all
+REACH = 1  # patches on either side that the encoders window and cnn look at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +57,13 @@ class NeuralForecasterConfig(SeriesConfig):
 
     encoder: Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"] = option(
         "gru", "what reads the window, patch after patch")
-    width: int = option(64, "width of a layer of the encoder", minimum=1, maximum=MOST_WIDTH)
+    d_hidden: int = option(64, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
     n_heads: int = option(4, "number of attention heads", minimum=1, maximum=1000)
     dropout: float = option(0.2, "dropout of patches, between layers and before the output", minimum=0.0, maximum=0.95)
     window: int | None = option(None, "number of steps that a forecast is made from  [default: 14 seasons, or 48 steps, but no "
                                       "more than a sixth of the data]", minimum=1, maximum=MOST_WINDOW)
-    patch: int | None = option(None, "steps that the encoder reads at once  [default: about a thirtieth of the window]",
+    patch: int | None = option(None, "steps that the encoder reads at once  [default: a fourteenth of the window]",
                                minimum=1, maximum=MOST_WINDOW)
     columns: Literal["separate", "together"] = option("separate", "read each column on its own with the same weights, or all "
                                                                   "together")

@@ -48,14 +48,15 @@ class ExponentialSmoothing(Forecaster):
         parts = self.windows_of(data, most=LOOKED_AT)
         past = np.concatenate([windows.past for windows, _ in parts])[:LOOKED_AT]
         truth = np.concatenate([after for _, after in parts])[:LOOKED_AT]
-        rng, columns = np.random.default_rng(0), past.shape[2]
+        rng, columns, there = np.random.default_rng(0), past.shape[2], np.isfinite(truth)
         tried = rng.uniform(np.log(LOW), np.log(HIGH), (TRIED, columns, 4)).transpose(0, 2, 1)
         best, least = tried[0], np.full(columns, np.inf)
         width = np.log(HIGH / LOW)[:, None] / 4
         for _ in range(ROUNDS):
             tried = np.clip(tried, np.log(LOW)[:, None], np.log(HIGH)[:, None])
-            errors = np.array([np.nanmean((self._run(past, self._settled(np.exp(one)), self.horizon) - truth)**2, axis=(0, 1))
-                               for one in tried])  # (TRIED, C)
+            said = self._run(past, self._settled(np.exp(tried.swapaxes(0, 1)))[:, :, None], self.horizon)
+            squares = np.where(there, (said - truth)**2, 0.0).sum(axis=(1, 2))
+            errors = squares / np.maximum(there.sum(axis=(0, 1)), 1)  # (TRIED, C)
             first = np.nan_to_num(errors, nan=np.inf).argmin(axis=0)
             better = errors[first, np.arange(columns)] < least
             least = np.where(better, errors[first, np.arange(columns)], least)
@@ -72,26 +73,29 @@ class ExponentialSmoothing(Forecaster):
                          none + 1 if trend == "additive" else phi])
 
     def forecast_windows(self, windows: Windows, horizon: int) -> np.ndarray:
-        return self._run(windows.past, self.constants, horizon)
+        return self._run(windows.past, self.constants[:, None], horizon)
 
     def _run(self, past: np.ndarray, constants: np.ndarray, horizon: int) -> np.ndarray:
-        """Smooth windows (n, W, C) and continue them."""
+        """Smooth windows (n, W, C) and continue them; constants (4, 1, C) give (n, H, C), (4, P, 1, C) all P (P, n, H, C)."""
         (alpha, beta, gamma, phi), cycle = constants, self._cycle
         level, trend, season = _start(past, cycle)
         if self.config.trend == "none":
             trend = np.zeros_like(trend)
+        shape = np.broadcast_shapes(alpha.shape, level.shape)
+        season = np.broadcast_to(season.reshape(cycle, *(1,) * (len(shape) - 2), *level.shape), (cycle, *shape)).copy()
         for t in range(past.shape[1]):
             place = t % cycle
             ahead = phi * trend
             error = past[:, t] - level - ahead - season[place]
             level, trend = level + ahead + alpha * error, ahead + beta * error
             season[place] += gamma * error
-        steps = np.cumsum(phi ** np.arange(1, horizon + 1)[:, None], axis=0)  # (H, C)
+        powers = np.arange(1, horizon + 1).reshape(-1, *(1,) * phi.ndim)
+        steps = np.cumsum(phi ** powers, axis=0)  # (H, ...)
         places = (past.shape[1] + np.arange(horizon)) % cycle
-        return level[:, None] + steps * trend[:, None] + season[places].swapaxes(0, 1)
+        return np.moveaxis(level + steps * trend + season[places], 0, -2)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale_arrays(), "constants": self.constants}
+        return {**self.scale, "constants": self.constants}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         return {**self.scale_specs(), "constants": Spec("float64", (4, len(self.columns)), 0.0, 1.0)}

@@ -73,7 +73,7 @@ class LinearWindow(Forecaster):
         return np.concatenate([past - base[..., None], ahead, np.ones((n, columns, 1))], axis=-1), base
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale_arrays(), "weights": self.weights}
+        return {**self.scale, "weights": self.weights}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         groups = 1 if self.config.weights == "shared" else len(self.columns)

@@ -29,7 +29,7 @@ class Naive(Forecaster):
         return np.repeat(windows.past[:, -1:], horizon, axis=1)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return self.scale_arrays()
+        return self.scale
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         return self.scale_specs()

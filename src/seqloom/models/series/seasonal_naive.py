@@ -33,7 +33,7 @@ class SeasonalNaive(Forecaster):
         return windows.past[:, np.arange(horizon) % self.season]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return self.scale_arrays()
+        return self.scale
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         return self.scale_specs()

@@ -34,7 +34,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.sequence.building import Start
+    from seqloom.models.sequence.building_net import Start
     from seqloom.models.sequence.task_net import SequenceTask
 
 UNKNOWN = "<unk>"  # the first in the table of words
@@ -61,7 +61,7 @@ class NeuralTagger(SequenceModel, Tagger):
     # ---- fitting
 
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
-        from seqloom.models.sequence.building import Start
+        from seqloom.models.sequence.building_net import Start
 
         c = self.config
         if data.scheme and self.works_in is None:
@@ -116,12 +116,12 @@ class NeuralTagger(SequenceModel, Tagger):
     # ---- the network
 
     def build_fitted(self) -> torch.nn.Module:
-        from seqloom.models.sequence.building import NOTHING
+        from seqloom.models.sequence.building_net import NOTHING
 
         return self._build(NOTHING)
 
     def _build(self, start: Start) -> torch.nn.Module:
-        from seqloom.models.sequence.building import encoder_for, make_reader
+        from seqloom.models.sequence.building_net import encoder_for, make_reader
         from seqloom.nn.composition import SequenceNetwork
         from seqloom.nn.crf import CRF
         from seqloom.nn.heads import TagHead
@@ -154,7 +154,7 @@ class NeuralTagger(SequenceModel, Tagger):
     def _tag(self, network: Any, encoded: Encoded) -> list[np.ndarray]:
         import torch
 
-        from seqloom.models.sequence.building import batches_of
+        from seqloom.models.sequence.building_net import batches_of
 
         out, lengths = [np.empty(0, np.int64)] * len(encoded), encoded.lengths.tolist()
         with torch.inference_mode():
