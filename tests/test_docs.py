@@ -1,6 +1,6 @@
 """The README and the tutorial are run: Python blocks as doctests, console blocks as commands.
 
-A block that begins with ```python NAME.py is (a part of) a module that the doctests of the page import.
+A block that begins with ```python NAME.py is (a part of) a module that the doctests of the page import and its commands run.
 """
 
 import doctest
@@ -59,6 +59,7 @@ def test_console_blocks(page, tmp_path, commands):
     """Lines after `$ ` are run in one shell, in an empty directory with a corpus.txt; all must succeed."""
     from seqloom import bundled
 
+    write_modules(page, tmp_path)
     (tmp_path / "corpus.txt").write_text(bundled().text()[:60_000], encoding="utf-8")
     (tmp_path / "test.txt").write_text(bundled().text()[60_000:70_000], encoding="utf-8")
     lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]

@@ -80,6 +80,11 @@ def test_one_split_is_the_default_and_no_difference_is_said(reviews: list[tuple[
         NaiveBayes(ngrams=2).fit(reviews[::2]).evaluate(reviews[1::2])["macro_f1"])
 
 
+def test_both_may_name_the_model(reviews: list[tuple[str, str]]) -> None:
+    found = ab(reviews, a={"ngrams": 1}, b={"ngrams": 2}, both={"model": "naive-bayes"})
+    assert found.to_dict() == ab(reviews, model="naive-bayes", a={"ngrams": 1}, b={"ngrams": 2}).to_dict()
+
+
 def test_labelled_parts_are_mixed_and_equal_texts_stay_together(reviews: list[tuple[str, str]]) -> None:
     parts = LabelTrials([*reviews, *reviews[:50]]).split(5)
     assert sorted(text for _, test in parts for text in test.texts) == sorted(text for text, _ in [*reviews, *reviews[:50]])

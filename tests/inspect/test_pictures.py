@@ -101,11 +101,11 @@ CASES = {  # the command, the call, headings of the charts, words in them
         ["Robustness"], ['"name": "upper"', "difference in accuracy to the data as it is"]),
     "explanation": (
         ["predict", "nb", "one.txt", "--explain", "--chart"],
-        lambda: inspect.explanation(seqloom.load("nb"), "a warm dull film"), ["Words", "Largest shares"],
+        lambda: inspect.explanation(seqloom.load("nb"), "a warm dull film"), ["Text", "Largest shares"],
         ['"token": "warm"', "for good", "for bad", "nats"]),
     "explanation by a network": (
         ["predict", "attention", "one.txt", "--explain", "--chart"],
-        lambda: inspect.explanation(seqloom.load("attention"), "a warm dull film"), ["Words", "Attention", "Largest shares"],
+        lambda: inspect.explanation(seqloom.load("attention"), "a warm dull film"), ["Text", "Attention", "Largest shares"],
         ['"token": "</s>"', '"side": "attention"', "(prior)"]),
     "explanations": (
         ["predict", "nb", "two.txt", "--explain", "--chart"],

@@ -156,6 +156,17 @@ def test_attention_is_shared_out_among_the_words():
         fitted(WORDS, encoder="bag", steps=1).attention("so")
 
 
+def test_balanced_classes_also_choose_the_weights():
+    """Never to predict the rare class has the best plain accuracy, so by that the weights of such a step would be kept."""
+    rng = np.random.default_rng(0)
+    rare = rng.random(400) < 0.1
+    data = [(" ".join(rng.choice(["a", "b"], 5, p=[1 / 3, 2 / 3] if one else [2 / 3, 1 / 3])), "-" if one else "+")
+            for one in rare]
+    model = fitted(data, encoder="bag", pooling="mean", class_weights="balanced", dropout=0.4, steps=100)
+    found = model.predict([text for text, label in data if label == "-"]).count("-") / rare.sum()
+    assert found > 0.5
+
+
 def test_temperature_is_that_of_the_least_loss():
     rng = np.random.default_rng(0)
     logits = rng.normal(0, 2, (400, 3))

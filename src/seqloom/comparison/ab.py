@@ -193,9 +193,8 @@ def _setting(one: Options | Model | str | None, both: Options, model: str, devic
         cls, options = type(one), {f.name: getattr(one.config, f.name) for f in fields(one.config)
                                    if getattr(one.config, f.name) != f.default}
     else:
-        given = {"model": one} if isinstance(one, str) else dict(one or {})
-        cls = model_class(str(given.pop("model", model)))
-        options = {**both, **given}
+        options = {**both, **({"model": one} if isinstance(one, str) else one or {})}
+        cls = model_class(str(options.pop("model", model)))
     fit: dict[str, Any] = {} if device is None or "device" not in cls.config_class.fit_arguments else {"device": device}
     if "train" not in cls.config_class.fit_arguments:
         return Setting(cls, options, None, fit)

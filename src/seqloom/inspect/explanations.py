@@ -5,7 +5,7 @@
     >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> sheet = explanation(model, "a good day")
     >>> sheet.title, list(sheet.charts)
-    ('+ rather than -: +1.099 nats', ['Words', 'Largest shares'])
+    ('+ rather than -: +1.099 nats', ['Text', 'Largest shares'])
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def explained(model: Any, texts: Sequence[str], found: Sequence[Any]) -> Sheet:
         if len(words) > 1:
             return {f"{i}. {_short(text)}: {one.label}": chart
                     for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)}
-        charts = {"Words": words[0]}
+        charts = {"Text": words[0]}
         if attention:
             charts["Attention"] = coloured_tokens(attention, ("attention", ""), joiner=joiner, unit="weight")
         return charts | {"Largest shares": bars_of_shares(found[0].rows(), _sides(found[0]))}

@@ -103,8 +103,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         from seqloom.training.task import Criterion
 
         targets, several = self._targets(data), self.multi_label
-        weights = None
-        if self.config.class_weights == "balanced" and not several:
+        weights, balanced = None, self.config.class_weights == "balanced" and not several
+        if balanced:
             seen = np.maximum(np.bincount(targets, minlength=len(self.classes)), 1)
             per_class = len(targets) / (len(seen) * seen)
             weights = per_class[targets].astype(np.float32)
@@ -113,7 +113,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             scores = self.example_scores(network(batch.arrays), batch.arrays)
             return network.output.loss(scores, batch["targets"], batch.arrays.get("weights"))
 
-        judge, criterion = None, Criterion("nats") if several else Criterion("accuracy", higher_is_better=True)
+        judge, criterion = None, Criterion("nats") if several else Criterion(
+            "balanced accuracy" if balanced else "accuracy", higher_is_better=True)
         if valid is not None:
             held, wanted = self.encode(valid.examples), self._targets(valid)
 
@@ -121,7 +122,8 @@ class NeuralClassifier(SequenceModel, Classifier):
                 log_probs = self._log_probs(network, held)
                 if several:
                     return float(-np.where(wanted, log_probs, np.log1p(-np.exp(np.minimum(log_probs, -1e-7)))).mean())
-                return float((log_probs.argmax(1) == wanted).mean())
+                right = log_probs.argmax(1) == wanted
+                return float(np.mean([right[wanted == c].mean() for c in np.unique(wanted)]) if balanced else right.mean())
 
         return SequenceTask(example_batches(self.encode(data.examples), train, targets, weights), criterion,
                             lambda: self._build(start), losses, judge)
