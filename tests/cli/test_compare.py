@@ -57,12 +57,12 @@ def test_a_place_for_the_best_model_is_checked_before_the_work(seqloom, data, tm
 
 
 def test_tags_with_files_for_both(seqloom, data, tmp_path):
-    args = ["compare", data / "train.conll", "--valid", data / "dev.conll", "--work", tmp_path]
+    args = ["compare", data / "train.conll", "--valid", data / "dev.conll", "--work", tmp_path, "--minutes", "0.01"]
     one = seqloom(*args, "--json").json()[0]
     assert one["split"] == "tested on dev.conll"
     both = seqloom(*args, "--test", data / "test.conll", "--json").json()[0]
     assert both["split"] == "validated on dev.conll, tested on test.conll"
-    assert [r["name"] for r in both["rungs"]] == ["most-frequent", "hmm-1", "hmm-2"]
+    assert [r["name"] for r in both["rungs"]] == ["most-frequent", "hmm-1", "hmm-2", "bilstm", "bilstm-crf"]
 
 
 def test_held_out_text(seqloom, tmp_path, shakespeare):

@@ -25,10 +25,11 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Lat
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     minutes, enough = MINUTES if config.minutes is None else config.minutes, getattr(task, "enough_epochs", None)
-    if config.minutes is None and enough is not None:
+    if enough is not None:  # of little data, which more passes would only teach by heart
         steps = max(round(enough * per_epoch), _FEWEST)
         step, evaluation = _time(Updater(task, config, device, late), 0.0)
         if steps * step + _EVALUATIONS * evaluation <= minutes * 60:
+            progress.say(f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs gives another number")
             return steps, config.evaluate_every or max(steps // _EVALUATIONS, 1)
     step, evaluation = _time(Updater(task, config, device, late), minutes * 60 * _TRIAL)
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), _EVALUATIONS)

@@ -30,7 +30,7 @@ class SequenceTask:
     judge: Callable[[Any], float] | None  # the network to the criterion on held-out data; None: there is none
     counted: str = "examples"
     unit: str = "nats"
-    enough_epochs: float = ENOUGH  # where nothing is said about length and the time suffices
+    enough_epochs: float = ENOUGH  # where the time suffices for them and no other number is given
 
     def build(self) -> nn.Module:
         try:
