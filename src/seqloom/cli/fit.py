@@ -31,6 +31,13 @@ EXAMPLES = {
                    "  seqloom fit naive-bayes train.jsonl -o model --label-column stars --valid test.jsonl",
     "fasttext-classifier": "  seqloom fit fasttext-classifier reviews.tsv -o model --ngrams 2 --quantise\n"
                            "  seqloom fit fasttext-classifier train.tsv -o model --valid dev.tsv --tune --minutes 2",
+    "classifier": "  seqloom fit classifier reviews.tsv -o model --encoder cnn --valid dev.tsv\n"
+                  "  seqloom fit classifier reviews.tsv -o model --encoder bilstm --pretrained glove.txt --minutes 5\n"
+                  "  seqloom fit classifier heartbeats.tsv -o model --form numbers --encoder bigru",
+    "tagger": "  seqloom fit tagger train.conllu -o model --valid dev.conllu --minutes 5\n"
+              "  seqloom fit tagger names.conll -o model --pretrained glove.txt",
+    "forecaster": "  seqloom fit forecaster load.csv -o model --horizon 24\n"
+                  "  seqloom fit forecaster load.csv -o model --encoder transformer --window 336",
     "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"
                   "  seqloom fit hmm-tagger names.conll -o model --scheme iob1",
     "linear-window": "  seqloom fit linear-window load.csv -o model --horizon 24 --window 336\n"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from seqloom.tasks.task import Task
 
 # Of each model those that it has, in this order; --output and --valid stand before them.
-USUAL = ("members", "member", "tokenizer", "order", "smoothing", "states", "dimensions", "window", "ngrams", "d_hidden",
-         "d_model", "n_layers", "dropout", "epochs", "minutes", "lr", "tune", "scheme")
+USUAL = ("members", "member", "tokenizer", "encoder", "pooling", "pretrained", "characters", "crf", "order", "smoothing",
+         "states", "dimensions", "ngrams", "window", "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr", "tune", "scheme")
 
 
 class SectionedCommand(click.Command):

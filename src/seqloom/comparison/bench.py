@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seqloom.errors import MissingExtra, SeqloomError
+from seqloom.errors import MissingExtra, SeqloomError, TrainingError
 from seqloom.registry import MODELS, model_class
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 from seqloom.training.checkpoint import Run
@@ -145,7 +145,7 @@ class Rung:
         with nullcontext() if run is None else Run(run).held():
             try:
                 model.fit(parts.train, valid=parts.valid, run=run, train=self.train(bench), **extra)
-            except MissingExtra as error:
+            except (MissingExtra, TrainingError) as error:  # what is missing, diverges or does not fit into memory
                 raise NotPossible(str(error)) from None
             if run is not None:
                 Run(run).clear()

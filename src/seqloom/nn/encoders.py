@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
 from seqloom.nn.dropout import dropout
-from seqloom.nn.initialisation import xavier
+from seqloom.nn.initialisation import scaled_residual, xavier
 from seqloom.nn.position import rotary_angles
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
@@ -131,8 +131,12 @@ class Transformer(Encoder):
                   dropout=dropout)
             for _ in range(n_layers))
         self.norm = nn.LayerNorm(width)
+        self.scale = width ** -0.5  # of what it gives: numbers of size one in all places would make a head's first steps leaps
         xavier(self.input.weight)
         nn.init.zeros_(self.input.bias)
+        for name, weight in self.blocks.named_parameters():
+            if weight.ndim == 2:
+                scaled_residual(weight, n_layers if name.endswith(("attention.out.weight", "mlp.down.weight")) else 0.5)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         there = present(x, lengths)
@@ -143,4 +147,4 @@ class Transformer(Encoder):
         x = dropout(self.input(x), self.dropout, self.training)
         for block in self.blocks:
             x, _ = block(x, mask, places)
-        return cleared(self.norm(x), lengths)
+        return cleared(self.norm(x) * self.scale, lengths)

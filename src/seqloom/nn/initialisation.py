@@ -51,7 +51,7 @@ def uniform(weight: Tensor, blocks: int = 1, generator: Generator | None = None,
 
 
 @torch.no_grad()
-def scaled_residual(weight: Tensor, n_layers: int, std: float = 0.02, generator: Generator | None = None) -> Tensor:
+def scaled_residual(weight: Tensor, n_layers: float, std: float = 0.02, generator: Generator | None = None) -> Tensor:
     """Normal with std / sqrt(2 n_layers): each of n_layers blocks writes twice into the residual stream (GPT-2)."""
     return nn.init.normal_(weight, std=std / math.sqrt(2 * n_layers), generator=generator)
 
