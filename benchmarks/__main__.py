@@ -14,6 +14,7 @@ import argparse
 from benchmarks import (
     calls,
     characters,
+    classify,
     crf,
     decode_speed,
     glove,
@@ -40,8 +41,10 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
           "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
+          "classify": classify.run, "classify-quality": classify.run_quality,
           "tagging": tagging.run, "tagging-quality": tagging.run_quality}
-LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "series")  # only when named
+LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
+        "series")  # only when named
 
 
 def main() -> None:

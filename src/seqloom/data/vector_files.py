@@ -80,7 +80,8 @@ def vectors_instead_of_text(head: bytes) -> str | None:
     sniffed = sniff_vectors(head, strict=True)
     if sniffed is None:
         return None
-    doubtful = sniffed.form in ("glove", "word2vec") and ((sniffed.dimensions or 0) < CLEAR or not _fractions(head))
+    doubtful = sniffed.form in ("glove", "word2vec") and (
+        (sniffed.dimensions or 0) < CLEAR or not _fractions(head) or b"\t" in head.partition(b"\n")[0])  # a table of numbers
     return None if doubtful else NAMES[sniffed.form]
 
 

@@ -52,7 +52,8 @@ def best_temperature(log_probs: np.ndarray, targets: np.ndarray, several: bool) 
             return float(-np.where(targets[rows] > 0, scaled, np.log(-np.expm1(np.minimum(scaled, -1e-12)))).mean())
         return float(-scaled[np.arange(len(rows)), targets[rows]].mean())
 
-    return float(min(TEMPERATURES, key=loss))
+    best = float(min(TEMPERATURES, key=loss))
+    return best if TEMPERATURES[0] < best < TEMPERATURES[-1] else 1.0  # at an edge there is no least loss: too little to tell
 
 
 def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> list[float] | None:
