@@ -64,7 +64,8 @@ def sst2(quick: bool) -> Iterator[Row]:
             held_out.append(model.score(dev))
         paired = [bootstrap.paired(one, base, np.ones(len(base))) for one in right]
         spent = (time.perf_counter() - begun) / len(right)
-        yield (f"SST-2 test, {name}, {training}, {len(right)} seeds, {spent:.0f} s each; dev {_shown(held_out)}", f"naive Bayes, pairs of words too, {base.mean():.2%}", _shown([one.mean() for one in right]),
+        yield (f"SST-2 test, {name}, {training}, {len(right)} seeds, {spent:.0f} s each; dev {_shown(held_out)}",
+               f"naive Bayes, pairs of words too, {base.mean():.2%}", _shown([one.mean() for one in right]),
                "; ".join(f"{one.difference:+.2%} (p {one.p_value:.2f})" for one in paired))
 
 
