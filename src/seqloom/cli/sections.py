@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # Of each model those that it has, in this order; --output and --valid stand before them.
 USUAL = ("members", "member", "tokenizer", "encoder", "pooling", "pretrained", "characters", "crf", "order", "smoothing",
-         "states", "dimensions", "ngrams", "window", "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr", "tune", "scheme")
+         "states", "dimensions", "ngrams", "window", "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr",
+         "tune", "scheme")
 
 
 class SectionedCommand(click.Command):
