@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from seqloom.tasks.task import Task
 
 # Of each model those that it has, in this order; --output and --valid stand before them.
-USUAL = ("members", "member", "tokenizer", "encoder", "pooling", "pretrained", "characters", "crf", "order", "smoothing",
-         "states", "dimensions", "ngrams", "window", "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr",
-         "tune", "scheme")
+USUAL = ("members", "member", "tokenizer", "encoder", "order", "smoothing", "states", "dimensions", "window", "ngrams",
+         "d_hidden", "d_model", "n_layers", "dropout", "epochs", "minutes", "lr", "tune", "scheme")
+MOST_USUAL, FIRST_TO_GO = 10, ("window", "n_layers")
 
 
 class SectionedCommand(click.Command):
@@ -47,6 +47,8 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
     own = [name for name in _names(config) if name not in data]
     training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + ["memory", "restart"]
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
+    spare = FIRST_TO_GO[:max(len(usual) - MOST_USUAL, 0)]
+    usual = [name for name in usual if name not in spare]
     sections = {f"{'Network' if 'train' in config.fit_arguments else 'Model'} options": own, "Training options": training,
                 "Data and tokenizer options": data}
     return {"Usual options": usual,
