@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from seqloom.models.series.exponential_smoothing import ExponentialSmoothing as ExponentialSmoothing
     from seqloom.models.series.forecaster import NeuralForecaster as NeuralForecaster
     from seqloom.models.series.linear_window import LinearWindow as LinearWindow
-    from seqloom.models.series.naive import Naive as Naive
-    from seqloom.models.series.seasonal_naive import SeasonalNaive as SeasonalNaive
+    from seqloom.models.series.repeating import Naive as Naive
+    from seqloom.models.series.repeating import SeasonalNaive as SeasonalNaive
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
     from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger

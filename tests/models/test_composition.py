@@ -93,3 +93,37 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(make, tmp_path, monkeypatch
     assert len(calls) == 6 + 3
     for name, value in whole.weights.items():
         assert np.array_equal(value, resumed.weights[name]), name
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("characters", ["a"], "vectors of characters"), ("shift", [0.5], "1 shifts for 2 classes"),
+    ("sizes", None, "for a vocabulary of")])
+def test_a_model_whose_parts_do_not_fit_is_refused(name, value, said, tmp_path):
+    import json
+
+    from seqloom.errors import ModelError
+
+    NeuralClassifier(**small("bag", characters="cnn", d_characters=4)).fit(TEXTS, train=QUICK).save(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    if name == "sizes":
+        config["learnt"]["sizes"]["further"] += 1
+    else:
+        config["learnt"][name] = value
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=said):
+        seqloom.load(tmp_path / "m")
+
+
+def test_a_copy_of_a_forecaster_is_fitted_apart():
+    import copy
+
+    model = seqloom.NeuralForecaster(d_hidden=4, horizon=2).fit([float(i % 5) for i in range(80)], train=QUICK)
+    other = copy.deepcopy(model)
+    assert other.net.build.__self__ is other
+
+
+def test_recomputing_is_refused_where_it_would_do_nothing():
+    from seqloom.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="recompute has no effect"):
+        NeuralClassifier().fit(TEXTS, train=TrainConfig(recompute=True))

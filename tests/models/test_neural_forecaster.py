@@ -26,7 +26,7 @@ def known():
 @pytest.mark.parametrize("options", [{}, {"columns": "together", "calendar": True, "normalise": "instance", "patch": 3}])
 def test_every_encoder_forecasts_and_has_the_shapes_that_its_options_say(encoder, options, tmp_path):
     model = NeuralForecaster(encoder=encoder, **SMALL, **options).fit(hours(150), train=FEW)
-    assert {name: value.shape for name, value in model.net.weights.items()} == model._shapes()
+    assert {name: value.shape for name, value in model.net.weights.items()} == model.fitted_shapes()
     model.save(tmp_path / "m")
     again = NeuralForecaster.load(tmp_path / "m")
     np.testing.assert_array_equal(again.forecast(hours(100, seed=2)).values, model.forecast(hours(100, seed=2)).values)
@@ -36,7 +36,7 @@ def test_every_encoder_forecasts_and_has_the_shapes_that_its_options_say(encoder
 def test_missing_values_and_columns_known_in_advance_are_read(columns):
     series = known()
     model = NeuralForecaster(columns=columns, **SMALL).fit(series.between(0, 140), train=FEW)
-    assert {name: value.shape for name, value in model.net.weights.items()} == model._shapes()
+    assert {name: value.shape for name, value in model.net.weights.items()} == model.fitted_shapes()
     assert (model.learnt["missing"], model.n_known) == (True, 1)
     told = series.between(0, 140)
     made = model.forecast(told).values

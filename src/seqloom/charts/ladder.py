@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from seqloom.charts import theme
-from seqloom.charts.measure import BITS, Measure
+from seqloom.charts.measure import BITS, Measure, interval_ends
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
@@ -25,9 +25,8 @@ class Row(NamedTuple):
 
     def values(self) -> dict[str, Any]:
         """Plain values; where there is no interval, it has no width."""
-        known = math.isfinite(self.low) and math.isfinite(self.high)
         plain = {name: None if isinstance(one, float) and math.isnan(one) else one for name, one in self._asdict().items()}
-        return plain | {"low": self.low if known else self.value, "high": self.high if known else self.value}
+        return plain | interval_ends(self.value, self.low, self.high)
 
 
 def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:

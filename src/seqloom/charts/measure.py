@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 
@@ -32,3 +33,9 @@ class Measure(NamedTuple):
 
 
 BITS = Measure("bits_per_byte", "bits per byte", "bits/byte", lower=True, log=True, unit="bits")
+
+
+def interval_ends(value: float, low: float, high: float) -> dict[str, float]:
+    """The ends of an interval as they are drawn; where there is none, it has no width."""
+    known = math.isfinite(low) and math.isfinite(high)
+    return {"low": low if known else value, "high": high if known else value}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from seqloom.charts import theme
+from seqloom.charts.measure import interval_ends
 
 ROW = 22  # pixels
 
@@ -23,9 +23,7 @@ class Point(NamedTuple):
 
     def values(self) -> dict[str, Any]:
         """Plain values; where there is no interval, it has no width."""
-        known = math.isfinite(self.low) and math.isfinite(self.high)
-        ends = {"low": self.low, "high": self.high} if known else {"low": self.value, "high": self.value}
-        return self._asdict() | ends
+        return self._asdict() | interval_ends(self.value, self.low, self.high)
 
 
 def points_with_intervals(points: Sequence[Point], title: str, reference: float) -> Any:

@@ -81,7 +81,7 @@ class LabelLadder(AnnotatedLadder):
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
     def suited(self, parts: Parts) -> Ladder:
-        return self if isinstance(parts.train.examples[0], str) else SeriesLadder()
+        return self if isinstance(parts.train.examples[0], str) else NumberLadder()
 
     def size(self, part: Labelled) -> int:
         return len(part)
@@ -114,7 +114,7 @@ class LabelLadder(AnnotatedLadder):
             rung.make(Bench(None)).fit(texts).predict("good")
 
 
-class SeriesLadder(LabelLadder):
+class NumberLadder(LabelLadder):
     """Where the examples are series of numbers."""
 
     size_unit, score_unit, unit_heading = "series", "series", "series"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,17 +90,12 @@ class SeriesLadder(Ladder):
         if max(map(len, data.tracks)) < 4 * SMALLEST:
             raise DataError(f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
                             f"least {4 * SMALLEST}")
-        if valid is None and test is None:
-            first, second = SHARES
-            return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
-                         "the last 20 % of the time, after 10 % for validation")
-        held_out = valid if test is None else test
-        assert held_out is not None
-        if test is None or valid is None:
-            return Parts(data, None, held_out.following(data), f"tested on {self.short_name(held_out)}")
-        after = valid.following(data)
-        return Parts(data, after, test.following(after),
-                     f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
+        if (parts := self.brought(data, valid, test)) is not None:
+            after = None if parts.valid is None else parts.valid.following(data)
+            return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+        first, second = SHARES
+        return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
+                     "the last 20 % of the time, after 10 % for validation")
 
     def size(self, part: Series) -> int:
         return len(part)

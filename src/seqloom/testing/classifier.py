@@ -11,7 +11,20 @@ import numpy as np
 from seqloom.contracts import Classifier
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.errors import ConfigError, DataError, NotFitted
-from seqloom.testing.rules import SHARED, Rule, Specimen, fit, fitting, loaded_again, refuses, require, run, same, specimen
+from seqloom.testing.rules import (
+    SHARED,
+    Rule,
+    Specimen,
+    fit,
+    fitting,
+    loaded_again,
+    refuses,
+    refuses_data,
+    require,
+    run,
+    same,
+    specimen,
+)
 
 PAIRS = [("a lovely warm film", "good"), ("what a lovely story", "good"), ("warm and funny", "good"),
          ("a dull cold film", "bad"), ("cold and boring story", "bad"), ("what a dull thing", "bad"), ("so so", "neutral")]
@@ -118,11 +131,8 @@ def data_in_any_form_is_the_same_data(s: Specimen) -> None:
 
 @fitting
 def bad_data_is_refused_in_one_line(s: Specimen) -> None:
-    assert s.fresh is not None
-    for bad in ([], [("text", None)], [("only text",)], 7, {"a": "b"}, [("a", "x"), (None, "y")], Path("missing.tsv")):
-        model = s.fresh()
-        refuses(lambda: fit(model, bad), (DataError, ConfigError), f"fit({bad!r:.40})")  # noqa: B023
-        require(not model.fitted, f"after fit({bad!r:.40}) was refused, the model says that it is fitted")
+    refuses_data(s, [[], [("text", None)], [("only text",)], 7, {"a": "b"}, [("a", "x"), (None, "y")], Path("missing.tsv")],
+                 (DataError, ConfigError))
 
 
 @fitting

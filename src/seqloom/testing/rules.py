@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,15 @@ def refuses(call: Callable[[], Any], kinds: type[Exception] | tuple[type[Excepti
     except Exception as error:
         raise AssertionError(f"{what} gives {type(error).__name__} ({error}) instead of a clear refusal") from error
     raise AssertionError(f"{what} is not refused")
+
+
+def refuses_data(s: Specimen, unusable: Iterable[Any], kinds: type[Exception] | tuple[type[Exception], ...]) -> None:
+    """`fit` refuses each of these in one line, and the model is not fitted afterwards."""
+    assert s.fresh is not None
+    for bad in unusable:
+        model = s.fresh()
+        refuses(partial(fit, model, bad), kinds, f"fit({bad!r:.40})")
+        require(not model.fitted, f"after fit({bad!r:.40}) was refused, the model says that it is fitted")
 
 
 def tree(place: Path) -> dict[str, bytes]:

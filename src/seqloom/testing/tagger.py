@@ -10,7 +10,20 @@ import numpy as np
 from seqloom.contracts import Tagger
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import DataError, NotFitted
-from seqloom.testing.rules import SHARED, Rule, Specimen, fit, fitting, loaded_again, refuses, require, run, same, specimen
+from seqloom.testing.rules import (
+    SHARED,
+    Rule,
+    Specimen,
+    fit,
+    fitting,
+    loaded_again,
+    refuses,
+    refuses_data,
+    require,
+    run,
+    same,
+    specimen,
+)
 
 
 def _sentences(pairs: list[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
@@ -122,12 +135,7 @@ def one_tag_is_always_the_answer(s: Specimen) -> None:
 
 @fitting
 def bad_data_is_refused_in_one_line(s: Specimen) -> None:
-    assert s.fresh is not None
-    unusable: list[Any] = [[], [([], [])], [(["a", "b"], ["X"])], [("a b", "X Y")], 7, Path("missing.conll")]
-    for bad in unusable:
-        model = s.fresh()
-        refuses(lambda: fit(model, bad), DataError, f"fit({bad!r:.40})")  # noqa: B023
-        require(not model.fitted, f"after fit({bad!r:.40}) was refused, the model says that it is fitted")
+    refuses_data(s, [[], [([], [])], [(["a", "b"], ["X"])], [("a b", "X Y")], 7, Path("missing.conll")], DataError)
 
 
 RULES: list[Rule] = [

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.contracts.learnt import Kind, names, optional
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.models.classify import attribution
 from seqloom.models.classify.configs import NeuralClassifierConfig
 from seqloom.models.classify.decisions import best_shift, best_temperature, is_shift, is_temperature, shifted
@@ -94,7 +95,7 @@ class NeuralClassifier(SequenceModel, Classifier):
             self.tokenizer = tokenizer.extended([*own, *map(to_bytes, words)])
         if c.characters != "none":
             inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
-            characters = self.learnt["characters"] = character_list(inputs._tokens(texts)[2] or [])
+            characters = self.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])
         self.learnt["sizes"] = Sizes(size, self.d_embed(first), len(words), len(characters) + 2 if characters else 0).to_dict()
         return Start(first=first, further=further, counts=counts, word_dropout=c.word_dropout, unk_id=tokenizer.unk_id)
 
@@ -195,6 +196,15 @@ class NeuralClassifier(SequenceModel, Classifier):
             width = 2 * c.d_hidden
         return {**made, **shapes.pooling(c.pooling, width, "output.pooling"),
                 **within("output.linear", affine(len(self.classes), width))}
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        sizes, shift = self.sizes, self.learnt.get("shift")
+        if sizes.vocab_size and self.tokenizer.vocab_size != sizes.vocab_size + sizes.further:
+            raise ModelError(f"{sizes.vocab_size + sizes.further:,} token vectors for a vocabulary of "
+                             f"{self.tokenizer.vocab_size:,}: tokenizer and weights are of different models")
+        if shift is not None and len(shift) != len(self.classes):
+            raise ModelError(f"{len(shift)} shifts for {len(self.classes)} classes: the file is damaged")
+        return super().array_specs(length)
 
     # ---- predicting
 

@@ -20,9 +20,9 @@ from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.learnt import Kind, optional, positive
 from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import ConfigError, ModelError
+from seqloom.errors import ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
-from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, token_spellings
+from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, same_width, token_spellings
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.shapes import Shapes
@@ -145,10 +145,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
     def check_vectors(self, dimensions: int) -> None:
         """Refuse pretrained vectors of that width where another is asked for."""
-        name, given = self.embed_option, getattr(self.config, self.embed_option)
-        if given not in (None, dimensions):
-            raise ConfigError(f"{name} is {given}, but the vectors of {self.config.pretrained} have {dimensions} dimensions; "
-                              f"leave {name} out or give {dimensions}")
+        same_width(self.embed_option, getattr(self.config, self.embed_option), self.config.pretrained)(dimensions)
 
     def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None, *,
                  updates: float | None = None) -> Size:

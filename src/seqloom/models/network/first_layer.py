@@ -54,6 +54,16 @@ def check_early(path: str | None, kind: str) -> None:
                           "give tokenizer whitespace or word")
 
 
+def same_width(option: str, given: int | None, path: str | None) -> Callable[[int], None]:
+    """What refuses vectors of another width than an option asks for."""
+    def check(dimensions: int) -> None:
+        if given not in (None, dimensions):
+            raise ConfigError(f"{option} is {given}, but the vectors of {path} have {dimensions} dimensions; leave {option} "
+                              f"out or give {dimensions}")
+
+    return check
+
+
 def open_first_layer(path: str | None, tokens: list[str], counts: np.ndarray, *, check_width: Callable[[int], None],
                      unknown: Unknown = "random", seed: int = 0) -> FirstLayer | None:
     """A vector for each token from those at `path`, if there are to be any; `counts` (V,) of the tokens in the training text.

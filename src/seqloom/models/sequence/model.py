@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom import progress
+from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.data.splitting import hashed_order
-from seqloom.errors import ConfigError
-from seqloom.models.network.first_layer import FirstLayer, open_first_layer
+from seqloom.errors import ModelError
+from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
@@ -35,13 +36,20 @@ class SequenceModel(NetworkModel):
     config_class: ClassVar[type[EncoderConfig]]
     sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes}
     idle_train: ClassVar[dict[str, str]] = {
-        "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out"}
+        "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out",
+        "recompute": "it keeps all activations; lower batch_size to save memory"}
 
     _quick: tuple[Any, QuickNetwork] | None = None  # weights, and the network made of them
 
     @property
     def sizes(self) -> Sizes:
         return read_sizes(self.learnt)
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        known = len(self.learnt.get("characters", ()))
+        if self.sizes.characters != (known + 2 if known else 0):
+            raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
+        return super().array_specs(length)
 
     def quickly(self, examples: int) -> bool:
         """Whether so many examples are better read one by one without torch; without it there is no other way."""
@@ -77,16 +85,11 @@ class SequenceModel(NetworkModel):
 
     def first_layer(self, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
         c = self.config
-        first = open_first_layer(c.pretrained, tokens, counts, check_width=self._check_vectors, unknown=c.pretrained_unknown,
-                                 seed=seed)
+        first = open_first_layer(c.pretrained, tokens, counts, check_width=same_width("d_embed", c.d_embed, c.pretrained),
+                                 unknown=c.pretrained_unknown, seed=seed)
         if first is not None:
             self.fit_info["pretrained"] = first.facts
         return first
-
-    def _check_vectors(self, dimensions: int) -> None:
-        if self.config.d_embed not in (None, dimensions):
-            raise ConfigError(f"d_embed is {self.config.d_embed}, but the vectors of {self.config.pretrained} have "
-                              f"{dimensions} dimensions; leave d_embed out or give {dimensions}")
 
     def d_embed(self, first: FirstLayer | None) -> int:
         return first.dimensions if first is not None else self.config.d_embed or D_EMBED
@@ -100,6 +103,7 @@ class SequenceModel(NetworkModel):
             check_held_out(config)
         gradual = self.config.pretrained is not None and self.config.pretrained_training == "gradual"
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+                 "valid": None if valid is None else valid.fingerprint,
                  "vectors": self.fit_info.get("pretrained", {}).get("vectors")}
         network, record = train_network(
             make_task(config, device), config, device, run=how.run, facts=facts,

@@ -40,7 +40,7 @@ class TextInputs:
             parts = [list(sentences(text)) or [text] for text in texts]
             counts = np.array([len(part) for part in parts], np.int64)
             texts = [sentence for part in parts for sentence in part]
-        ids, words, spelled = self._tokens(texts)
+        ids, words, spelled = self.tokens(texts)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
         borders = np.concatenate([[0], ends]).astype(np.int64)
         starts, stops = borders[:-1], borders[1:]
@@ -54,7 +54,7 @@ class TextInputs:
             steps["words"] = words[places]
         return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
 
-    def _tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    def tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
         """Ids, each text with its `</s>`; with characters also the place of each word among the different ones, and those."""
         blob = join(texts)
         if self.characters is None:

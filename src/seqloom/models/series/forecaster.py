@@ -6,7 +6,7 @@ and the errors on held-out data how often they hold (conformalised quantile regr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,37 +16,25 @@ from seqloom.contracts.learnt import Kind, one_of, positive
 from seqloom.data.series import Series
 from seqloom.data.series_windows import Windows
 from seqloom.errors import ConfigError
-from seqloom.models.network.fitting import check_idle, prepare, train_network
+from seqloom.models.network.fitting import prepare, train_network
+from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.shapes import Shapes, affine, within
-from seqloom.models.network.trained import TrainedNetwork, array_specs
+from seqloom.models.network.trained import array_specs
 from seqloom.models.sequence.shapes import d_encoded, encoder
 from seqloom.models.series.configs import REACH, RECURRENT, NeuralForecasterConfig
 from seqloom.models.series.lengths import seasons_back
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from seqloom.training.config import TrainConfig
 
 PATCHES = 14  # that a window is cut into, about
 TOGETHER = 1024  # rows of a batch when forecasting
 NARROWEST = 1e-3  # of a spread, scaled
 
 
-class NeuralForecaster(Forecaster):
+class NeuralForecaster(NetworkModel, Forecaster):
     name = "forecaster"
     config_class = NeuralForecasterConfig
     learnt_values: ClassVar[dict[str, Kind]] = {**Forecaster.learnt_values, "patch": positive, "missing": one_of(True, False)}
     idle_train: ClassVar[dict[str, str]] = {"truncation": "windows are read whole", "recompute": "it is small",
                                             "random_truncation": "windows are read whole"}
-
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        super().__init__(config, **options)
-        self.net = TrainedNetwork(self.name, self.build)
-
-    @property
-    def parameters(self) -> int:
-        return self.net.parameters if self.fitted else 0
 
     def label(self) -> str:
         return f"{self.config.encoder}-{self.config.d_hidden}" if self.fitted else self.name
@@ -64,7 +52,7 @@ class NeuralForecaster(Forecaster):
         self.learnt["missing"] = bool(any(np.isnan(track.values).any() for track in data.tracks))
         return window
 
-    def build(self) -> Any:
+    def build_fitted(self) -> Any:
         from seqloom.models.series.forecaster_net import ForecastNet
 
         columns = 1 if self.config.columns == "separate" else len(self.columns)
@@ -73,11 +61,6 @@ class NeuralForecaster(Forecaster):
                                window=self.window, patch=self.learnt["patch"], horizon=self.horizon)
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
-
-    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-                valid: Any = None) -> Fitting:
-        check_idle(self.name, train, self.idle_train)
-        return super().fitting(memory, train, device, run, valid)
 
     def fit_series(self, data: Series, how: Fitting) -> None:
         config, device = prepare(self.name, how)
@@ -89,10 +72,6 @@ class NeuralForecaster(Forecaster):
         network, record = train_network(ForecastTask(self, data, valid, config), config, device, run=how.run, facts=facts)
         self.net.keep(network)
         self.fit_info |= record
-
-    def to_device(self, device: str) -> bool:
-        self.net.to_device(device)
-        return True
 
     # ---- forecasting
 
@@ -108,7 +87,7 @@ class NeuralForecaster(Forecaster):
         """Expected value and quantiles, float64 (n, H, C, 3)."""
         import torch
 
-        network, separate = self.net.module(), self.config.columns == "separate"
+        network, separate = self.network(), self.config.columns == "separate"
         device, columns = next(network.parameters()).device, len(self.columns)
 
         def rows(array: np.ndarray) -> np.ndarray:
@@ -131,12 +110,12 @@ class NeuralForecaster(Forecaster):
     # ---- persistence
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale, **{f"network.{name}": array for name, array in self.net.weights.items()}}
+        return {**self.scale, **{f"network.{name}": array for name, array in self.weights.items()}}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {**self.scale_specs(), **array_specs(within("network", self._shapes()))}
+        return {**self.scale_specs(), **array_specs(within("network", self.fitted_shapes()))}
 
-    def _shapes(self) -> Shapes:
+    def fitted_shapes(self) -> Shapes:
         c, patch = self.config, self.learnt["patch"]
         columns, steps = 1 if c.columns == "separate" else len(self.columns), -(-self.window // patch)
         features = columns * (1 + self.learnt["missing"]) + self.n_known

@@ -40,7 +40,7 @@ class ForecastTask:
         return Batch({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     def build(self) -> Any:
-        return self.model.build()
+        return self.model.build_fitted()
 
     def loss(self, network: Any, batch: Any, state: Any) -> tuple[Any, Any]:
         from seqloom.models.series.forecaster_net import losses
