@@ -5,7 +5,7 @@ how far its ratio (in logarithms) is from the usual one, and of all ways to leav
 the cheapest is found: after the first k are left out, line i + k of the longer file faces line i of the shorter. As in Gale
 and Church 1993, "A Program for Aligning Sentences in Bilingual Corpora", but with one operation.
 
-    >>> first_mismatch(["a" * n for n in (3, 9, 4, 20, 7, 30)], ["b" * n for n in (3, 9, 20, 7, 30)])
+    >>> first_mismatch(["a" * n for n in (3, 9, 4, 20, 7, 30, 2)], ["b" * n for n in (3, 9, 20, 7, 30, 2)])
     2
 """
 
@@ -19,6 +19,7 @@ from seqloom.errors import DataError, quoted
 
 MOST = 64  # lines too many of which the places are looked for
 _CAP = 1.5  # no single line costs more: a free translation is no proof
+_EVIDENCE = 1.0  # what leaving out lines before the end must save: some two or three lines
 
 
 def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) -> DataError:
@@ -43,13 +44,14 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
     if extra > MOST or extra > n:
         return None
     usual = np.median(longer[:n] - shorter) if n else 0.0
-    best: np.ndarray = np.empty(0)
+    best, plain = np.empty(0), 0.0
     places = np.full(n + 1, n)  # where lines were first left out on the best way to here
     for k in range(extra + 1):
         costs = np.minimum(np.abs(longer[k:k + n] - shorter - usual), _CAP)
         total = np.concatenate([[0.0], np.cumsum(costs)])
         if k == 0:
             best = total
+            plain = total[n]
             continue
         gain = best - total
         least = np.minimum.accumulate(gain)
@@ -57,4 +59,4 @@ def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:
         since = np.maximum.accumulate(np.where(new, np.arange(n + 1), 0))
         places = since if k == 1 else places[since]
         best = total + least
-    return int(places[n])
+    return int(places[n]) if plain - best[n] > _EVIDENCE else n
