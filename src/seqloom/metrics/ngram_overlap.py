@@ -59,7 +59,7 @@ def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Over
     that only one side has cannot become shared ones and are dropped.
     """
     n_sentences, split = len(hypotheses.ends) - 1, len(hypotheses.ids)
-    _, symbols = np.unique(np.concatenate([hypotheses.ids, references.ids]), return_inverse=True)
+    symbols = _ranked(np.concatenate([hypotheses.ids, references.ids]))[1]
     width = int(symbols.max(initial=0)) + 1
     every = np.concatenate([hypotheses.lengths, references.lengths])
     sentence = np.repeat(np.tile(np.arange(n_sentences), 2), every)
@@ -71,14 +71,23 @@ def ngram_overlap(hypotheses: Symbols, references: Symbols, orders: int) -> Over
         starts, grams = starts[inside], grams[inside]
         if not len(starts):
             break
-        first, grams = np.unique(grams * width + symbols[starts + n], return_index=True, return_inverse=True)[1:]
+        some, grams = _ranked(grams * width + symbols[starts + n])
         left = starts < split
-        fewer = np.minimum(np.bincount(grams[left], minlength=len(first)), np.bincount(grams[~left], minlength=len(first)))
-        shared[:, n] = np.bincount(sentence[starts[first]], fewer, n_sentences)
+        fewer = np.minimum(np.bincount(grams[left], minlength=len(some)), np.bincount(grams[~left], minlength=len(some)))
+        shared[:, n] = np.bincount(sentence[starts[some]], fewer, n_sentences)
         both = fewer[grams] > 0
         starts, grams = starts[both], grams[both]
     fewer_by = np.arange(orders)
     return Overlap(shared, *(np.maximum(side.lengths[:, None] - fewer_by, 0) for side in (hypotheses, references)))
+
+
+def _ranked(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The place of one of each of the different keys, and the rank of every key among them; faster than `np.unique`."""
+    order = np.argsort(keys)
+    new = np.diff(keys[order], prepend=-1) != 0
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.cumsum(new) - 1
+    return order[new], ranks
 
 
 def _ends(sentences: Sequence[Sequence[str]]) -> np.ndarray:
