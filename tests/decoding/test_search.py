@@ -23,8 +23,8 @@ def described(hypotheses):
 def test_beams_of_many_sources_are_those_of_each_alone(beams, prompts):
     for seed in range(4):
         stepper = Translations(SOURCES, seed=seed)
-        found = beam_search(stepper, prompts, beams=beams, max_tokens=12)
-        alone = [beam_search(Translations([source], seed=seed), [prompt], beams=beams, max_tokens=12)[0]
+        found = beam_search(stepper, prompts, beams=beams, nbest=beams, max_tokens=12)
+        alone = [beam_search(Translations([source], seed=seed), [prompt], beams=beams, nbest=beams, max_tokens=12)[0]
                  for source, prompt in zip(SOURCES, prompts)]
         assert [described(h) for h in found] == [described(h) for h in alone]
         assert len({tuple(h[0].ids) for h in found}) > 1  # the sources matter
