@@ -117,7 +117,10 @@ class _Beam:
     """
 
     def __init__(self, config: BeamConfig, limits: np.ndarray, eos_id: int) -> None:
+        from seqloom.kernels.beam import advance
+
         n = len(limits)
+        self.advance = advance
         self.config, self.limits, self.eos_id = config, limits, eos_id
         self.largest_divisors = largest_divisors(config, limits)
         self.prompt = self.rows = np.arange(n)  # (R,) of each open hypothesis: its prompt, the row that it continues,
@@ -129,17 +132,16 @@ class _Beam:
 
     def extend(self, log_probs: np.ndarray, coverage: np.ndarray) -> bool:
         """One token further, with the log-probabilities (R, V) of what follows each row; returns whether rows moved."""
-        from seqloom.kernels.beam import advance
-
         k = min(self.config.beams, log_probs.size)
         size = min(len(self.prompt) * k, log_probs.size)
-        out = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
+        log_prob, ids = out = np.empty(size), np.empty((3, size), np.int64)
         length = len(self.chosen) + 1
-        n_open, moved = advance(log_probs, self.prompt, self.log_prob, coverage, k, self.eos_id, ABOVE_ONE, length,
-                                self.config.divisor(length), self.limits, self.largest_divisors, self.results, out)
+        n_open, moved = self.advance(log_probs, self.prompt, self.log_prob, coverage, k, self.eos_id, ABOVE_ONE, length,
+                                     self.config.divisor(length), self.limits, self.largest_divisors, self.results, out)
         if n_open < 0:
             check_log_probs(log_probs)
-        self.prompt, self.log_prob, self.rows, self.tokens = (array[:n_open] for array in out)
+        self.log_prob = log_prob[:n_open]
+        self.prompt, self.rows, self.tokens = ids[:, :n_open]
         self.chosen.append((self.tokens, self.rows))
         return bool(moved)
 
@@ -147,17 +149,16 @@ class _Beam:
         """The results of each prompt, best first."""
         from seqloom.kernels.beam import trace
 
+        counts, scores, log_probs, origins = self.results
         tokens, rows = (np.concatenate(arrays) for arrays in zip(*self.chosen))
-        starts = np.cumsum([0, *(len(ids) for ids, _ in self.chosen)])
-        found: list[list[Hypothesis]] = []
-        for n_found, scores, log_probs, origins in zip(*(array.tolist() for array in self.results)):
-            found.append([])
-            for score, log_prob, (length, row, last) in zip(scores[:n_found], log_probs, origins):
-                ids = np.empty(length, np.int64)
-                trace(tokens, rows, starts, length, row, last, ids)
-                finished = last == self.eos_id
-                found[-1].append(Hypothesis(ids[:-1] if finished else ids, log_prob, score, finished))
-        return found
+        lengths = np.where(np.arange(origins.shape[1]) < counts[:, None], origins[:, :, 0], 0)
+        ids = np.empty(lengths.sum(), np.int64)
+        trace(tokens, rows, np.cumsum([0, *(len(step) for step, _ in self.chosen)]), counts, origins, ids)
+        ends = lengths.cumsum().reshape(lengths.shape)
+        finished = origins[:, :, 2] == self.eos_id
+        columns = [array.tolist() for array in (counts, ends - lengths, ends - finished, log_probs, scores, finished)]
+        return [[Hypothesis(ids[start:end].copy(), *rest) for start, end, *rest in list(zip(*results))[:n_found]]
+                for n_found, *results in zip(*columns)]
 
 
 def largest_divisors(config: BeamConfig, limits: np.ndarray) -> np.ndarray:

@@ -81,12 +81,13 @@ def advance(log_probs, prompt, log_prob, coverage, k, eos_id, largest, length, d
 
     log_probs (R, V) of the next token, prompt (R,) and log_prob (R,) of the rows, coverage (R,) their penalty or empty.
     Each prompt keeps its k best continuations. Those that end, or reach the limit of their prompt (n,), go to the results:
-    counts (n,), scores (n, N), log_probs (n, N) and origins (n, N, 3) with length, row and last token. The others are
-    written to `out`: prompt, log_prob, row, token; unless the prompt is settled, since its best one divided by `divisors`
-    (n,), the largest divisor it can reach, is no better than the worst of N results. -1 open: a row is no distribution.
+    counts (n,), scores (n, N), log_probs (n, N) and origins (n, N, 3) with length, row and last token. The others go to
+    `out`, log_prob (.,) and prompt, row and token (3, .); unless the prompt is settled: its best open one divided by
+    `divisors` (n,), the largest that it can reach, is no better than the worst of N results. -1 open: a row is no
+    distribution.
     """
     counts, scores, log_prob_of, origins = results
-    out_prompt, out_log_prob, out_row, out_token = out
+    out_log_prob, out_ids = out
     best, rows, tokens = np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
     n_open, first = 0, 0
     while first < len(prompt):
@@ -105,25 +106,31 @@ def advance(log_probs, prompt, log_prob, coverage, k, eos_id, largest, length, d
                 counts[p] = keep_result(counts[p], scores[p], log_prob_of[p], origins[p], score, best[i], length, rows[i],
                                         tokens[i])
             else:
-                out_prompt[n_open], out_log_prob[n_open], out_row[n_open], out_token[n_open] = p, best[i], rows[i], tokens[i]
+                out_log_prob[n_open] = best[i]
+                out_ids[0, n_open], out_ids[1, n_open], out_ids[2, n_open] = p, rows[i], tokens[i]
                 n_open += 1
         most = scores.shape[1]
         if n_open > begin and counts[p] == most and not out_log_prob[begin] / divisors[p] > scores[p, most - 1]:
             n_open = begin
     moved = n_open != len(prompt)
     for i in range(n_open):
-        moved = moved or out_row[i] != i
+        moved = moved or out_ids[1, i] != i
     return n_open, moved
 
 
 @njit(nogil=True, cache=True)
-def trace(tokens, rows, starts, length, row, last, out):
-    """The tokens (length,) of a hypothesis that continues `row` with `last`, from what every step chose, one after another.
+def trace(tokens, rows, starts, counts, origins, out):
+    """The tokens of all results one after another in `out`, from what every step chose: a token, and the row before it.
 
-    The choices of step t begin at starts[t]: each a token and the row of the step before that it continues.
+    The choices of step t begin at starts[t]. counts (n,) and origins (n, N, 3) as in `advance`.
     """
-    out[length - 1] = last
-    for t in range(length - 2, -1, -1):
-        at = starts[t] + row
-        out[t] = tokens[at]
-        row = rows[at]
+    end = 0
+    for p in range(len(counts)):
+        for i in range(counts[p]):
+            length, row = origins[p, i, 0], origins[p, i, 1]
+            end += length
+            out[end - 1] = origins[p, i, 2]
+            for back in range(1, length):
+                at = starts[length - 1 - back] + row
+                out[end - 1 - back] = tokens[at]
+                row = rows[at]
