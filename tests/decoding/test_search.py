@@ -59,6 +59,13 @@ def test_the_end_symbol_is_given_where_it_was_reached():
     assert all(0 not in ids[:-1] and len(ids) <= 3 for ids in rows)
 
 
+def test_beams_keep_the_minimum_length():
+    short = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12), beams=3, length_penalty=0.0)
+    longer = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12, min_tokens=6), beams=3,
+                    length_penalty=0.0)
+    assert min(len(ids) for ids in short) < 7 <= min(len(ids) for ids in longer)
+
+
 def test_beams_refuse_what_they_would_ignore():
     with pytest.raises(ConfigError, match="top_p has no effect"):
         search(Translations(SOURCES), NOTHING, SamplingConfig(top_p=0.5), beams=2)
