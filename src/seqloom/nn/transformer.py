@@ -70,6 +70,15 @@ class Block(nn.Module):
         y = self.mlp(self.norm2(x) if before else x)
         return self._add(x, y, self.norm2), kept
 
+    def looks(self, x: Tensor, mask: Mask, memory: KeysValues, memory_mask: Mask = UNMASKED) -> Tensor:
+        """The weights of the attention to the memory in `forward`, (B, heads, T, S)."""
+        assert self.cross is not None
+        assert self.norm_cross is not None
+        before = self.norm == "pre"
+        y, _ = self.attention(self.norm1(x) if before else x, mask)
+        x = self._add(x, y, self.norm1)
+        return self.cross.looks(self.norm_cross(x) if before else x, memory, memory_mask)
+
     def _add(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
         x = x + dropout(y, self.dropout, self.training)
         return x if self.norm == "pre" else norm(x)
