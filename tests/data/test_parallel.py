@@ -1,0 +1,256 @@
+"""Parallel text: forms, columns, numbers as sources, and what is refused in one line."""
+
+import csv
+import doctest
+import gzip
+import importlib
+import io
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom.data.alignment import first_mismatch
+from seqloom.data.parallel import Parallel, read_parallel
+from seqloom.errors import ConfigError, DataError, EncodingError
+
+PAIRS = [("Two dogs.", "Zwei Hunde."), ("a, \"b\"", "Käse 😀"), ("the cat", "猫在这里"), ("no", "nein")]
+SOURCES, TARGETS = [a for a, _ in PAIRS], [b for _, b in PAIRS]
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def as_csv(header, rows=PAIRS, separator=","):
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n", delimiter=separator).writerows([header, *rows] if header else rows)
+    return file.getvalue()
+
+
+def as_tsv(header, rows=PAIRS):
+    return "".join("\t".join(row) + "\n" for row in ([header] if header else []) + list(rows))
+
+
+def as_jsonl(make):
+    return "".join(json.dumps(make(a, b)) + "\n" for a, b in PAIRS)
+
+
+@pytest.mark.parametrize("name", ["parallel", "parallel_forms", "alignment"])
+def test_examples_in_docstrings(name):
+    outcome = doctest.testmod(importlib.import_module(f"seqloom.data.{name}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+TABLES = {  # file, its content, options, names of the sides
+    "header.tsv": (as_tsv(("en", "de")), {}, ("en", "de")),
+    "region.tsv": (as_tsv(("en_GB", "zh-CN")), {}, ("en_GB", "zh-CN")),
+    "bare.tsv": (as_tsv(None), {}, ("source", "target")),
+    "by_number.tsv": (as_tsv(None, [(b, "x", a) for a, b in PAIRS]), {"source": "3", "target": "1"}, ("source", "target")),
+    "by_name.tsv": (as_tsv(("german", "other", "english"), [(b, "x", a) for a, b in PAIRS]),
+                    {"source": "english", "target": "german"}, ("english", "german")),
+    "one_name.csv": (as_csv(("a", "b"), [(b, a) for a, b in PAIRS]), {"target": "a"}, ("b", "a")),
+    "usual.csv": (as_csv(("target", "src"), [(b, a) for a, b in PAIRS]), {}, ("src", "target")),
+    "semicolons.csv": (as_csv(("en", "de"), separator=";"), {}, ("en", "de")),
+    "crlf.tsv": (as_tsv(("en", "de")).replace("\n", "\r\n"), {}, ("en", "de")),
+    "padded.tsv": (as_tsv(("en", "de")).replace("\t", "  \t  "), {}, ("en", "de")),
+    "marked.tsv": (b"\xef\xbb\xbf" + as_tsv(("en", "de")).encode(), {}, ("en", "de")),
+    "hub.jsonl": (as_jsonl(lambda a, b: {"id": "7", "translation": {"en": a, "de": b}}), {}, ("en", "de")),
+    "back.jsonl": (as_jsonl(lambda a, b: {"translation": {"de": b, "en": a}}), {"source": "en", "target": "de"}, ("en", "de")),
+    "three.jsonl": (as_jsonl(lambda a, b: {"translation": {"de": b, "en": a, "fr": "x"}}),
+                    {"source": "en", "target": "de"}, ("en", "de")),
+    "fields.jsonl": (as_jsonl(lambda a, b: {"summary": b, "document": a, "id": 1}), {}, ("document", "summary")),
+    "lists.jsonl": (as_jsonl(lambda a, b: [a, b]), {}, ("source", "target")),
+    "no_end": (as_tsv(None), {}, ("source", "target")),
+    "objects": (as_jsonl(lambda a, b: {"src": a, "tgt": b}), {}, ("src", "tgt")),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(tmp_path, name):
+    content, options, names = TABLES[name]
+    data = read_parallel(write(tmp_path / name, content), **options)
+    assert list(zip(data.sources, data.targets)) == PAIRS
+    assert (data.source_name, data.target_name, data.name) == (*names, name)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_parquet(tmp_path, nested):
+    polars = pytest.importorskip("polars")
+    columns = {"id": list(range(4)), "en": SOURCES, "de": TARGETS}
+    if nested:
+        columns = {"translation": [{"en": a, "de": b} for a, b in PAIRS]}
+    polars.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
+    data = read_parallel(tmp_path / "a.parquet")
+    assert (data.sources, data.targets, data.source_name, data.target_name) == (SOURCES, TARGETS, "en", "de")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_two_files(tmp_path, end):
+    en = write(tmp_path / "train.en", end.join(SOURCES))
+    de = write(tmp_path / "train.de.gz", gzip.compress((end.join(TARGETS) + end).encode()))
+    data = read_parallel([en, de])
+    assert (data.sources, data.targets) == (SOURCES, TARGETS)
+    assert (data.name, data.source_name, data.target_name) == ("train.en-de", "en", "de")
+    assert data.fingerprint == Parallel.of(PAIRS).fingerprint
+    back = read_parallel([en, de], source="de", target="en")
+    assert (back.sources, back.targets, back.source_name, back.name) == (TARGETS, SOURCES, "de", "train.de-en")
+    assert (data.reversed().sources, data.reversed().source_name) == (TARGETS, "de")
+    assert read_parallel([en, de], source="English").source_name == "English"
+
+
+def test_a_name_without_an_end_stands_for_two_files(tmp_path):
+    for end, side in (("en", SOURCES), ("de", TARGETS)):
+        write(tmp_path / f"valid.{end}", "\n".join(side) + "\n")
+    data = read_parallel(tmp_path / "valid", source="de", target="en")
+    assert (data.sources, data.name) == (TARGETS, "valid.de-en")
+
+
+def test_lines_in_other_ways(tmp_path, monkeypatch):
+    dates = write(tmp_path / "date.txt", "june 1, 1994   _1994-06-01\n\n2/10/93       _1993-02-10\n")
+    data = read_parallel(dates, separator="_")
+    assert (data.sources, data.targets) == (["june 1, 1994", "2/10/93"], ["1994-06-01", "1993-02-10"])
+    with pytest.raises(DataError, match=r"date\.txt, line 1: no '\|'; there must be one, between source and target"):
+        read_parallel(dates, separator="|")
+    with pytest.raises(ConfigError, match="separator"):
+        read_parallel(dates, separator="_", form="tsv")
+    tables = [write(tmp_path / f"{k}.tsv", as_tsv(None, PAIRS[2 * k:2 * k + 2])) for k in range(2)]
+    assert read_parallel(tables).targets == TARGETS
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(as_tsv(None).encode())))
+    assert read_parallel("-").targets == TARGETS
+    wide = write(tmp_path / "wide.tsv", as_tsv(None).encode("utf-16"))
+    assert read_parallel(wide, encoding="utf-16").fingerprint == Parallel.of(PAIRS).fingerprint
+
+
+def test_sums_are_text(tmp_path):
+    path = write(tmp_path / "sums.tsv", "16\t91\n3\t4\n")
+    assert (read_parallel(path).sources, read_parallel(path).targets) == (["16", "3"], ["91", "4"])
+    rows = write(tmp_path / "sums.jsonl", '{"input": "3+4", "output": 7}\n')
+    assert read_parallel(rows).targets == ["7"]
+
+
+def test_empty_sides_are_kept_and_counted(tmp_path, said):
+    path = write(tmp_path / "a.tsv", "a\t\nb\tc\n\td\n")
+    assert read_parallel(path).sources == ["a", "b", ""]
+    assert "a.tsv: 2 of 3 pairs have an empty side" in said[-1]
+
+
+@pytest.fixture
+def said(monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr("seqloom.progress.say", lines.append)
+    return lines
+
+
+BAD = {  # content or None, options, what is said
+    "tabless.tsv": ("one\ntwo\n", {}, r"has one column, '1'; there must be one of sources and one of targets \(in TSV with a tab"),
+    "empty.tsv": ("", {}, "empty.tsv is empty; give a file with some pairs"),
+    "empty.en": ("\n\n", {}, "empty.en is empty; give a file with some pairs"),
+    "plain.en": ("one\ntwo\n", {}, "has one text in each line; name the file with the other side too, source first"),
+    "latin.tsv": ("a\tn\xe4\n".encode("latin-1"), {}, "latin.tsv is not UTF-8 text: line 1, byte offset 3"),
+    "three.tsv": ("a\tb\tc d\ne\tf\tg\n", {}, "has the columns 1, 2, 3; say which is the source with --source"),
+    "named.tsv": (as_tsv(("en", "de")), {"source": "eng"}, "no column 'eng'; did you mean 'en'.* It has en, de; in a table w"),
+    "twice.tsv": (as_tsv(("en", "de")), {"source": "en", "target": "en"}, "'en' cannot be both source and target"),
+    "ragged.tsv": ("a\tb\nc\n", {"source": "1", "target": "2"}, "line 2: 1 fields where the first row has 2"),
+    "null.jsonl": ('{"en": "a", "de": "b"}\n{"en": "a", "de": null}\n', {}, "line 2: the value of column 'de' is missing"),
+    "words.jsonl": ('{"en": ["a", "b"], "de": "b"}\n', {}, r"line 1: .* is a list of words; join them"),
+    "mixed.jsonl": ('{"x": [1, 2], "de": "b"}\n{"x": "a", "de": "b"}\n', {}, "line 2: the source is 'a'; it must be an array"),
+    "widths.jsonl": ('{"x": [1, 2], "de": "b"}\n{"x": [1], "de": "b"}\n', {}, "row 2 of .* has a source of the width 1, the fi"),
+    "missing": (None, {}, "no such file: .*missing"),
+    "form.tsv": ("a\tb\n", {"form": "tvs"}, "form must be one of auto, lines, .*did you mean 'tsv'"),
+    "lines.tsv": ("a\tb\n", {"form": "lines"}, "line-aligned files come in pairs, source and target; got 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refused_in_one_line(tmp_path, name):
+    content, options, message = BAD[name]
+    path = tmp_path / name if content is None else write(tmp_path / name, content)
+    with pytest.raises((DataError, ConfigError), match=message) as error:
+        read_parallel(path, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(DataError, match="is a directory; name the file of pairs in it"):
+        read_parallel(tmp_path)
+
+
+def test_unequal_lines_are_refused_with_the_place(tmp_path):
+    rng = random.Random(3)
+    lengths = [rng.randint(2, 30) for _ in range(300)]
+    en = ["a" * n for n in lengths]
+    de = ["b" * max(1, round(1.2 * n + rng.gauss(0, 1))) for n in lengths]
+    files = [write(tmp_path / "x.en", "\n".join(en)), write(tmp_path / "x.de", "\n".join(de[:120] + de[121:]))]
+    with pytest.raises(DataError, match=r"x\.en has 300 lines and .*x\.de 299; .* near line 12[0-3] \('a+' beside 'b+'\)"):
+        read_parallel(files)
+    assert abs(first_mismatch(en[:50] + en[51:], de) - 50) <= 2
+    assert abs(first_mismatch(en, [text for k, text in enumerate(de) if k not in (77, 160, 161)]) - 77) <= 2
+    write(files[1], "\n".join(de[:298]))
+    with pytest.raises(DataError, match="the first 298 seem to match"):
+        read_parallel(files)
+    write(files[1], "\n".join(de[:100]))
+    with pytest.raises(DataError, match="are they the same part of the data"):
+        read_parallel(files)
+
+
+def test_pairs_in_memory():
+    polars = pytest.importorskip("polars")
+    wanted = Parallel.of(PAIRS)
+    assert (wanted.sources, wanted.targets, len(wanted), wanted.numeric) == (SOURCES, TARGETS, 4, False)
+    assert Parallel.of(wanted) is wanted
+    frame = {"en": SOURCES, "de": TARGETS}
+    for given in (frame, polars.DataFrame(frame), (SOURCES, TARGETS), [{"en": a, "de": b} for a, b in PAIRS],
+                  [{"translation": {"en": a, "de": b}} for a, b in PAIRS], iter(PAIRS), np.array(PAIRS)):
+        assert Parallel.of(given).fingerprint == wanted.fingerprint
+    assert Parallel.of(SOURCES, TARGETS).fingerprint == wanted.fingerprint
+    assert Parallel.of({"id": [1] * 4, **frame}, source="de", target="en").sources == TARGETS
+    assert wanted.part([2, 0]).sources == [SOURCES[2], SOURCES[0]]
+    assert wanted.part(slice(1)).fingerprint == Parallel.of(PAIRS[:1]).fingerprint
+    assert Parallel.of([("ab", "c")]).fingerprint != Parallel.of([("a", "bc")]).fingerprint
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    (7, "cannot read pairs from a int"),
+    ("a\tb", "cannot read pairs from a str"),
+    ("pairs.tsv", r"seqloom.read_parallel\('pairs.tsv'\)"),
+    ([], "pairs has no pairs"),
+    ([("a",)], "row 1 of pairs must be a pair"),
+    ([("a", None)], "row 1 of pairs: the target is missing"),
+    ([("a", ["b", "c"])], "row 1 of pairs: the target is a list of words"),
+    ((["a"], ["b", "c"]), "1 sources and 2 targets"),
+    ({"a": ["b"]}, "one column, 'a'"),
+    ([("\ud800", "b")], "surrogate|character"),
+    ([([1.0, np.inf], "b")], "infinite"),
+    ([(np.zeros((2, 2, 2)), "b")], r"the shape \(2, 2, 2\)"),
+])
+def test_refused_in_memory(given, message):
+    with pytest.raises(DataError, match=message):
+        Parallel.of(given)
+
+
+def test_sources_may_be_numbers(tmp_path):
+    frames = [np.arange(6.0).reshape(3, 2), np.ones((1, 2))]
+    data = Parallel.of(frames, ["a b", "c"])
+    assert data.numeric
+    assert [array.shape for array in data.sources] == [(3, 2), (1, 2)]
+    assert {array.dtype for array in data.sources} == {np.dtype("float32")}
+    vectors = Parallel.of(np.ones((2, 5)), ["a", "b"])
+    assert [array.shape for array in vectors.sources] == [(1, 5)] * 2
+    rows = "".join(json.dumps({"features": array.tolist(), "caption": text}) + "\n" for array, text in zip(frames, data.targets))
+    read = read_parallel(write(tmp_path / "a.jsonl", rows))
+    assert read.fingerprint == data.fingerprint
+    assert (read.source_name, read.part([1]).sources[0].tolist()) == ("features", [[1.0, 1.0]])
+    with pytest.raises(DataError, match="arrays of numbers; this needs texts"):
+        _ = data.source_texts
+
+
+def test_it_is_public():
+    assert seqloom.Parallel is Parallel
+    assert seqloom.read_parallel is read_parallel
+    assert issubclass(EncodingError, DataError)
