@@ -65,7 +65,7 @@ def test_it_is_torchs_transformer(norm, activation):
     target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
     later = torch.ones(4, 4, dtype=torch.bool).triu(1)
     expected = theirs(source, target, tgt_mask=later, src_key_padding_mask=HIDDEN, memory_key_padding_mask=HIDDEN)
-    features, _ = net.features(net.encode(SOURCES), INPUTS)
+    features = net.features(net.encode(SOURCES), INPUTS)
     torch.testing.assert_close(features, expected)
     weights = [net.embedding.weight, net.reader.embedding.weight]
     for ours, other in zip(*(torch.autograd.grad(y.square().sum(), weights) for y in (features, expected))):
@@ -78,7 +78,7 @@ def test_all_steps_at_once_are_one_by_one(norm, reader):
     net = make(reader, norm=norm)
     with torch.no_grad():
         memory = net.encode(SOURCES)
-        whole, _ = net.features(memory, INPUTS)
+        whole = net.features(memory, INPUTS)
         state = net.start(memory)
         for t in range(INPUTS.shape[1]):
             features, state = net.step(memory, state, INPUTS[:, t])
@@ -91,10 +91,10 @@ def test_a_source_is_read_as_if_it_were_alone(reader):
     values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     sources = {**SOURCES, "values": values} if reader == "numbers" else SOURCES
     with torch.no_grad():
-        together, _ = net.features(net.encode(sources), INPUTS)
+        together = net.features(net.encode(sources), INPUTS)
         short = {name: part[1:, :3] for name, part in sources.items() if name != "lengths"}
-        alone, _ = net.features(net.encode({**short, "lengths": torch.tensor([3])}), INPUTS[1:])
-        unlike, _ = net.features(net.encode({**sources, "lengths": torch.tensor([5, 5])}), INPUTS)
+        alone = net.features(net.encode({**short, "lengths": torch.tensor([3])}), INPUTS[1:])
+        unlike = net.features(net.encode({**sources, "lengths": torch.tensor([5, 5])}), INPUTS)
     torch.testing.assert_close(together[1], alone[0])
     assert not torch.allclose(unlike[1], together[1])
 
@@ -118,8 +118,12 @@ def test_weights_are_those_of_torchs_attention(norm):
         target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
         theirs(source, target, tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1), src_key_padding_mask=HIDDEN,
                memory_key_padding_mask=HIDDEN)
-        weights = net.weights(net.encode(SOURCES), INPUTS)
-    torch.testing.assert_close(weights, torch.stack(seen, 1))
+        weights, steps = [], []
+        memory = net.encode(SOURCES)
+        net.features(memory, INPUTS, weights)
+        net.step(memory, net.start(memory), INPUTS[:, 0], steps)
+    torch.testing.assert_close(torch.stack(weights), torch.stack(seen))
+    torch.testing.assert_close(torch.stack(steps), torch.stack(seen)[..., :1, :])
 
 
 def test_tied_vectors_are_one_matrix():

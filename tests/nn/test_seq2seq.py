@@ -45,13 +45,15 @@ def test_all_steps_at_once_are_one_by_one(name):
     net = make(**VARIANTS[name])
     with torch.no_grad():
         memory = net.encode(SOURCES)
-        whole, weights = net.features(memory, INPUTS)
+        weights, looked = [], []
+        whole = net.features(memory, INPUTS, weights)
         state = net.start(memory)
         for t in range(INPUTS.shape[1]):
-            features, state, looked = net.step(memory, state, INPUTS[:, t])
+            features, state = net.step(memory, state, INPUTS[:, t], looked)
             torch.testing.assert_close(features, whole[:, t])
-            if weights is not None:
-                torch.testing.assert_close(looked, weights[:, t])
+        assert len(weights) == (net.attention is not None)
+        if weights:
+            torch.testing.assert_close(torch.cat(looked, 2), weights[0])
     assert whole.shape == (2, 4, 8 if name == "untied" else D)
 
 
@@ -59,11 +61,11 @@ def test_all_steps_at_once_are_one_by_one(name):
 def test_a_source_is_read_as_if_it_were_alone(name):
     net = make(**VARIANTS[name])
     with torch.no_grad():
-        together, _ = net.features(net.encode(SOURCES), INPUTS)
-        alone, _ = net.features(net.encode({"ids": SOURCES["ids"][1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
+        together = net.features(net.encode(SOURCES), INPUTS)
+        alone = net.features(net.encode({"ids": SOURCES["ids"][1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
         filled = {**SOURCES, "ids": SOURCES["ids"].masked_fill(SOURCES["ids"] == 0, 8)}
-        other, _ = net.features(net.encode(filled), INPUTS)
-        unlike, _ = net.features(net.encode({**filled, "lengths": torch.tensor([5, 5])}), INPUTS)
+        other = net.features(net.encode(filled), INPUTS)
+        unlike = net.features(net.encode({**filled, "lengths": torch.tensor([5, 5])}), INPUTS)
     torch.testing.assert_close(together[1], alone[0])
     torch.testing.assert_close(other, together, atol=1e-12, rtol=0)
     assert not torch.allclose(unlike[1], together[1])  # the lengths do something
@@ -81,7 +83,7 @@ def test_gradients_are_the_finite_differences(name):
             self.net = net
 
         def forward(self):
-            features, _ = net.features(net.encode(SOURCES), INPUTS)
+            features = net.features(net.encode(SOURCES), INPUTS)
             return net.output.loss(features.flatten(0, 1), targets.flatten())
 
     whole = Loss()
@@ -103,8 +105,8 @@ def test_sources_may_be_numbers():
     net = make(numbers=True)
     values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        together, _ = net.features(net.encode({"values": values, "lengths": SOURCES["lengths"]}), INPUTS)
-        alone, _ = net.features(net.encode({"values": values[1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
+        together = net.features(net.encode({"values": values, "lengths": SOURCES["lengths"]}), INPUTS)
+        alone = net.features(net.encode({"values": values[1:, :3], "lengths": torch.tensor([3])}), INPUTS[1:])
     torch.testing.assert_close(together[1], alone[0])
 
 

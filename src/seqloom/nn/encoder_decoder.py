@@ -105,23 +105,16 @@ class EncoderDecoder(nn.Module):
 
     # ---- writing
 
-    def features(self, memory: Memory, inputs: Tensor) -> tuple[Tensor, None]:
-        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D)."""
+    def features(self, memory: Memory, inputs: Tensor, looked: list[Tensor] | None = None) -> Tensor:
+        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
+
+        The weights of the source, (B, heads, T, S) of each block, are added to `looked`.
+        """
         x = self._placed(self.embedding(inputs), torch.arange(inputs.shape[1], device=inputs.device))
         mask, over = Mask(causal=True), memory.mask
         for block, kept in zip(self.decoder, memory.layers):
-            x, _ = block(x, mask, None, None, kept, over)
-        return (x if self.decoder_norm is None else self.decoder_norm(x)), None
-
-    def weights(self, memory: Memory, inputs: Tensor) -> Tensor:
-        """The weights of the source steps for each token of `inputs`: of every block and head, (B, layers, heads, T, S)."""
-        x = self._placed(self.embedding(inputs), torch.arange(inputs.shape[1], device=inputs.device))
-        mask, over, looked = Mask(causal=True), memory.mask, []
-        for block, kept in zip(self.decoder, memory.layers):
-            assert isinstance(block, Block)
-            looked.append(block.looks(x, mask, kept, over))
-            x, _ = block(x, mask, None, None, kept, over)
-        return torch.stack(looked, 1)
+            x, _ = block(x, mask, None, None, kept, over, looked)
+        return x if self.decoder_norm is None else self.decoder_norm(x)
 
     def start(self, memory: Memory) -> DecoderState:
         """Before the first token."""
@@ -129,14 +122,16 @@ class EncoderDecoder(nn.Module):
         empty = k.new_empty(len(k), self.n_heads, 0, self.d_model // self.n_heads)
         return DecoderState(k.new_zeros(len(k), dtype=torch.int64), tuple((empty, empty) for _ in self.decoder))
 
-    def step(self, memory: Memory, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
-        """One more token of each row (B,): what predicts the next (B, D), and the state, whose memory is reused."""
+    def step(self, memory: Memory, state: DecoderState, ids: Tensor,
+             looked: list[Tensor] | None = None) -> tuple[Tensor, DecoderState]:
+        """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is spent. `looked` as in
+        `features`, with T = 1."""
         positions = state.lengths.unsqueeze(1)
         mask, places = causal_places(positions, state.lengths.tolist())
         x = self._placed(self.embedding(ids).unsqueeze(1), positions)
         over, layers = memory.mask, []
         for block, cache, kept in zip(self.decoder, state.layers, memory.layers):
-            x, grown = block(x, mask, places, cache, kept, over)
+            x, grown = block(x, mask, places, cache, kept, over, looked)
             layers.append(grown)
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         return x[:, 0], DecoderState(state.lengths + 1, tuple(layers))

@@ -126,13 +126,19 @@ class Seq2Seq(nn.Module):
 
     # ---- writing
 
-    def features(self, memory: Memory, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D), and the weights of
-        the attention (B, T, S)."""
+    def features(self, memory: Memory, inputs: Tensor, looked: list[Tensor] | None = None) -> Tensor:
+        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
+
+        The weights of the attention, (B, 1, T, S) as of a single head, are added to `looked`.
+        """
         if self.input_feeding:
-            return self._step_by_step(memory, inputs)
-        outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start)
-        return self._read_out(memory, dropout(outputs, self.dropout, self.training))
+            features, weights = self._step_by_step(memory, inputs)
+        else:
+            outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start)
+            features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training))
+        if looked is not None and weights is not None:
+            looked.append(weights.unsqueeze(1))
+        return features
 
     def start(self, memory: Memory) -> DecoderState:
         """Before the first token."""
@@ -141,13 +147,17 @@ class Seq2Seq(nn.Module):
         steps = memory.vectors.shape[1] if self.attention is not None and self.attention.covered is not None else 0
         return DecoderState(memory.start, summary.new_zeros(n, fed), summary.new_zeros(n, steps))
 
-    def step(self, memory: Memory, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState, Tensor | None]:
-        """One more token of each row (B,): what predicts the next (B, D), the state, the weights of the attention (B, S)."""
+    def step(self, memory: Memory, state: DecoderState, ids: Tensor,
+             looked: list[Tensor] | None = None) -> tuple[Tensor, DecoderState]:
+        """One more token of each row (B,): what predicts the next (B, D), and the state; `looked` as in `features`, T = 1."""
         x = self._inputs(memory, ids.unsqueeze(1))
         if self.input_feeding:
             x = torch.cat([x, state.fed.unsqueeze(1)], 2)
         outputs, layers = self.decoder(x, state.layers)
-        return self._after(memory, state, outputs, layers)
+        features, state, weights = self._after(memory, state, outputs, layers)
+        if looked is not None and weights is not None:
+            looked.append(weights[:, None, None])
+        return features, state
 
     def _after(self, memory: Memory, state: DecoderState, outputs: Tensor,
                layers: States) -> tuple[Tensor, DecoderState, Tensor | None]:
