@@ -21,6 +21,7 @@ from seqloom.errors import SeqloomError
 TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 _HEAD = 50  # lines
 _CONLLU = 10  # columns
+_DIFFERENT = 0.5  # share of different texts in the first lines, below which they are labels
 
 
 def labels_in(path: Path) -> str:
@@ -78,6 +79,38 @@ def times_in(path: Path) -> str:
     others = [kind for name, kind in rows.kinds.items() if name != time]
     numeric = others and set(others) <= {columns.NUMBER, columns.NOTHING}
     return f"{document.name} has a column of times ({time!r}) beside numbers" if time and numeric else ""
+
+
+def pairs_in(data: Path | tuple[Path, ...]) -> str:
+    """Why it holds sources and targets: two files of one name that end in languages, or a table with two columns of texts, of
+    which neither comes again and again as labels do."""
+    if isinstance(data, tuple):
+        return _sides_in(*data) if len(data) == 2 else ""
+    document = _document(data)
+    if document is None or (kind := table_kind(document.name)) is None:
+        return ""
+    from seqloom.data.parallel_sides import choose_sides
+
+    try:
+        rows = open_rows(document, kind, (None, None), doubtful=False)
+        plain = {name: its for name, its in rows.kinds.items() if its != columns.OBJECT}
+        if len(plain) != 2 or set(plain.values()) != {columns.TEXT}:
+            return ""
+        sides = choose_sides(document.name, rows.kinds, (None, None))
+        block = next(iter(rows.blocks(sides)), None)
+    except (SeqloomError, UnicodeDecodeError):
+        return ""
+    if block is None or any(len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values):
+        return ""
+    return f"{document.name} has two columns of texts ({sides[0]!r} and {sides[1]!r})"
+
+
+def _sides_in(first: Path, second: Path) -> str:
+    from seqloom.data.parallel_forms import is_side, line_names
+
+    names = line_names(first.name, second.name)
+    alike = first.with_suffix("") == second.with_suffix("") and all(map(is_side, names))
+    return f"{first.name} and {second.name} are two sides of one text" if alike else ""
 
 
 def _document(path: Path) -> Document | None:
