@@ -66,6 +66,7 @@ class Task(ABC):
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
+    comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
 
     @abstractmethod
