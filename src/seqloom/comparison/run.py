@@ -100,7 +100,8 @@ def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
     for name in options:
         if name not in own:
             others = [other.models for other in ladders.every() if name in {f.name for f in fields(other.comparing)}]
-            where = f"; it is for {' and '.join(others)}" if others else suggest(name, [*own, *inspect.signature(compare).parameters])
+            known = [*own, *inspect.signature(compare).parameters]
+            where = f"; it is for {' and '.join(others)}" if others else suggest(name, known)
             raise ConfigError(f"a comparison of {ladder.models} has no option {name!r}{where}")
     return ladder.with_options(**options)
 
