@@ -301,7 +301,8 @@ def test_sources_in_a_file_of_numpy(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([{}]))
     write(tmp_path / "broken.npz", b"PK\x03\x04 no")
     for name, message in (("three.npy", "has 3 arrays and .* 2 lines"), ("missing.npy", "no such file"),
-                          ("one.npy", "not a file"), ("objects.npy", "not a file of arrays"), ("broken.npz", "not a file of arrays")):
+                          ("one.npy", "not a file"), ("objects.npy", "not a file of arrays"),
+                          ("broken.npz", "not a file of arrays")):
         with pytest.raises(DataError, match=message):
             read_parallel([tmp_path / name, texts])
 
