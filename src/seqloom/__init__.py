@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from seqloom.data.corpus import read as read
     from seqloom.data.labelled import Labelled as Labelled
     from seqloom.data.labelled import read_labelled as read_labelled
+    from seqloom.data.parallel import Parallel as Parallel
+    from seqloom.data.parallel import read_parallel as read_parallel
     from seqloom.data.series import Series as Series
     from seqloom.data.series import read_series as read_series
     from seqloom.data.tagged import Tagged as Tagged
@@ -87,6 +89,7 @@ _MODULES = {
     "contracts": "Classifier Embedder Forecaster LanguageModel Tagger",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
+    "data.parallel": "Parallel read_parallel",
     "data.series": "Series read_series",
     "data.tagged": "Tagged read_tagged",
     "interop.arpa": "read_arpa write_arpa",

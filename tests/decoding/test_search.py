@@ -23,8 +23,8 @@ def described(hypotheses):
 def test_beams_of_many_sources_are_those_of_each_alone(beams, prompts):
     for seed in range(4):
         stepper = Translations(SOURCES, seed=seed)
-        found = beam_search(stepper, prompts, beams=beams, max_tokens=12)
-        alone = [beam_search(Translations([source], seed=seed), [prompt], beams=beams, max_tokens=12)[0]
+        found = beam_search(stepper, prompts, beams=beams, nbest=beams, max_tokens=12)
+        alone = [beam_search(Translations([source], seed=seed), [prompt], beams=beams, nbest=beams, max_tokens=12)[0]
                  for source, prompt in zip(SOURCES, prompts)]
         assert [described(h) for h in found] == [described(h) for h in alone]
         assert len({tuple(h[0].ids) for h in found}) > 1  # the sources matter
@@ -57,6 +57,13 @@ def test_the_end_symbol_is_given_where_it_was_reached():
     assert any(ends)
     assert not all(ends)
     assert all(0 not in ids[:-1] and len(ids) <= 3 for ids in rows)
+
+
+def test_beams_keep_the_minimum_length():
+    short = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12), beams=3, length_penalty=0.0)
+    longer = search(Translations(SOURCES, seed=1), NOTHING, SamplingConfig(max_tokens=12, min_tokens=6), beams=3,
+                    length_penalty=0.0)
+    assert min(len(ids) for ids in short) < 7 <= min(len(ids) for ids in longer)
 
 
 def test_beams_refuse_what_they_would_ignore():

@@ -1,1 +1,1 @@
-"""From a Stepper to tokens: sampling, beam search, subword healing, stop strings. NumPy only."""
+"""From a Stepper to tokens: sampling, beam search, ensembles, subword healing, stop strings. NumPy only."""

@@ -1,143 +1,177 @@
 """Beam search: the sequences that a model finds most likely, many prompts at a time.
 
-Scores are log-probabilities divided by length ** length_penalty, after Wu et al. 2016 ("Google's Neural
-Machine Translation System", section 7), with the plain power in place of their ((5 + length) / 6): 0 is
-the bare log-probability, which in wide beams favours ever shorter outputs; 1 is the mean per token.
+The score of a hypothesis is its log-probability divided by a power of its length (Wu et al. 2016, "Google's Neural Machine
+Translation System", section 7): length ** penalty (`simple`) or ((5 + length) / 6) ** penalty (`gnmt`), plus a coverage penalty
+if asked for (`coverage`). A length penalty of 0 is the bare log-probability, which in wide beams favours ever shorter outputs;
+1 with `simple` is the mean per token.
 
-Each step takes the `beams` best continuations of a prompt. Those that end leave the beam and the others
-go on, to be refilled at the next step; so one beam is greedy search. A prompt is settled when it has
-`beams` finished hypotheses and no open one can still beat the worst of them. Log-probabilities only fall,
-so an open hypothesis can reach at most what it has now, spread over `max_tokens`; the search that stops
-early therefore finds what the full search would.
+Each step takes the `beams` best continuations of a prompt by log-probability; equal ones by position in the beam, then by
+token id. Those that end leave the beam and the others go on, to be refilled at the next step; so one beam is greedy search. A
+prompt is settled, and its rows are computed no more, when it has `nbest` results and no open hypothesis can still beat the
+worst of them. Log-probabilities only fall, divisors only grow with the length and the coverage penalty is at most zero, so an
+open hypothesis can reach at most what it has now, divided by the divisor of the longest output; the search that stops early
+therefore finds what the full search would. The tighter the limit on the length, the earlier that is known.
+
+The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the search must not cost more than the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
 
 import numpy as np
 
-from seqloom.config import MOST
+from seqloom.config import MOST, Config, option
+from seqloom.decoding.constraints import Prefixes, postpone_end
+from seqloom.decoding.coverage import Coverage
 from seqloom.decoding.healing import restrict
-from seqloom.decoding.sampling import top_indices
-from seqloom.decoding.sanity import check_log_probs
-from seqloom.decoding.stepper import State, Stepper, prefill, select
-from seqloom.errors import ConfigError, quoted
+from seqloom.decoding.sanity import ABOVE_ONE, check_log_probs
+from seqloom.decoding.stepper import Stepper, prefill, select
+from seqloom.errors import ConfigError
 
 STEEPEST = 30  # length_penalty, an exponent of lengths
+NO_COVERAGE = np.empty(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamConfig(Config):
+    """How to search for the best output."""
+
+    beams: int = option(5, "number of beams; 1 is greedy search", minimum=1, maximum=MOST)
+    nbest: int = option(1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST)
+    max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
+    min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
+    length_penalty: float = option(1.0, "exponent of the length that scores are divided by; 0 favours short outputs",
+                                   minimum=0.0, maximum=STEEPEST)
+    length_normalization: Literal["simple", "gnmt"] = option(
+        "simple", "what is raised to the length penalty: the length (simple) or (5 + length) / 6 (gnmt)")
+    coverage_penalty: float = option(0.0, "models with attention: above 0 lowers the scores of outputs that leave parts of the "
+                                          "source out", minimum=0.0, maximum=100.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nbest > self.beams:
+            raise ConfigError(f"nbest {self.nbest} is more than the {self.beams} beams; set beams to at least {self.nbest}")
+
+    def divisor(self, length: int) -> float:
+        """What the log-probability of an output of this length, end symbol included, is divided by.
+
+        >>> BeamConfig(length_penalty=1).divisor(7), BeamConfig(length_penalty=1, length_normalization="gnmt").divisor(7)
+        (7.0, 2.0)
+        """
+        base = (5 + length) / 6 if self.length_normalization == "gnmt" else float(length)
+        return float(base**self.length_penalty)
 
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
     """A continuation of a prompt, without the prompt and without the end symbol."""
 
-    ids: np.ndarray   # int64
+    ids: np.ndarray   # int64; begins with the forced prefix, if there is one
     log_prob: float   # natural log, the end symbol included
-    score: float      # log_prob / length ** length_penalty, the end symbol counted
-    finished: bool    # False where max_tokens cut it off
+    score: float      # log_prob / divisor(length) + coverage penalty, the end symbol counted
+    finished: bool    # False where max_tokens or a limit cut it off
 
 
-@dataclass(frozen=True, eq=False)
-class _Beam:
-    """Hypotheses of the prompts that are not settled. A slot with log_prob -inf is empty."""
+def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], config: BeamConfig | None = None, *,
+                limits: Sequence[int] | np.ndarray | None = None,
+                prefixes: Sequence[np.ndarray | Sequence[int] | None] | None = None,
+                first_allowed: Sequence[np.ndarray | None] | None = None, **options: Any) -> list[list[Hypothesis]]:
+    """The best continuations of each prompt, at most `nbest` of them, best first.
 
-    prompt: np.ndarray    # (A,) the numbers of those prompts
-    log_prob: np.ndarray  # (A, K) float64
-    ids: np.ndarray       # (A, K, t)
-    rows: np.ndarray      # (A, K) the row of the state that each one continues
-
-
-def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], *, beams: int = 5, max_tokens: int = 100,
-                length_penalty: float = 1.0, first_allowed: Sequence[np.ndarray | None] | None = None,
-                ) -> list[list[Hypothesis]]:
-    """The best continuations of each prompt, at most `beams` of them, best first.
-
-    `max_tokens` counts the end symbol. `first_allowed` as in `sampling.sample`.
+    `options` are those of `BeamConfig` and override those of `config`. `limits` are a `max_tokens` for each prompt where that
+    is smaller. A prompt is only read; a prefix is the forced beginning of the output: its tokens are part of ids, length and
+    scores, but nothing is searched there. `first_allowed` as in `sampling.sample`.
     """
-    _check_options(beams, max_tokens, length_penalty)
-    hypotheses: list[list[Hypothesis]] = [[] for _ in prompts]
+    if config is None or options:
+        config = BeamConfig.from_dict({**(config.to_dict() if config else {}), **options})
     if not prompts:
-        return hypotheses
+        return []
+    lengths = _limits(config.max_tokens, limits, len(prompts))
+    forced = None if prefixes is None else Prefixes(prefixes, lengths, stepper.vocab_size, stepper.eos_id)
+    coverage = Coverage(stepper, config.coverage_penalty) if config.coverage_penalty else None
     state, log_probs = prefill(stepper, prompts)
     log_probs = restrict(log_probs, first_allowed)
-    beam = _begin(len(prompts))
-    for length in range(1, max_tokens + 1):
-        check_log_probs(log_probs)
-        beam = _extend(beam, log_probs, beams)
-        ended = beam.ids[:, :, -1] == stepper.eos_id
-        leaving = ended if length < max_tokens else np.ones_like(ended)
-        _collect(beam, leaving, ended, length**length_penalty, hypotheses, beams)
-        beam = _remain(beam, leaving)
-        beam = _unsettled(beam, hypotheses, beams, max_tokens**length_penalty)
+    beam = _Beam(config, lengths, stepper.eos_id)
+    for position in count():
+        if position < config.min_tokens:
+            log_probs = postpone_end(log_probs, stepper.eos_id)
+        if forced is not None:
+            log_probs = forced.force(log_probs, beam.prompt, position)
+        moved = beam.extend(log_probs, NO_COVERAGE if coverage is None else coverage.follow(state, beam.rows))
         if not beam.prompt.size:
             break
-        state = _follow(state, beam.rows.ravel(), len(log_probs))
-        state, log_probs = stepper.step(state, beam.ids[:, :, -1].ravel())
-    return hypotheses
+        if moved:  # copied only then, since `step` may write into a state
+            state = select(state, beam.rows)
+        state, log_probs = stepper.step(state, beam.tokens.copy())
+    return beam.hypotheses()
 
 
-def _begin(n: int) -> _Beam:
-    """One empty hypothesis for each prompt."""
-    return _Beam(np.arange(n), np.zeros((n, 1)), np.zeros((n, 1, 0), np.int64), np.arange(n)[:, None])
+class _Beam:
+    """The open hypotheses of the prompts that are not settled, what every step chose, and the results.
 
-
-def _extend(beam: _Beam, log_probs: np.ndarray, beams: int) -> _Beam:
-    """The best continuations of each prompt; equal ones by position in the beam, then by token id."""
-    n, width, _ = beam.ids.shape
-    next_log_probs = np.minimum(log_probs, 0.0, dtype=np.float64).reshape(n, width, -1)
-    totals = (beam.log_prob[:, :, None] + next_log_probs).reshape(n, -1)       # (A, K * V)
-    best = top_indices(totals, beams)                                          # (A, K')
-    parent, token = np.divmod(best, log_probs.shape[1])
-    ids = np.concatenate([np.take_along_axis(beam.ids, parent[:, :, None], axis=1), token[:, :, None]], axis=2)
-    rows = np.arange(n)[:, None] * width + parent
-    return _Beam(beam.prompt, np.take_along_axis(totals, best, axis=1), ids, rows)
-
-
-def _collect(beam: _Beam, leaving: np.ndarray, ended: np.ndarray, divisor: float,
-             hypotheses: list[list[Hypothesis]], beams: int) -> None:
-    """Move the hypotheses that leave the beam to the results of their prompts, best first."""
-    changed = set()
-    for a, k in zip(*np.nonzero(leaving & (beam.log_prob > -np.inf))):
-        ids = beam.ids[a, k, :-1] if ended[a, k] else beam.ids[a, k]
-        log_prob = float(beam.log_prob[a, k])
-        hypotheses[beam.prompt[a]].append(Hypothesis(ids.copy(), log_prob, log_prob / divisor, bool(ended[a, k])))
-        changed.add(int(beam.prompt[a]))
-    for prompt in changed:
-        hypotheses[prompt].sort(key=lambda hypothesis: -hypothesis.score)
-        del hypotheses[prompt][beams:]
-
-
-def _remain(beam: _Beam, leaving: np.ndarray) -> _Beam:
-    """The beam without those that left, as narrow as its fullest prompt allows.
-
-    An empty slot repeats the best hypothesis of its prompt, so that the Stepper sees only real tokens.
+    A result is kept as length, row and last token: it continues that row of the beam before with that token.
     """
-    log_prob = np.where(leaving, -np.inf, beam.log_prob)
-    width = max(1, int((log_prob > -np.inf).sum(axis=1).max()))
-    order = np.argsort(-log_prob, axis=1, kind="stable")[:, :width]
-    log_prob = np.take_along_axis(log_prob, order, axis=1)
-    order = np.where(log_prob > -np.inf, order, order[:, :1])
-    ids = np.take_along_axis(beam.ids, order[:, :, None], axis=1)
-    return _Beam(beam.prompt, log_prob, ids, np.take_along_axis(beam.rows, order, axis=1))
+
+    def __init__(self, config: BeamConfig, limits: np.ndarray, eos_id: int) -> None:
+        from seqloom.kernels.beam import advance
+
+        n = len(limits)
+        self.advance = advance
+        self.config, self.limits, self.eos_id = config, limits, eos_id
+        self.largest_divisors = largest_divisors(config, limits)
+        self.prompt = self.rows = np.arange(n)  # (R,) of each open hypothesis: its prompt, the row that it continues,
+        self.tokens = np.empty(0, np.int64)     # its last token,
+        self.log_prob = np.zeros(n)             # its log-probability
+        self.chosen: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and rows of each step
+        nbest = config.nbest
+        self.results = (np.zeros(n, np.int64), np.empty((n, nbest)), np.empty((n, nbest)), np.empty((n, nbest, 3), np.int64))
+
+    def extend(self, log_probs: np.ndarray, coverage: np.ndarray) -> bool:
+        """One token further, with the log-probabilities (R, V) of what follows each row; returns whether rows moved."""
+        k = min(self.config.beams, log_probs.size)
+        size = min(len(self.prompt) * k, log_probs.size)
+        log_prob, ids = out = np.empty(size), np.empty((3, size), np.int64)
+        length = len(self.chosen) + 1
+        n_open, moved = self.advance(log_probs, self.prompt, self.log_prob, coverage, k, self.eos_id, ABOVE_ONE, length,
+                                     self.config.divisor(length), self.limits, self.largest_divisors, self.results, out)
+        if n_open < 0:
+            check_log_probs(log_probs)
+        self.log_prob = log_prob[:n_open]
+        self.prompt, self.rows, self.tokens = ids[:, :n_open]
+        self.chosen.append((self.tokens, self.rows))
+        return bool(moved)
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The results of each prompt, best first."""
+        from seqloom.kernels.beam import trace
+
+        counts, scores, log_probs, origins = self.results
+        tokens, rows = (np.concatenate(arrays) for arrays in zip(*self.chosen))
+        lengths = np.where(np.arange(origins.shape[1]) < counts[:, None], origins[:, :, 0], 0)
+        ids = np.empty(lengths.sum(), np.int64)
+        trace(tokens, rows, np.cumsum([0, *(len(step) for step, _ in self.chosen)]), counts, origins, ids)
+        ends = lengths.cumsum().reshape(lengths.shape)
+        finished = origins[:, :, 2] == self.eos_id
+        columns = [array.tolist() for array in (counts, ends - lengths, ends - finished, log_probs, scores, finished)]
+        return [[Hypothesis(ids[start:end].copy(), *rest) for start, end, *rest in list(zip(*results))[:n_found]]
+                for n_found, *results in zip(*columns)]
 
 
-def _unsettled(beam: _Beam, hypotheses: list[list[Hypothesis]], beams: int, largest_divisor: float) -> _Beam:
-    """The prompts of which an open hypothesis may still get among the results."""
-    bound = beam.log_prob.max(axis=1) / largest_divisor
-    results = [hypotheses[prompt] for prompt in beam.prompt]
-    worst = np.array([result[-1].score if len(result) == beams else -np.inf for result in results])
-    keep = bound > worst
-    return _Beam(beam.prompt[keep], beam.log_prob[keep], beam.ids[keep], beam.rows[keep])
+def largest_divisors(config: BeamConfig, limits: np.ndarray) -> np.ndarray:
+    """The divisor of the longest output of each prompt, (n,): what an open hypothesis has now over that is all it can reach."""
+    return np.array([config.divisor(limit) for limit in limits.tolist()])
 
 
-def _follow(state: State, rows: np.ndarray, n: int) -> State:
-    """The state behind the hypotheses; copied only where rows move, since `step` may write into it."""
-    return state if np.array_equal(rows, np.arange(n)) else select(state, rows)
-
-
-def _check_options(beams: int, max_tokens: int, length_penalty: float) -> None:
-    if not 1 <= beams <= MOST or not 1 <= max_tokens <= MOST:
-        raise ConfigError(f"beams and max_tokens must be from 1 to {MOST:,}; got {quoted(beams)} and {quoted(max_tokens)}")
-    if not 0 <= length_penalty <= STEEPEST:  # also where it is NaN
-        raise ConfigError(f"length_penalty must be a number from 0 to {STEEPEST}; got {quoted(length_penalty)}")
+def _limits(max_tokens: int, limits: Sequence[int] | np.ndarray | None, n: int) -> np.ndarray:
+    """The longest output of each prompt, int64 (n,)."""
+    if limits is None:
+        return np.full(n, max_tokens, np.int64)
+    if len(limits) != n:
+        raise ValueError(f"limits are given for {len(limits)} prompts, but there are {n}")
+    if min(limits) < 1:
+        raise ConfigError(f"the limit of an output must be at least 1 token; got {min(limits)}")
+    return np.minimum(np.asarray(limits, np.int64), max_tokens)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqloom.config import MOST, MOST_SEED, Config, option
+from seqloom.decoding.constraints import postpone_end
 from seqloom.decoding.healing import restrict
 from seqloom.decoding.sanity import check_log_probs
 from seqloom.decoding.stepper import Stepper, prefill, select
@@ -65,7 +66,7 @@ def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     seen = _seen(prompts, stepper.vocab_size) if config.repetition_penalty != 1 else None
     for position in range(config.max_tokens):
         if position < config.min_tokens:
-            log_probs = _postpone(log_probs, stepper.eos_id)
+            log_probs = postpone_end(log_probs, stepper.eos_id)
         if config.plain:
             check_log_probs(log_probs)
         else:
@@ -193,15 +194,6 @@ def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.nd
     cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)
     points = [row[-1] * generator.random() for row, generator in zip(cumulative, generators)]  # below the total
     return np.array([np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)])
-
-
-def _postpone(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
-    """Forbid the end symbol, except in rows where it is the only token left."""
-    open_ended = log_probs.copy()
-    open_ended[:, eos_id] = -np.inf
-    stuck = ~np.isfinite(open_ended.max(axis=1))
-    open_ended[stuck] = log_probs[stuck]
-    return open_ended
 
 
 def _seen(prompts: Sequence[np.ndarray], vocab_size: int) -> np.ndarray:

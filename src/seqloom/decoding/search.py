@@ -11,7 +11,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from seqloom.decoding.beam import beam_search
+from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError
@@ -23,10 +23,10 @@ def search(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConf
     if beams is None:
         drawn = list(sample(stepper, prompts, config, first_allowed=first_allowed))
         return [[int(ids[row]) for ids in drawn if ids[row] >= 0] for row in range(len(prompts))]
-    used = ("max_tokens", "seed", "allow_eos")
+    used = ("max_tokens", "min_tokens", "seed", "allow_eos")
     idle = [f.name for f in fields(config) if f.name not in used and getattr(config, f.name) != f.default]
     if idle:
         raise ConfigError(f"beam search does not sample, so {', '.join(idle)} has no effect; drop it or beams")
-    hypotheses = beam_search(stepper, prompts, beams=beams, max_tokens=config.max_tokens, length_penalty=length_penalty,
-                             first_allowed=first_allowed)
+    how = BeamConfig(beams=beams, max_tokens=config.max_tokens, min_tokens=config.min_tokens, length_penalty=length_penalty)
+    hypotheses = beam_search(stepper, prompts, how, first_allowed=first_allowed)
     return [[*best.ids.tolist(), *[stepper.eos_id] * best.finished] for best, *_ in hypotheses]

@@ -8,7 +8,8 @@ what lets `join` put rows of different length side by side without knowing what 
 A decoder that attends to source sentences keeps their encodings to itself, and only the number of the
 source as a leaf of the state: row i of `start(n)` belongs to source i, and `select` then moves small
 integers around instead of the encodings. All searches keep rows in the order of the sources, those of
-one source side by side, so that such a decoder can attend from all of them at once.
+one source side by side, so that such a decoder can attend from all of them at once. One that shows its
+attention has a further method (`coverage.Attending`).
 
 A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
 """

@@ -113,6 +113,56 @@ def paired_statistic(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarr
     return Paired(difference, low, high, (far + 1) / (samples + 1))
 
 
+def interval_of_sums(rows: np.ndarray, formula: Callable[[np.ndarray], np.ndarray], *, level: float = 0.95,
+                     samples: int = 1000, seed: int = 0) -> tuple[float, float]:
+    """Between which values a formula of sums over segments lies, such as BLEU; `rows` (n, m), `formula` of sums (..., m).
+
+    >>> interval_of_sums(np.array([[2.0, 1.0], [4.0, 2.0]]), lambda sums: sums[..., 0] / sums[..., 1])
+    (2.0, 2.0)
+    """
+    _check_options(level, samples)
+    if len(rows) == 1:
+        return math.nan, math.nan
+    rng = np.random.default_rng(seed)
+    return _middle(_in_chunks(lambda count: formula(_resampled(rng, count, rows)), samples, len(rows)), level)
+
+
+def paired_sums(a: np.ndarray, b: np.ndarray, formula: Callable[[np.ndarray], np.ndarray], *, level: float = 0.95,
+                samples: int = 1000, seed: int = 0) -> Paired:
+    """`paired_statistic` for a formula of sums, which many resamples take at once: that is much faster.
+
+    >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
+    >>> paired_sums(rows, rows, lambda sums: sums[..., 0] / sums[..., 1])
+    Paired(difference=0.0, low=0.0, high=0.0, p_value=1.0)
+    """
+    _check_options(level, samples)
+    if a.shape != b.shape or a.ndim != 2 or not len(a):
+        raise ValueError(f"need sums of the same segments; got shapes {a.shape} and {b.shape}")
+    difference = float(formula(a.sum(axis=0)) - formula(b.sum(axis=0)))
+    if len(a) == 1:
+        return Paired(difference, math.nan, math.nan, math.nan)
+    rng, both, total = np.random.default_rng(seed), np.concatenate([a, b], axis=1), (a + b).sum(axis=0)
+
+    def differences(count: int) -> np.ndarray:
+        sums = _resampled(rng, count, both)
+        return formula(sums[:, :a.shape[1]]) - formula(sums[:, a.shape[1]:])
+
+    def exchanged(count: int) -> np.ndarray:
+        ours = rng.integers(0, 2, (count, len(a))).astype(np.float64) @ (a - b) + b.sum(axis=0)
+        return formula(ours) - formula(total - ours)
+
+    low, high = _middle(_in_chunks(differences, samples, len(a)), level)
+    far = np.abs(_in_chunks(exchanged, samples, len(a))) >= abs(difference) - 1e-9
+    return Paired(difference, low, high, float((np.count_nonzero(far) + 1) / (samples + 1)))
+
+
+def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.ndarray:
+    """Sums of as many rows, drawn with replacement: (count, m)."""
+    n = len(rows)
+    drawn = rng.integers(0, n, (count, n)) + np.arange(count)[:, None] * n
+    return np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n).astype(np.float64) @ rows
+
+
 def ratio(rows: np.ndarray) -> float:
     """Of the sums of two columns.
 
