@@ -22,7 +22,7 @@ from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import torch
 
@@ -71,7 +71,7 @@ class SequenceModel(NetworkModel):
     def label(self) -> str:
         return f"{self.config.encoder}-{self.name}"
 
-    def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: list[Iterable[Any]]) -> tuple[Any, Any]:
+    def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
         """Training and held-out data: as given, or a tenth in hashed order, equal examples together. `kinds`: labels or tags of
         each example; those that no other has are kept for training."""
         if how.valid is not None and len(how.valid):
