@@ -15,6 +15,7 @@ import pytest
 import seqloom
 from seqloom.data.alignment import first_mismatch
 from seqloom.data.parallel import Parallel, read_parallel
+from seqloom.data.parallel_report import filter_pairs, report_pairs, seen_sources
 from seqloom.errors import ConfigError, DataError, EncodingError
 
 PAIRS = [("Two dogs.", "Zwei Hunde."), ("a, \"b\"", "Käse 😀"), ("the cat", "猫在这里"), ("no", "nein")]
@@ -40,7 +41,7 @@ def as_jsonl(make):
     return "".join(json.dumps(make(a, b)) + "\n" for a, b in PAIRS)
 
 
-@pytest.mark.parametrize("name", ["parallel", "parallel_forms", "alignment"])
+@pytest.mark.parametrize("name", ["parallel", "parallel_forms", "alignment", "parallel_report"])
 def test_examples_in_docstrings(name):
     outcome = doctest.testmod(importlib.import_module(f"seqloom.data.{name}"))
     assert outcome.attempted > 0
@@ -52,6 +53,7 @@ TABLES = {  # file, its content, options, names of the sides
     "region.tsv": (as_tsv(("en_GB", "zh-CN")), {}, ("en_GB", "zh-CN")),
     "bare.tsv": (as_tsv(None), {}, ("source", "target")),
     "by_number.tsv": (as_tsv(None, [(b, "x", a) for a, b in PAIRS]), {"source": "3", "target": "1"}, ("source", "target")),
+    "header_by_number.tsv": (as_tsv(("de", "en"), [(b, a) for a, b in PAIRS]), {"source": "2", "target": "1"}, ("en", "de")),
     "by_name.tsv": (as_tsv(("german", "other", "english"), [(b, "x", a) for a, b in PAIRS]),
                     {"source": "english", "target": "german"}, ("english", "german")),
     "one_name.csv": (as_csv(("a", "b"), [(b, a) for a, b in PAIRS]), {"target": "a"}, ("b", "a")),
@@ -179,6 +181,8 @@ def test_refused_in_one_line(tmp_path, name):
 def test_a_directory_is_refused(tmp_path):
     with pytest.raises(DataError, match="is a directory; name the file of pairs in it"):
         read_parallel(tmp_path)
+    with pytest.raises(DataError, match="the list of files is empty"):
+        read_parallel([])
 
 
 def test_unequal_lines_are_refused_with_the_place(tmp_path):
@@ -249,6 +253,58 @@ def test_sources_may_be_numbers(tmp_path):
     assert (read.source_name, read.part([1]).sources[0].tolist()) == ("features", [[1.0, 1.0]])
     with pytest.raises(DataError, match="arrays of numbers; this needs texts"):
         _ = data.source_texts
+
+
+ODD = Parallel.of([("a b", "x y"), ("a b", "x  y"), ("c", "c "), ("", "z"), ("d " * 9, "w " * 8), ("e", "v v v v"),
+                   ("猫在这里", "the cat is here"), ("a b", "other"), ("", "z")], name="odd")
+
+
+def test_the_report_counts_each_pair_once():
+    report = report_pairs(ODD, max_words=8, max_ratio=3)
+    assert report.counts == {"with an empty side": 2, "longer than 8 words": 1, "of lengths more than 3 times apart": 1,
+                             "copies": 1, "duplicates": 1, "other targets": 1}
+    assert report.examples["other targets"] == [(8, "a b", "other")]
+    assert report.to_dict()["pairs"] == 9
+    assert "  3: c | c" in str(report)
+
+
+def test_filtered_pairs_and_what_was_dropped(said):
+    assert filter_pairs(ODD, max_words=8, max_ratio=3).sources == ["a b", "a b", "c", "猫在这里", "a b"]
+    assert said == ["odd: dropped 4 of 9 pairs (2 with an empty side, 1 longer than 8 words, 1 of lengths more than 3 times "
+                    "apart)"]
+    assert len(filter_pairs(ODD, drop_copies=True, drop_duplicates=True)) == 5
+    clean = ODD.part([0, 6])
+    assert filter_pairs(clean, max_words=8) is clean
+    with pytest.raises(DataError, match=r"none of 1 pairs is left \(1 longer than 1 words\)"):
+        filter_pairs(ODD.part([0]), max_words=1)
+    with pytest.raises(ConfigError, match="max_ratio must be at least 1"):
+        filter_pairs(ODD, max_ratio=0.5)
+
+
+def test_numeric_pairs_are_filtered_by_frames_and_equal_arrays():
+    data = Parallel.of([np.ones((3, 2)), np.ones((3, 2)), np.ones((9, 2)), np.zeros((3, 2))], ["a", "a", "b", "c"])
+    assert len(filter_pairs(data, max_words=8, max_ratio=1, drop_copies=True, drop_duplicates=True)) == 2
+    assert report_pairs(data).examples["duplicates"] == [(2, "3 x 2 numbers", "a")]
+    assert seen_sources(data, data.part([0])).tolist() == [True, True, False, False]
+
+
+def test_sources_in_a_file_of_numpy(tmp_path):
+    texts = write(tmp_path / "captions.txt", "a\nb\n")
+    np.save(tmp_path / "features.npy", np.arange(8.0).reshape(2, 4))
+    data = read_parallel([tmp_path / "features.npy", texts], target="caption")
+    assert [array.tolist() for array in data.sources] == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
+    assert (data.targets, data.source_name, data.target_name) == (["a", "b"], "source", "caption")
+    np.savez(tmp_path / "frames.npz", np.ones((3, 2)), np.zeros((1, 2)))
+    assert [array.shape for array in read_parallel([tmp_path / "frames.npz", texts]).sources] == [(3, 2), (1, 2)]
+    np.save(tmp_path / "three.npy", np.ones((3, 4)))
+    np.save(tmp_path / "one.npy", np.ones(()))
+    np.save(tmp_path / "objects.npy", np.array([{}]))
+    write(tmp_path / "broken.npz", b"PK\x03\x04 no")
+    for name, message in (("three.npy", "has 3 arrays and .* 2 lines"), ("missing.npy", "no such file"),
+                          ("one.npy", "not a file"), ("objects.npy", "not a file of arrays"),
+                          ("broken.npz", "not a file of arrays")):
+        with pytest.raises(DataError, match=message):
+            read_parallel([tmp_path / name, texts])
 
 
 def test_it_is_public():

@@ -9,7 +9,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from tests.golden import fasttext_models, gensim_answers, gpt2_answers, hmmlearn_answers, pytorch_crf_answers
+from tests.golden import (
+    fasttext_models,
+    gensim_answers,
+    gpt2_answers,
+    hmmlearn_answers,
+    pytorch_crf_answers,
+    text_scores_answers,
+)
 
 GLOVE = Path(__file__).parent / "glove_6B_50d.npz"
 
@@ -43,6 +50,7 @@ def main():
         gensim_answers.record(Path(place))
     hmmlearn_answers.record()
     pytorch_crf_answers.record()
+    text_scores_answers.record()
     gpt2_answers.record_network()
     if given.gpt2:
         from seqloom.text.subword import ALPHABET

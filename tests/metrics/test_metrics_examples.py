@@ -5,7 +5,8 @@ import pytest
 
 
 @pytest.mark.parametrize("name", ["result", "likelihood", "bootstrap", "segments", "costs", "slices", "fairness", "latency",
-                                  "error_words", "multilabel"])
+                                  "error_words", "multilabel", "corpus_score", "ngram_overlap", "bleu", "chrf", "rouge",
+                                  "edits"])
 def test_examples_in_docstrings(name):
     outcome = doctest.testmod(importlib.import_module(f"seqloom.metrics.{name}"))
     assert outcome.attempted > 0

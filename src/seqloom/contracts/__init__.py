@@ -5,6 +5,7 @@
     Tagger          tag_ids(sentences)             predict, evaluate
     Embedder        vectors                        nearest, analogy, similarity, embed, evaluate
     Forecaster      forecast_windows(windows)      forecast, anomalies, evaluate
+    Translator      decoder(sources)               translate, score, evaluate
 """
 
 from seqloom.contracts.base import Fitting as Fitting
@@ -14,3 +15,4 @@ from seqloom.contracts.embedder import Embedder as Embedder
 from seqloom.contracts.forecaster import Forecaster as Forecaster
 from seqloom.contracts.language import LanguageModel as LanguageModel
 from seqloom.contracts.tagger import Tagger as Tagger
+from seqloom.contracts.translator import Translator as Translator

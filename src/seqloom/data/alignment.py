@@ -31,7 +31,7 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
     shorter = min(map(len, lines))
     if at >= shorter:
         return DataError(f"{counts}; the first {shorter:,} seem to match, so the shorter one was perhaps cut off")
-    shown = " beside ".join(quoted(side[at][:40]) for side in lines)
+    shown = " beside ".join(quoted(side[at][:40].strip()) for side in lines)
     return DataError(f"{counts}; by their lengths they stop matching near line {at + 1:,} ({shown}): is a line missing, "
                      "doubled or broken there?")
 

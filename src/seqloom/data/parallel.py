@@ -26,7 +26,7 @@ from seqloom import progress
 from seqloom.data.documents import Document, check_encoding
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name, digest
-from seqloom.data.parallel_forms import PairForm, check_form, line_names, read_lines, read_separated, read_table
+from seqloom.data.parallel_forms import PairForm, check_form, line_names, read_arrays, read_lines, read_separated, read_table
 from seqloom.data.parallel_sides import Sides, as_sources, as_targets, from_columns, from_rows
 from seqloom.data.rows import table_kind
 from seqloom.data.sources import find_documents
@@ -123,13 +123,18 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
     Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name the columns (without a
     header by number, from 1). `auto` goes by the end of the name and by the first lines. With `separator`, lines of source,
     separator, target. A name without an end stands for two files where `source` and `target` are their ends: `train` with
-    en and de for train.en and train.de. Files may be packed (.gz, .xz, .zst).
+    en and de for train.en and train.de. Sources that are arrays may be in a file of NumPy (.npy, .npz) before one of
+    targets. Text may be packed (.gz, .xz, .zst).
     """
     check_form(form)
     encoding = check_encoding(encoding)
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not given:
+        raise DataError("the list of files is empty; name at least one")
     if len(given) == 1:
         given = _ends(given[0], source, target) or given
+    if len(given) == 2 and Path(given[0]).suffix in (".npy", ".npz"):
+        return _with_arrays(Path(given[0]).expanduser(), _documents(given[1], encoding), source, target)
     documents = [document for one in given for document in _documents(one, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
@@ -142,6 +147,14 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
     sides = Sides([value for part in parts for value in part.sources], [text for part in parts for text in part.targets],
                   parts[0].source_name, parts[0].target_name)
     return _counted(Parallel._checked(sides, dataset_name(paths, [document.name for document in documents])))
+
+
+def _with_arrays(path: Path, documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
+    if len(documents) != 1:
+        raise DataError(f"there must be one file of targets beside {path}; got {len(documents)}")
+    sides = read_arrays(path, documents[0])
+    names = Sides(sides.sources, sides.targets, source or sides.source_name, target or sides.target_name)
+    return _counted(Parallel._checked(names, f"{path.name} and {Path(documents[0].name).name}"))
 
 
 def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:

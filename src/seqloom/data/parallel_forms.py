@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -27,6 +28,7 @@ PairForm = Literal["auto", "lines", "tsv", "csv", "jsonl", "parquet"]
 
 _FORMS = ("auto", "lines", "tsv", "csv", "jsonl", "parquet")
 _HEAD_LINES = 100
+_NO_NAME = ("txt", "text")  # ends of files that say nothing of a side
 _LONGEST_NAME = 20  # characters of the name of a side
 _LANGUAGES = (
     "ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu id it ja ka ko lt lv mk ms mt nb nl nn no pl pt ro ru sk "
@@ -56,7 +58,7 @@ def line_names(first: str, second: str) -> tuple[str, str]:
     """
     paths = [Path(_unpacked(name)) for name in (first, second)]
     for names in ([path.suffix[1:] for path in paths], [path.stem for path in paths]):
-        if names[0] != names[1] and all(0 < len(name) <= _LONGEST_NAME for name in names):
+        if names[0] != names[1] and all(0 < len(name) <= _LONGEST_NAME and name not in _NO_NAME for name in names):
             return names[0], names[1]
     return "source", "target"
 
@@ -64,11 +66,10 @@ def line_names(first: str, second: str) -> tuple[str, str]:
 def read_table(document: Document, form: str, source: str | None, target: str | None) -> Sides:
     """Two columns of a table."""
     kind = _recognise(document) if form == "auto" else form
-    header = _header(document, kind) if source is target is None else None
-    rows = open_rows(document, kind, (source, target) if header is None else (header, None), doubtful=False)
+    rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some pairs")
-    chosen = choose_sides(document.name, rows.kinds, (None, None) if header is not None else rows.asked)
+    chosen = choose_sides(document.name, rows.kinds, rows.asked[:2])
     sides: tuple[list[Any], list[Any]] = ([], [])
     halves = 0
     for block in rows.blocks(chosen):
@@ -79,6 +80,23 @@ def read_table(document: Document, form: str, source: str | None, target: str | 
     if halves:
         progress.say(f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD")
     return Sides(*sides, side_name(chosen[0], "source"), side_name(chosen[1], "target"))
+
+
+def read_arrays(path: Path, targets: Document) -> Sides:
+    """Sources from a file of NumPy, (pairs, ...) in .npy or an array for each pair in .npz, and a file of targets."""
+    try:
+        loaded = np.load(path)
+        arrays = list(loaded) if path.suffix == ".npy" else list(loaded.values())
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path} is not a file of arrays of numbers that NumPy can read ({why})") from None
+    texts = _lines(targets)
+    if len(arrays) != len(texts):
+        raise DataError(f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there must be one line "
+                        "for each array")
+    return Sides(arrays, texts)
 
 
 def read_separated(document: Document, separator: str) -> Sides:

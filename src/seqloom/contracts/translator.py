@@ -1,0 +1,246 @@
+"""A text for every source.
+
+A translator writes `decoder(sources)`: a Stepper that has read the sources, whose row i writes the target of source i. From it
+come `translate` (beam search, greedy, drawn; the n best), `score` and `evaluate`. A model that can score known targets faster
+overrides `pair_log_probs`. A model that does not write token by token overrides `translate_batch`.
+
+Sources are texts, or arrays of numbers (T, C), one row for each step. One source in, one translation out; a list in, a list
+out. What a source becomes does not depend on the others beside it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.config import make
+from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.learnt import Kind, positive
+from seqloom.contracts.translations import Translation, TranslationConfig
+from seqloom.data.parallel import Parallel
+from seqloom.decoding.beam import beam_search
+from seqloom.decoding.sampling import SamplingConfig, sample
+from seqloom.decoding.stepper import Stepper, select
+from seqloom.errors import ConfigError, DataError
+from seqloom.metrics.result import Result, Signature
+from seqloom.metrics.translation import judge
+from seqloom.text.file_names import refuse_existing_file
+from seqloom.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
+
+Sources = list[Any]  # texts, or arrays
+BATCH = 64  # sources that are translated together, of like length
+PORTION = 20 * BATCH  # sources that are sorted by length
+
+
+class Translator(Model):
+    """A text for every source."""
+
+    task: ClassVar[str] = "translator"
+    learnt_values: ClassVar[dict[str, Kind]] = {"longest_source": positive, "longest_target": positive}
+    primitives: ClassVar[tuple[str, ...]] = ("decoder", "translate_batch")
+
+    # ---- what a model writes
+
+    @abstractmethod
+    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+        """Learn from pairs; it sets `tokenizers["source"]` (if sources are texts) and `tokenizers["target"]`."""
+
+    def decoder(self, sources: Sources) -> Stepper:
+        """A Stepper over target tokens; row i of `start(n)` belongs to source i."""
+        raise NotImplementedError
+
+    def translate_batch(self, sources: Sources, how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
+        """The best translations of each source, best first."""
+        stepper, max_tokens = self.decoder(sources), how.max_tokens or self.most_tokens
+        nothing = [np.zeros(0, np.int64)] * len(sources)
+        if how.search == "sample":
+            return [[translation] for translation in self._drawn(stepper, nothing, how, max_tokens)]
+        beams = max(how.beams, nbest)
+        hypotheses = beam_search(stepper, nothing, beams=beams, max_tokens=max_tokens, length_penalty=how.length_penalty)
+        return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best[:nbest]]
+                for best in hypotheses]
+
+    def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
+        """Natural-log probability of each token of each target, `</s>` last."""
+        return forced_log_probs(self.decoder(sources), self.target_ids(targets))
+
+    def alignments(self, sources: Sources, targets: list[str]) -> list[np.ndarray] | None:
+        """How much each token of a target, `</s>` last, attends to each token of its source: (T, S). None: it does not."""
+        return None
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether its sources are arrays of numbers rather than texts."""
+        return "source" not in self.tokenizers
+
+    # ---- fitting
+
+    def fit(self, data: Any, targets: Any = None, *, valid: Any = None, memory: int | str | None = None,
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+        """Learn from scratch. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame."""
+        pairs = Parallel.of(data, targets)
+        held_out = None if valid is None else Parallel.of(valid)
+        how = self.fitting(memory, train, device, run, held_out)
+        if held_out is not None and held_out.numeric != pairs.numeric:
+            raise DataError(f"the sources of {pairs.name} and of {held_out.name} must both be texts or both be numbers")
+        with self.learning():
+            self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
+                             "source": pairs.source_name, "target": pairs.target_name}
+            self.fit_pairs(pairs, how)
+            self.learnt["longest_source"] = max(map(len, self._read(pairs.sources)), default=1) or 1
+            self.learnt["longest_target"] = max(map(len, self.target_ids(pairs.targets)))
+        return self
+
+    # ---- the verbs
+
+    def summary(self) -> str:
+        pairs = self.recorded("pairs", 0)
+        return f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "pairs"
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens after which a translation that does not end is cut off, where nothing else is said."""
+        return 2 * int(self.learnt["longest_target"]) + 10
+
+    def translate(self, source: Any, *, nbest: int | None = None, **options: Any) -> Any:
+        """The translation of a source, or of each of a list. `options` are those of `TranslationConfig`: search, beams,
+        length_penalty, normalization, max_tokens, ... With `nbest`, a list of that many Translations, best first.
+        """
+        how = make(TranslationConfig, None, options)
+        if nbest is not None and (nbest < 1 or how.search == "sample"):
+            raise ConfigError(f"nbest must be at least 1 and needs search beam; got {nbest} and {how.search}")
+        one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim == 2)
+        if isinstance(source, str):
+            refuse_existing_file(source)
+        answers = self.translations([source] if one else list(source), how, nbest or 1)
+        results = [best if nbest is not None else best[0].text for best in answers]
+        return results[0] if one else results
+
+    def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1) -> list[list[Translation]]:
+        """The best translations of each source: sources of like length together, answers in the order of the sources."""
+        self.check_fitted()
+        how = how or TranslationConfig()
+        self._check_sources(sources)
+        answers: list[list[Translation]] = [[]] * len(sources)
+        with progress.task("translating", len(sources), "sources") as bar:
+            for start in range(0, len(sources), PORTION):
+                lengths = np.array([len(read) for read in self._read(sources[start:start + PORTION])])
+                order = start + np.argsort(-lengths, kind="stable")
+                for low in range(0, len(order), BATCH):
+                    chosen = order[low:low + BATCH].tolist()
+                    batch = self.translate_batch([sources[i] for i in chosen], how, nbest)
+                    for i, best in zip(chosen, batch):
+                        answers[i] = best
+                    bar.advance(len(chosen))
+        if cut := sum(not best[0].finished for best in answers):
+            progress.say(f"warning: {cut:,} of {len(answers):,} translations did not end and were cut off after "
+                         f"{how.max_tokens or self.most_tokens:,} tokens; --max-tokens allows more")
+        return answers
+
+    def score(self, source: Any, target: Any) -> Any:
+        """Natural-log probability of a target given its source, the end symbol included; lists in, a list out."""
+        one = isinstance(target, str)
+        sources, targets = ([source], [target]) if one else (list(source), list(target))
+        scores = [float(log_probs.sum()) for log_probs in self.token_scores(sources, targets)]
+        return scores[0] if one else scores
+
+    def token_scores(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
+        """The same token by token: `tokenizers["target"].encode(target)`, then `</s>`."""
+        self.check_fitted()
+        self._check_sources(sources)
+        if len(sources) != len(targets):
+            raise DataError(f"every source needs a target; there are {len(sources):,} sources and {len(targets):,} targets")
+        scored: list[np.ndarray] = [np.empty(0)] * len(sources)
+        order = np.argsort([len(target) for target in targets], kind="stable")
+        for low in range(0, len(order), BATCH):
+            chosen = order[low:low + BATCH].tolist()
+            for i, log_probs in zip(chosen, self.pair_log_probs([sources[i] for i in chosen], [targets[i] for i in chosen])):
+                scored[i] = log_probs
+        return scored
+
+    def evaluate(self, data: Any, targets: Any = None, *, samples: int = 1000, **options: Any) -> Result:
+        """BLEU and chrF of the translations with intervals, exact matches, WER and CER, ROUGE-L, the nats of a target token,
+        and quality by length of the source. `samples`: of the bootstrap, 0 for no interval; `options` as in `translate`."""
+        pairs = Parallel.of(data, targets)
+        how = make(TranslationConfig, None, options)
+        self.remark_training_data(pairs.name, pairs.fingerprint)
+        answers = [best[0] for best in self.translations(pairs.sources, how)]
+        lengths = np.array([len(read) for read in self._read(pairs.sources)])
+        metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, lengths, samples=samples)
+        log_probs = self.token_scores(pairs.sources, pairs.targets)
+        tokens = sum(map(len, log_probs))
+        metrics["nats_per_token"] = -sum(float(some.sum()) for some in log_probs) / max(tokens, 1)
+        metrics["cut_off"] = sum(not answer.finished for answer in answers)
+        return Result(metrics, self.signature(pairs, how), notes, details)
+
+    def signature(self, data: Parallel | None = None, how: TranslationConfig | None = None) -> Signature:
+        """Everything that the model's results depend on."""
+        extras: dict[str, Any] = {"train": self.recorded("data_hash", "")[:8]}
+        if how is not None:
+            extras |= {"search": how.search, **({"beams": how.beams, "length_penalty": how.length_penalty}
+                                                if how.search == "beam" else {"seed": how.seed})}
+        return Signature(model=self.label(), tokenizer=self.tokenizer_label(), data=data.fingerprint[:8] if data else None,
+                         extras=extras)
+
+    # ---- tokens
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers["target"]
+
+    def target_ids(self, targets: Sequence[str]) -> list[np.ndarray]:
+        """The tokens of each target, `</s>` last."""
+        tokenizer = self.target_tokenizer
+        return [np.append(tokenizer.encode(target), tokenizer.eos_id).astype(np.int64) for target in targets]
+
+    def text_of(self, ids: np.ndarray) -> str:
+        return self.target_tokenizer.decode(ids.tolist())
+
+    def _read(self, sources: Sources) -> Sources:
+        """Sources in the steps that the model reads: tokens, or rows of numbers."""
+        return sources if self.reads_numbers else [self.tokenizers["source"].encode(source) for source in sources]
+
+    def _check_sources(self, sources: Sources) -> None:
+        for i, source in enumerate(sources):
+            if self.reads_numbers and not (isinstance(source, np.ndarray) and source.ndim == 2):
+                raise DataError(f"this {self.name} model reads arrays of numbers (steps, columns); source {i + 1} is "
+                                f"{type(source).__name__}")
+            if not self.reads_numbers and not isinstance(source, str):
+                raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
+
+    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], how: TranslationConfig, max_tokens: int) -> list[Translation]:
+        config = SamplingConfig(max_tokens=max_tokens, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p,
+                                seed=how.seed)
+        drawn = list(sample(stepper, prompts, config))
+        rows = [np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64) for row in range(len(prompts))]
+        log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
+        finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
+        ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
+        return [Translation(self.text_of(some), total, total, ended, some)
+                for some, total, ended in zip(ids, log_probs, finished)]
+
+
+def forced_log_probs(stepper: Stepper, targets: list[np.ndarray]) -> list[np.ndarray]:
+    """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside."""
+    out = [np.empty(len(target), np.float32) for target in targets]
+    lengths = np.array([len(target) for target in targets])
+    state, log_probs = stepper.start(len(targets))
+    rows = np.arange(len(targets))
+    for t in range(int(lengths.max(initial=0))):
+        if not (there := lengths[rows] > t).all():
+            kept = np.flatnonzero(there)
+            state, log_probs, rows = select(state, kept), log_probs[kept], rows[kept]
+        ids = np.array([targets[row][t] for row in rows.tolist()], np.int64)
+        for row, log_prob in zip(rows.tolist(), log_probs[np.arange(len(rows)), ids].tolist()):
+            out[row][t] = log_prob
+        if t + 1 < lengths.max():
+            state, log_probs = stepper.step(state, ids)
+    return out
