@@ -89,6 +89,9 @@ MODELS: dict[str, Entry] = {
                             "weighted sum of the last values, for each step to come"),
     "forecaster": _other("series.forecaster:NeuralForecaster", "forecaster",
                          "network of choice on patches of the last values, with quantiles"),
+    "seq2seq": _other("translate.seq2seq:Seq2Seq", "translator",
+                      "recurrent encoder-decoder, with attention or without"),
+    "transformer": _other("translate.transformer:Transformer", "translator", "encoder-decoder Transformer"),
 }
 
 
