@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
     from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
+    from seqloom.models.translate.copy import Copy as Copy
+    from seqloom.models.translate.dictionary import Dictionary as Dictionary
     from seqloom.models.translate.seq2seq import Seq2Seq as Seq2Seq
     from seqloom.models.translate.transformer import Transformer as Transformer
     from seqloom.models.vectors.charngram import CharNgram as CharNgram

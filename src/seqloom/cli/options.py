@@ -188,14 +188,15 @@ def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
 
 def emit(value: Any) -> None:
     """One JSON object on its own line; infinity and NaN, which JSON does not have, become text."""
-    click.echo(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same with text for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -67,6 +67,7 @@ class Task(ABC):
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
+    scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
@@ -104,6 +105,10 @@ class Task(ABC):
         """What `predict` answers, line by line of its input."""
         raise NotImplementedError
 
+    def score(self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool) -> Iterator[Outcome]:
+        """What `score` answers, for each unit of its input or, if asked, for each token."""
+        raise NotImplementedError
+
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
@@ -126,6 +131,11 @@ class Task(ABC):
     def converted(self, model: Any) -> Outcome:
         """What was converted, in a few words."""
         return Outcome(model.summary(), {"model": model.name})
+
+
+def in_one_field(token: str) -> str:
+    """A token in a field of a line."""
+    return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
 def shown(result: Any) -> Outcome:
