@@ -22,10 +22,11 @@ Row = tuple[str, ...]
 SEEDS = (0, 1, 2)
 NETWORKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # options of the model, of training
     "bilstm": ({"encoder": "bilstm", "dropout": 0.5}, {"epochs": 3}),
-    "bilstm glove": ({"encoder": "bilstm", "dropout": 0.5}, {"epochs": 4}),
+    "bilstm glove": ({"encoder": "bilstm", "dropout": 0.5, "pooling": "mean", "word_dropout": 1.0, "pretrained_words": 400_000},
+                     {"epochs": 4}),
 }
 ECG: tuple[dict[str, Any], dict[str, Any]] = (
-    {"encoder": "cnn", "n_layers": 3, "window": 3, "d_hidden": 64, "dropout": 0.2}, {"steps": 300})
+    {"encoder": "bigru", "n_layers": 2, "d_hidden": 64, "dropout": 0.2}, {"steps": 300})
 
 
 def run(quick: bool, only: str) -> None:

@@ -91,6 +91,14 @@ def test_token_reader_knows_further_words_and_drops_rare_ones():
     assert torch.equal(reader.train()({"ids": ids})[0], torch.stack([table[1], reader.further[1], reader.further[0]]))
 
 
+def test_a_dropped_word_is_read_by_its_pretrained_vector_where_it_has_one():
+    pretrained = torch.tensor([[torch.nan] * 3, [torch.nan] * 3, [7.0, 8, 9], [torch.nan] * 3])
+    reader = TokenReader(4, 3, drop=torch.tensor([0.0, 0.0, 1.0, 1.0]), untrained=pretrained, unk_id=1)
+    table, ids = reader.embedding.weight, torch.tensor([[0, 2, 3]])
+    assert torch.equal(reader.train()({"ids": ids})[0], torch.stack([table[0], pretrained[2], table[1]]))
+    assert torch.equal(reader.eval()({"ids": ids})[0], table[ids[0]])
+
+
 def test_number_reader_scales_and_marks_what_is_missing():
     reader = NumberReader(2, mean=torch.tensor([1.0, 0]), scale=torch.tensor([2.0, 1]), missing=True)
     out = reader({"values": torch.tensor([[[3.0, torch.nan], [1.0, 5.0]]])})

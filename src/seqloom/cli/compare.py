@@ -23,7 +23,7 @@ _MINUTES = click.FloatRange(min=0, max=MOST_MINUTES, min_open=True)
 
 
 def _configs(task: Task) -> tuple[type[Config], ...]:
-    return (task.reading,)
+    return (task.reading, task.comparing)
 
 
 @click.command(name="compare", epilog="""\b
@@ -32,7 +32,7 @@ Examples:
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
   seqloom compare reviews.tsv --save best      # classifiers
   seqloom compare train.conllu --valid dev.conllu
-  seqloom compare series.csv                   # forecasters
+  seqloom compare series.csv --horizon 48      # forecasters
   seqloom compare train.en train.de            # translators
   seqloom compare text8 --task vectors --on questions-words.txt
 """)
@@ -79,7 +79,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         raise ConfigError("--column is for a table; name the file")
     ladder, why = _ladder(data, task, on, options)
     kind = tasks.get(ladder.task)
-    reading, = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
+    reading, comparing = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
     whole = kind.read(data, reading) if data else None
     held_out = {name: kind.read_valid(path, reading) for name, path in (("valid", valid), ("test", test)) if path}
     if on:
@@ -96,7 +96,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         with nullcontext() if as_json else shown(table):
             comparison = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
                             on_start=start, on_rung=table.add, curve=bool(output) if curve is None else curve,
-                            **held_out)
+                            **held_out, **comparing.to_dict())
             table.finished = True
         if output:
             write_report(comparison, output)
@@ -138,7 +138,7 @@ def _place(data: tuple[str, ...]) -> Any:
 
 
 def _names(ladder: Ladder) -> set[str]:
-    return {f.name for f in fields(tasks.get(ladder.task).reading)}
+    return {f.name for config in _configs(tasks.get(ladder.task)) for f in fields(config)}
 
 
 def _print(comparison: Any, samples: bool, output: str | None) -> None:

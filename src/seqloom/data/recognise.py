@@ -5,6 +5,7 @@ Only what is plain to see counts: a plain .txt file, a directory and anything in
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from seqloom.data import columns
@@ -21,6 +22,7 @@ from seqloom.errors import SeqloomError
 TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 _HEAD = 50  # lines
 _CONLLU = 10  # columns
+_SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 _DIFFERENT = 0.5  # share of different texts in the first lines, below which they are labels
 
 
@@ -60,8 +62,12 @@ def tags_in(path: Path) -> str:
         rows = [line.split("\t") for line in _head(document) if not line.startswith("#")]
     except (SeqloomError, UnicodeDecodeError):
         return ""
-    looks = bool(rows) and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows)
-    return f"{document.name} has the ten columns of CoNLL-U" if looks else ""
+    if rows and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows):
+        return f"{document.name} has the ten columns of CoNLL-U"
+    words = ["\t".join(row).split() for row in rows]
+    spans = [row[-1] for row in words if len(row) > 1 and _SPAN_TAG.fullmatch(row[-1])]
+    looks = len(spans) == len(rows) and len(set(map(len, words))) == 1 and any(tag != "O" for tag in spans)
+    return f"{document.name} has words with tags of spans, such as {max(spans, key=len)}" if looks else ""
 
 
 def times_in(path: Path) -> str:

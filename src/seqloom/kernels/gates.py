@@ -1,5 +1,5 @@
-"""The pointwise part of one GRU step, forward and backward, where the products stay with torch's matrix library; and whole
-recurrent layers over a single sequence.
+"""The pointwise part of one GRU step, forward and backward, where the products stay with torch's matrix library; the scores
+of additive attention, likewise; and whole recurrent layers over a single sequence.
 
 torch runs a step as a dozen small operations, each over all rows; here a row of gates stays in the first cache.
 Each inner loop touches few arrays, because LLVM only uses vector instructions where it can check cheaply that
@@ -128,12 +128,63 @@ def gru_step_back(gates, inner, before, above, keep, carried, d_projected, d_pro
             late[j] = dn[j] * r[j]
 
 
+WALK = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+
+
+# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory together
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def tanh_sum(a, b, out):
+    """out = tanh(a + b)."""
+    if a.itemsize == 4:
+        for j in range(len(out)):
+            out[j] = tanh32(a[j] + b[j])
+    else:
+        for j in range(len(out)):
+            out[j] = math.tanh(a[j] + b[j])
+
+
+@njit(nogil=True, cache=True, fastmath=WALK)
+def additive_scores(queries, keys, energy, scores):
+    """Of queries (B, T, D) and keys (B, S, D), scores (B, T, S)."""
+    inner = np.empty_like(energy)
+    for b in range(len(queries)):
+        for t in range(queries.shape[1]):
+            for s in range(keys.shape[1]):
+                tanh_sum(queries[b, t], keys[b, s], inner)
+                total = energy.dtype.type(0)
+                for j in range(len(energy)):
+                    total += energy[j] * inner[j]
+                scores[b, t, s] = total
+
+
+@njit(nogil=True, cache=True, fastmath=WALK)
+def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_energy):
+    """`above` (B, T, S) is the gradient of the scores; adds those of the three others. What is zero, as at padding, is free."""
+    inner, one = np.empty_like(energy), energy.dtype.type(1)
+    for b in range(len(queries)):
+        for t in range(queries.shape[1]):
+            to_query = d_queries[b, t]
+            for s in range(keys.shape[1]):
+                up = above[b, t, s]
+                if up == 0:
+                    continue
+                tanh_sum(queries[b, t], keys[b, s], inner)
+                for j in range(len(energy)):
+                    d_energy[j] += up * inner[j]
+                for j in range(len(energy)):
+                    inner[j] = up * energy[j] * (one - inner[j] * inner[j])
+                for j in range(len(energy)):
+                    to_query[j] += inner[j]
+                to_key = d_keys[b, s]
+                for j in range(len(energy)):
+                    to_key[j] += inner[j]
+
+
 # ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
 # the gates is one product for all steps, made before. W_h comes transposed, so a step adds up rows of it, four at a time, into
 # the gates, which stay in the first cache. States begin at zero; `reverse` walks from the end.
-
-WALK = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
-
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
 def sigmoid32(x):

@@ -1,8 +1,9 @@
 """Readers: what comes in, as vectors (B, T, d_out) for an encoder. Tokens by a table, numbers as they are.
 
 Tokens may have, beside the vectors that are trained, a table of further ones that stay as they are: words of pretrained vectors
-that the training data lacks. Of a word seen n times, `word_dropout` a makes `<unk>` with probability a / (a + n) in training
-(Kiperwasser and Goldberg 2016), so that the vector of unknown words is learnt too. The spelling of words can be read along.
+that the training data lacks. In training, `word_dropout` a reads a word seen n times as if it had not been seen, with the
+probability a / (a + n): as `<unk>` (Kiperwasser and Goldberg 2016), or by its pretrained vector where it has one. So the
+network learns what to do with words that it has not trained. The spelling of words can be read along.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ class TokenReader(nn.Module):
     """
 
     drop: Tensor | None
+    untrained: Tensor | None
 
     def __init__(self, vocab_size: int, d_embed: int, *, further: int = 0, characters: nn.Module | None = None,
-                 d_characters: int = 0, drop: Tensor | None = None, unk_id: int = 0) -> None:
+                 d_characters: int = 0, drop: Tensor | None = None, untrained: Tensor | None = None,
+                 unk_id: int = 0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_embed)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
         self.register_buffer("further", torch.zeros(further, d_embed) if further else None)
-        self.register_buffer("drop", drop, persistent=False)  # (V,): the probability of each to become <unk> in training
+        self.register_buffer("drop", drop, persistent=False)  # (V,): how likely each is read as unseen in training
+        self.register_buffer("untrained", untrained, persistent=False)  # (V, d_embed): as pretrained, else NaN
         self.characters, self.unk_id = characters, unk_id
         self.d_out = d_embed + d_characters
 
@@ -41,15 +45,17 @@ class TokenReader(nn.Module):
 
     def vectors(self, ids: Tensor) -> Tensor:
         size = self.embedding.num_embeddings
+        places, beyond = ids.clamp(max=size - 1), ids >= size
+        unseen = torch.zeros_like(beyond)
         if self.training and self.drop is not None:
-            dropped = torch.rand(ids.shape, device=ids.device) < self.drop[ids.clamp(max=size - 1)]
-            ids = ids.masked_fill(dropped & (ids < size), self.unk_id)
-        further = self.get_buffer("further") if self.further is not None else None
-        if further is None:
-            return self.embedding(ids)
-        beyond = ids >= size
-        vectors = self.embedding(ids.masked_fill(beyond, self.unk_id))
-        return torch.where(beyond.unsqueeze(2), further[(ids - size).clamp(min=0)], vectors)
+            unseen = (torch.rand(ids.shape, device=ids.device) < self.drop[places]) & ~beyond
+        vectors = self.embedding(ids.masked_fill(beyond | unseen, self.unk_id))
+        if self.training and self.untrained is not None:
+            pretrained = self.untrained[places]
+            vectors = torch.where(unseen.unsqueeze(2) & ~pretrained.isnan(), pretrained.nan_to_num(), vectors)
+        if self.further is None:
+            return vectors
+        return torch.where(beyond.unsqueeze(2), self.get_buffer("further")[(ids - size).clamp(min=0)], vectors)
 
 
 class NumberReader(nn.Module):

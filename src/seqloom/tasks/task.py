@@ -7,7 +7,7 @@ configs, so a flag, a key and an argument are the same word.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,6 +17,8 @@ from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.charts.sheet import Sheet
+
+BATCH, MOST = 10_000, 1 << 22  # texts that are predicted together, and of their characters
 
 
 class Command(NamedTuple):
@@ -67,6 +69,7 @@ class Task(ABC):
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
+    comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
 
     @abstractmethod
@@ -157,11 +160,31 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
                 strict=reading.strict)
 
 
-def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:
-    """One text after the other: lines, or the rows of a table where a column is named."""
+def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
+    """All texts in batches: lines, or the rows of a table where a column is named."""
     corpus = read_text(paths, reading)
     texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
-    return (text.rstrip("\r\n") for text in texts)
+    return batched((text.rstrip("\r\n") for text in texts), corpus.n_bytes, "texts")
+
+
+def batched(texts: Iterable[str], n_bytes: int | None, unit: str) -> Iterator[list[str]]:
+    """So many at a time that memory does not depend on how many there are or how long; with progress over all of them."""
+    from seqloom.progress import task
+
+    batch: list[str] = []
+    done, size = 0, 0
+    with task("predicting", n_bytes, "bytes") as bar:
+        for text in texts:
+            batch.append(text)
+            size += len(text)
+            if len(batch) == BATCH or size > MOST:
+                yield batch
+                done += len(batch)
+                bar.note(f"{done:,} {unit}")
+                bar.advance(sum(len(one.encode("utf-8", "surrogatepass")) + 1 for one in batch))
+                batch, size = [], 0
+        if batch:
+            yield batch
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:

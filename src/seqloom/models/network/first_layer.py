@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 class FirstLayer:
     matrix: np.ndarray  # float32 (V, D)
     facts: dict[str, Any]  # for the model's record
+    known: np.ndarray | None = None  # bool (V,): the token has a vector of its own; None: all have
     vectors: Any = None  # all of the words and vectors that it was taken from
+
+    @property
+    def pretrained(self) -> np.ndarray:
+        """The vectors that were not made up here, float32 (V, D); NaN for tokens without one."""
+        known = np.ones(len(self.matrix), bool) if self.known is None else self.known
+        return np.where(known[:, None], self.matrix, np.float32(np.nan)).astype(np.float32)
 
     @property
     def dimensions(self) -> int:
@@ -87,7 +94,7 @@ def open_first_layer(path: str | None, tokens: list[str], counts: np.ndarray, *,
                  + _case_advice(vectors.vectors.words, tokens, initial.known))
     return FirstLayer(initial.matrix, {"found": n_known, "of": len(tokens), "built": int(initial.built.sum()),
                                        "text": round(text, 4), "vectors": hashlib.sha256(initial.matrix.data).hexdigest()[:16]},
-                      vectors.vectors)
+                      initial.known, vectors.vectors)
 
 
 def token_spellings(tokenizer: Tokenizer) -> list[str]:

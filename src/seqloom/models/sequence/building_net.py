@@ -30,7 +30,8 @@ def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | N
 
         characters = CharacterReader(sizes.characters, min(c.d_characters, 50), c.d_characters, kind=c.characters)
     reader = TokenReader(sizes.vocab_size, sizes.d_embed, further=sizes.further, characters=characters,
-                         d_characters=c.d_characters if characters is not None else 0, drop=start.drop, unk_id=start.unk_id)
+                         d_characters=c.d_characters if characters is not None else 0, drop=start.drop,
+                         untrained=start.untrained, unk_id=start.unk_id)
     if start.first is not None:
         start.first.fill(reader.embedding, frozen=c.pretrained_training == "frozen")
         if sizes.further:
@@ -52,6 +53,7 @@ class Start:
         self.mean = None if mean is None else torch.from_numpy(mean)
         self.scale = None if scale is None else torch.from_numpy(scale)
         self.drop: Tensor | None = None
+        self.untrained = torch.from_numpy(first.pretrained) if first is not None and word_dropout else None
         if counts is not None and word_dropout and unk_id is not None:
             self.drop = torch.from_numpy((word_dropout / (word_dropout + np.maximum(counts, 1))).astype(np.float32))
 

@@ -32,8 +32,8 @@ class EncoderConfig(PretrainedConfig):
     d_embed: int | None = option(None, f"embedding size [default: {D_EMBED}, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
     dropout: float = option(0.4, "dropout before and after the encoder, and between its layers", minimum=0.0, maximum=0.95)
-    word_dropout: float = option(0.25, "how readily words are replaced by <unk> in training: one seen n times with probability "
-                                 "a / (a + n)", minimum=0.0, maximum=MOST)
+    word_dropout: float = option(0.25, "how readily words are read as if unseen in training, as <unk> or by their pretrained "
+                                 "vector: one seen n times with probability a / (a + n)", minimum=0.0, maximum=MOST)
     characters: Literal["none", "cnn", "lstm"] = option("none", "features from the characters of each word")
     d_characters: int = option(50, "number of character features of a word", minimum=1, maximum=MOST_WIDTH)
     pretrained_words: int = option(100_000, "words of the pretrained vectors that are kept besides those of the training data, "

@@ -73,7 +73,7 @@ class Seq2SeqConfig(TranslatorConfig):
         "window": {"encoder": ("window", "cnn")}, "n_heads": {"encoder": ("transformer",)}, "n_layers": {"encoder": LAYERED},
         "input_feeding": {"attention": ("additive", "dot", "general", "concat", "scaled"), "one_network": (False,)},
         "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")}, "encoder": {"one_network": (False,)},
-        "bottleneck": {"one_network": (False,)}}
+        "bottleneck": {"one_network": (False,)}, "one_network": {"shared_vocabulary": (True,)}}
 
     encoder: EncoderName = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
                                   "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer")
@@ -94,11 +94,6 @@ class Seq2SeqConfig(TranslatorConfig):
     reverse_source: bool = option(False, "read sources from right to left")
     one_network: bool = option(False, "one recurrent network reads the source and then writes the target; needs "
                                "shared_vocabulary")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.one_network and not self.shared_vocabulary:
-            raise ConfigError("one_network reads and writes with the same token vectors; give shared_vocabulary as well")
 
 
 @dataclass(frozen=True, kw_only=True)
