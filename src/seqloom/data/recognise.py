@@ -112,10 +112,11 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
 
 
 def _sides_in(first: Path, second: Path) -> str:
-    from seqloom.data.parallel_forms import is_side, line_names
+    from seqloom.data.parallel_forms import is_side
 
-    names = line_names(first.name, second.name)
-    alike = first.with_suffix("") == second.with_suffix("") and all(map(is_side, names))
+    plain = [path.with_name(_unpacked(path.name)) for path in (first, second)]
+    alike = plain[0] != plain[1] and plain[0].with_suffix("") == plain[1].with_suffix("") and all(
+        is_side(path.suffix[1:]) for path in plain)
     return f"{first.name} and {second.name} are two sides of one text" if alike else ""
 
 
@@ -131,9 +132,13 @@ def _document(path: Path) -> Document | None:
 
 
 def _suffix(name: str) -> str:
+    return Path(_unpacked(name)).suffix.lower()
+
+
+def _unpacked(name: str) -> str:
     for packed in COMPRESSED:
         name = name.removesuffix(packed)
-    return Path(name).suffix.lower()
+    return name
 
 
 def _head(document: Document) -> list[str]:
