@@ -155,7 +155,8 @@ def test_another_model_or_text_does_not_go_on(seqloom, place, tmp_path):
     (tmp_path / "lines").write_text("\n".join(LINES))
     args = ("translate", place / "model", "lines", "-o", "out")
     assert end(SLOWLY, args, signal.SIGKILL, tmp_path, lines=5)[0] == -9
-    assert "begun with other values of model;" in seqloom("translate", place / "other", "lines", "-o", "out", "--resume").one_line()
+    other = seqloom("translate", place / "other", "lines", "-o", "out", "--resume")
+    assert "begun with other values of model;" in other.one_line()
     assert "begun with other values of options;" in seqloom(*args, "--resume", "--beams", 3).one_line()
     (tmp_path / "lines").write_text("something else\n")
     assert "begun with other values of text;" in seqloom(*args, "--resume").one_line()

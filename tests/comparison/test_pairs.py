@@ -1,4 +1,4 @@
-"""Translators compared: BLEU of the table is that of sacrebleu's formula on the same sentences, differences are paired over them."""
+"""Translators compared: BLEU of the table is that of the same sentences by hand, differences are paired over them."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_short_targets_are_judged_by_exact_matches(tmp_path):
     dates = [(f"{d}.{m}.1999", f"1999-{m:02}-{d:02}") for d in range(10, 29) for m in range(10, 13)]
     found = compare(Parallel.of(dates), work=tmp_path, rungs=["copy"])
     assert isinstance(found.ladder, ShortLadder)
-    assert (found.best.value, list(found.best.measures)[0]) == (0.0, "exact_match")
+    assert (found.best.value, next(iter(found.best.measures))) == (0.0, "exact_match")
     bench = type("", (), {"splits": PairLadder().split(Parallel.of(dates), None, None)})
     for rung in RUNGS[2:]:
         assert rung.make(bench).config.tokenizer == "char"

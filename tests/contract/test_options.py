@@ -69,7 +69,8 @@ FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == 
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
                 ("tagger", "word_dropout"): [50.0], ("forecaster", "n_heads"): [2], ("forecaster", "dropout"): [0.2],
                 ("neural-cache", "member"): ["{network2}"],
-                ("seq2seq", "tokenizer"): ["byte"], ("dictionary", "min_count"): [2], ("transformer", "tokenizer"): ["byte"], ("seq2seq", "n_heads"): [2],
+                ("dictionary", "min_count"): [2],
+                ("seq2seq", "tokenizer"): ["byte"], ("transformer", "tokenizer"): ["byte"], ("seq2seq", "n_heads"): [2],
                 ("seq2seq", "max_length"): [12], ("transformer", "max_length"): [12], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
     (name, "window"): [40] for name in FORECASTERS}}

@@ -16,7 +16,7 @@ HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a bo
 
 def drawn(n=60, seed=0):
     draw = random.Random(seed)
-    words = "a b c d e f g h".split()
+    words = list("abcdefgh")
     return [(" ".join(draw.choices(words, k=draw.randint(0, 7))), " ".join(draw.choices(words, k=draw.randint(0, 6))))
             for _ in range(n)]
 

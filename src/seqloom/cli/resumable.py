@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from seqloom.cli.translate import Job
 
 
-def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, job: Job, facts: dict[str, Any], resume: bool) -> None:
-    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must have in common with its beginning."""
+def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, job: Job, facts: dict[str, Any],
+                    resume: bool) -> None:
+    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must have in common with its
+    beginning."""
     path = Path(target)
     if path.is_dir() or not path.parent.is_dir():
         raise ConfigError(f"{target} is a directory; name a file" if path.is_dir() else
@@ -74,8 +76,8 @@ def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
     now = json.loads(json.dumps(facts))
     differing = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
     if differing:
-        raise ConfigError(f"{part} was begun with other values of {', '.join(differing)}; give the same as before, or delete it "
-                          "to begin anew")
+        raise ConfigError(f"{part} was begun with other values of {', '.join(differing)}; give the same as before, or "
+                          "delete it to begin anew")
 
 
 def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from seqloom.data.splitting import hashed_parts
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.bleu import bleu_of
-from seqloom.metrics.corpus_score import CorpusScore, mean_of
+from seqloom.metrics.corpus_score import CorpusScore, Formula, mean_of
 from seqloom.metrics.translation import by_length, lengths_of, text_scores
 from seqloom.registry import model_class
 
@@ -53,7 +53,8 @@ RUNGS = (
     Rung("dictionary", "word for word", "", unfitted("dictionary"), 20, "the likeliest translation of each word by itself"),
     Rung("plain", "network", "", _network("seq2seq", attention="none"), 0,
          "a network that reads the whole source into one vector and writes from that"),
-    Rung("attention", "network", "", _network("seq2seq"), 0, "a look back at every word of the source, for each that is written"),
+    Rung("attention", "network", "", _network("seq2seq"), 0,
+         "a look back at every word of the source, for each that is written"),
     Rung("transformer", "network", "", _network("transformer"), 0, "attention in the place of recurrence"),
 )
 
@@ -61,8 +62,8 @@ RUNGS = (
 class PairLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
-    notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap over "
-             "pairs. Exact: share of translations that equal their references; length: tokens of the translations over those "
+    notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
+             "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over those "
              "of the references. Networks translate by greedy search.")
     size_unit, score_unit, unit_heading = "pairs", "pairs", "pairs"
     overlapping = "the test sources"
@@ -71,7 +72,7 @@ class PairLadder(Ladder):
     commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
     python = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
-    formula = staticmethod(bleu_of)
+    formula: Formula = staticmethod(bleu_of)
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Parallel):
