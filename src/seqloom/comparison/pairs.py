@@ -63,8 +63,8 @@ class PairLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
     notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
-             "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over those "
-             "of the references. Networks translate by greedy search.")
+             "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
+             "those of the references. Networks translate by greedy search.")
     size_unit, score_unit, unit_heading = "pairs", "pairs", "pairs"
     overlapping = "the test sources"
     columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
