@@ -163,8 +163,17 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
     """All texts in batches: lines, or the rows of a table where a column is named."""
     corpus = read_text(paths, reading)
+    return batched(_units(corpus, reading), corpus.n_bytes, "texts")
+
+
+def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:
+    """The same one after the other."""
+    return _units(read_text(paths, reading), reading)
+
+
+def _units(corpus: Any, reading: TextReading) -> Iterator[str]:
     texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
-    return batched((text.rstrip("\r\n") for text in texts), corpus.n_bytes, "texts")
+    return (text.rstrip("\r\n") for text in texts)
 
 
 def batched(texts: Iterable[str], n_bytes: int | None, unit: str) -> Iterator[list[str]]:

@@ -27,7 +27,8 @@ from seqloom.testing.rules import (
 )
 
 PAIRS = [("two dogs run", "zwei Hunde laufen"), ("a dog sleeps", "ein Hund schläft"),
-         ("two cats sleep", "zwei Katzen schlafen"), ("a cat runs", "eine Katze läuft"), ("a dog and a cat run", "ein Hund und eine Katze laufen"), ("run", "lauf")]
+         ("two cats sleep", "zwei Katzen schlafen"), ("a cat runs", "eine Katze läuft"),
+         ("a dog and a cat run", "ein Hund und eine Katze laufen"), ("run", "lauf")]
 HELD_OUT = [("two dogs sleep", "zwei Hunde schlafen"), ("a cat sleeps", "eine Katze schläft"), ("run", "lauf")]
 ODD = ["", "漢字 😀 Zebra", "run run run run run run run run run run run run run run run run run run run run", "a"]
 OFF = 1e-3  # by which log-probabilities may differ from batch to batch
