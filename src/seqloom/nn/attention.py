@@ -109,10 +109,21 @@ class Attention(nn.Module):
 
     def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
         """To a memory: queries from x (B, T, D), which also is the shape of the result."""
+        return self._attend(self._queries(x), *memory, mask)
+
+    def looks(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
+        """The weights with which `cross` takes the memory, (B, heads, T, S)."""
+        q = self._queries(x)
+        scores = (q * q.shape[-1] ** -0.5) @ memory[0].transpose(-2, -1)
+        if mask.scores is not None:
+            scores = scores.masked_fill(~mask.scores, -math.inf)
+        return torch.softmax(scores, -1)
+
+    def _queries(self, x: Tensor) -> Tensor:
+        """Of x (B, T, D) alone, (B, heads, T, d_head)."""
         b, t, d = x.shape
         weight, bias = self.qkv.weight[:d], None if self.qkv.bias is None else self.qkv.bias[:d]
-        q = F.linear(x, weight, bias).view(b, t, self.n_heads, d // self.n_heads).transpose(1, 2)
-        return self._attend(q, *memory, mask)
+        return F.linear(x, weight, bias).view(b, t, self.n_heads, d // self.n_heads).transpose(1, 2)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0

@@ -58,14 +58,21 @@ class Block(nn.Module):
         self.norm_cross = nn.LayerNorm(d_model, bias=bias) if cross is not None else None
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
-                memory: KeysValues | None = None, memory_mask: Mask = UNMASKED) -> tuple[Tensor, KeysValues]:
-        """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave."""
+                memory: KeysValues | None = None, memory_mask: Mask = UNMASKED,
+                looked: list[Tensor] | None = None) -> tuple[Tensor, KeysValues]:
+        """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave.
+
+        The weights of the memory (B, heads, T, S) are added to `looked`.
+        """
         before = self.norm == "pre"
         y, kept = self.attention(self.norm1(x) if before else x, mask, places, cache)
         x = self._add(x, y, self.norm1)
         if self.cross is not None and self.norm_cross is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
-            y = self.cross.cross(self.norm_cross(x) if before else x, memory, memory_mask)
+            asking = self.norm_cross(x) if before else x
+            if looked is not None:
+                looked.append(self.cross.looks(asking, memory, memory_mask))
+            y = self.cross.cross(asking, memory, memory_mask)
             x = self._add(x, y, self.norm_cross)
         y = self.mlp(self.norm2(x) if before else x)
         return self._add(x, y, self.norm2), kept

@@ -1,0 +1,101 @@
+"""The options of the translators, apart from the models, so that `--help` shows them without loading anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from seqloom.config import MOST, MOST_TOKENS, MOST_WIDTH, TRAINS, Config, OnlyWith, option
+from seqloom.errors import ConfigError
+from seqloom.models.sequence.configs import LAYERED, EncoderName
+
+KINDS = "bpe, unigram, wordpiece, word, whitespace, char, byte, or a saved tokenizer"
+SAMPLED = ("linear", "exponential", "inverse-sigmoid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig(Config):
+    """Of every network that writes a target for a source."""
+
+    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
+
+    tokenizer: str = option("bpe", f"tokens of sources and targets: {KINDS}", metavar="KIND|PATH")
+    source_tokenizer: str | None = option(None, "other tokens for sources", metavar="KIND|PATH")
+    target_tokenizer: str | None = option(None, "other tokens for targets", metavar="KIND|PATH")
+    vocab_size: int | None = option(None, "maximum vocabulary size of each side [default: 8000 for subword kinds]",
+                                    minimum=2, maximum=MOST_TOKENS)
+    min_count: int = option(1, "tokens seen less often than this become <unk>", minimum=1, maximum=MOST)
+    shared_vocabulary: bool = option(False, "one vocabulary, with one vector for each token, for sources and targets")
+    max_length: int = option(250, "pairs with more tokens than this on one side are left out in training",
+                             minimum=1, maximum=MOST_TOKENS)
+    tied: bool = option(True, "the output layer uses the vectors of the target tokens")
+    dropout: float = option(0.3, "dropout of vectors and layers", minimum=0.0, maximum=0.95)
+    label_smoothing: float = option(0.1, "share of the target probability that is spread over all tokens",
+                                    minimum=0.0, maximum=0.99)
+    scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = option(
+        "none", "how the decoder's inputs in training pass from the true tokens to its own predictions")
+    sampling_half: float = option(10.0, "epochs until half of the inputs are predictions", minimum=0.01, maximum=MOST)
+    select_by: Literal["nats", "bleu"] = option("nats", "what chooses the best weights on held-out pairs: nats per target "
+                                                "token, or BLEU of greedy translations")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shared_vocabulary and (self.source_tokenizer or self.target_tokenizer):
+            raise ConfigError("a shared vocabulary has one tokenizer; give tokenizer instead of source_tokenizer and "
+                              "target_tokenizer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(TranslatorConfig):
+    """Options of the recurrent encoder-decoder."""
+
+    only_with: ClassVar[OnlyWith] = {
+        "window": {"encoder": ("window", "cnn")}, "n_heads": {"encoder": ("transformer",)}, "n_layers": {"encoder": LAYERED},
+        "input_feeding": {"attention": ("additive", "dot", "general", "concat", "scaled"), "one_network": (False,)},
+        "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")}, "encoder": {"one_network": (False,)},
+        "bottleneck": {"one_network": (False,)}}
+
+    encoder: EncoderName = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
+                                  "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer")
+    cell: Literal["rnn", "lstm", "gru"] = option("gru", "recurrent cell of the decoder")
+    d_embed: int = option(256, "size of token vectors", minimum=1, maximum=MOST_WIDTH)
+    d_hidden: int = option(256, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
+    n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
+    n_decoder_layers: int = option(1, "number of layers of the decoder", minimum=1, maximum=100)
+    window: int = option(1, "neighbours on either side that window and cnn look at", minimum=0, maximum=100)
+    n_heads: int = option(4, "attention heads of a transformer encoder", minimum=1, maximum=1000)
+    attention: Literal["none", "additive", "dot", "general", "concat", "scaled"] = option(
+        "additive", "how source positions are scored: additive (Bahdanau); dot, general, concat (Luong); scaled dot product; "
+        "none: the decoder only knows a summary of the source")
+    input_feeding: bool = option(False, "what was read from the source is part of the next input; slower")
+    coverage: bool = option(False, "the attention knows what each source position has been given so far; slower")
+    bottleneck: Literal["initial", "every-step"] = option(
+        "initial", "how the summary of the source reaches the decoder: as its initial state, or also as an input of every step")
+    reverse_source: bool = option(False, "read sources from right to left")
+    one_network: bool = option(False, "one recurrent network reads the source and then writes the target; needs "
+                               "shared_vocabulary")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.one_network and not self.shared_vocabulary:
+            raise ConfigError("one_network reads and writes with the same token vectors; give shared_vocabulary as well")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(TranslatorConfig):
+    """Options of the encoder-decoder Transformer."""
+
+    d_model: int = option(256, "width of the network", minimum=2, maximum=MOST_WIDTH)
+    n_layers: int = option(3, "number of layers of the encoder", minimum=1, maximum=100)
+    n_decoder_layers: int = option(3, "number of layers of the decoder", minimum=1, maximum=100)
+    n_heads: int = option(4, "attention heads", minimum=1, maximum=1000)
+    d_mlp: int | None = option(None, "width of the perceptrons [default: 4 times d_model]", minimum=1, maximum=MOST_WIDTH)
+    norm: Literal["pre", "post"] = option("pre", "layer norm before each part of a layer, or after it as in the paper")
+    activation: Literal["relu", "gelu"] = option("relu", "activation function of the perceptrons")
+    attention_dropout: float = option(0.0, "dropout of attention weights", minimum=0.0, maximum=0.95)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_model % self.n_heads or self.d_model % 2:
+            raise ConfigError(f"d_model {self.d_model} must be even and a multiple of n_heads {self.n_heads}")

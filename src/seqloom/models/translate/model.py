@@ -1,0 +1,294 @@
+"""What the networks that translate share: tokenizers of both sides, training on pairs, the Stepper, scores and alignments.
+
+A model says which network it is (`build`) and the shapes of its weights. Networks have one interface: `encode` gives the memory
+of a batch of sources, `features` reads known targets all at once, `start` and `step` go token by token; `output` predicts.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Length, Spec
+from seqloom.config import choices, field_types
+from seqloom.contracts.base import Fitting
+from seqloom.contracts.learnt import Kind
+from seqloom.contracts.translator import Translator
+from seqloom.data.parallel import Parallel
+from seqloom.data.splitting import hashed_order
+from seqloom.decoding.sanity import check_scores
+from seqloom.errors import ConfigError, DataError, ModelError, quoted, suggest
+from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.model import NetworkModel
+from seqloom.models.sequence.encoded import Encoded
+from seqloom.models.sequence.numbers import NumberInputs, check_numbers
+from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
+from seqloom.models.translate.pairs import PairBatches, encode_texts, target_arrays
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer_config import TokenizerConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.sequence.building_net import Start
+    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.models.translate.decoder_net import NetworkDecoder
+    from seqloom.training.config import TrainConfig
+
+HELD_OUT, MOST_HELD_OUT = 0.05, 1000  # share of the pairs that is kept for evaluation, and how many at most
+FEWEST = 50  # pairs, below which nothing is held out
+TOKENS = 4096  # of a batch, both sides and padding
+SCORED = 1 << 13  # tokens of both sides that are scored together
+JUDGED = 300  # held-out pairs that are translated where BLEU chooses
+ENOUGH = 60.0  # epochs, where the time suffices for them
+
+
+class TranslationModel(NetworkModel, Translator):
+    config: Any
+    learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes}
+    idle_train: ClassVar[dict[str, str]] = {
+        "truncation": "pairs are read whole; leave it out", "random_truncation": "pairs are read whole; leave it out",
+        "recompute": "it keeps all activations; lower batch_size to save memory"}
+    reverse_source: ClassVar[bool] = False
+
+    # ---- what a network writes
+
+    @abstractmethod
+    def build(self, start: Start) -> torch.nn.Module:
+        """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
+
+    @property
+    @abstractmethod
+    def d_embed(self) -> int:
+        """Width of token vectors."""
+
+    # ---- fitting
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of the sources."""
+        return read_sizes(self.learnt)
+
+    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+        data, valid = hold_out(data, how.valid)
+        start = self._begin(data)
+        sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
+        chosen = self._short_enough(sources.lengths, targets.lengths, data.name)
+        if len(chosen) < len(data):
+            data = data.part(chosen)
+            sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
+        config, device = prepare(self.name, how)
+        if valid is None:
+            check_held_out(config)
+        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+                 "valid": None if valid is None else valid.fingerprint}
+        network, record = train_network(self._task(sources, targets, valid, start, config), config, device, run=how.run,
+                                        facts=facts)
+        self.net.keep(network)
+        self.fit_info |= record
+
+    def _begin(self, data: Parallel) -> Start:
+        """Tokenizers and sizes; what the network begins with."""
+        from seqloom.models.sequence.building_net import NOTHING, Start
+
+        c = self.config
+        if data.numeric:
+            if c.shared_vocabulary or c.source_tokenizer:
+                raise ConfigError(f"the sources of {data.name} are numbers, which have no tokens; leave out shared_vocabulary "
+                                  "and source_tokenizer")
+            sizes, mean, scale = check_numbers(data.sources, data.name)
+            self.tokenizers = {"target": make_tokenizer(c.target_tokenizer or c.tokenizer, data.targets, c)}
+            self.learnt["sizes"] = sizes.to_dict()
+            return Start(mean=mean, scale=scale)
+        texts = data.source_texts
+        target = make_tokenizer(c.target_tokenizer or c.tokenizer, [*texts, *data.targets] if c.shared_vocabulary
+                                else data.targets, c)
+        source = target if c.shared_vocabulary else make_tokenizer(c.source_tokenizer or c.tokenizer, texts, c)
+        self.tokenizers = {"source": source, "target": target}
+        self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
+        return NOTHING
+
+    def _short_enough(self, sources: np.ndarray, targets: np.ndarray, name: str) -> np.ndarray:
+        """The numbers of the pairs that are trained on."""
+        if not sources.min():
+            raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
+        short = np.flatnonzero(np.maximum(sources, targets) <= self.config.max_length)
+        if not len(short):
+            raise DataError(f"all pairs of {name} are longer than max_length {self.config.max_length}; give a larger one")
+        if len(short) < len(sources):
+            progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {self.config.max_length} "
+                         "tokens and are left out; --max-length sets this")
+        return short
+
+    def _task(self, sources: Encoded, targets: Encoded, valid: Parallel | None, start: Start,
+              train: TrainConfig) -> SequenceTask:
+        from seqloom.models.sequence.task_net import SequenceTask
+        from seqloom.models.translate.task_net import pair_loss
+        from seqloom.training.task import Criterion
+
+        c, by_bleu = self.config, self.config.select_by == "bleu"
+        judge = None
+        if valid is not None:
+            held = self.encode_sources(valid.sources), encode_texts(self.target_tokenizer, valid.targets)
+            some = valid.part(slice(0, JUDGED))
+
+            def judge(network: Any) -> float:
+                if by_bleu:
+                    return self._greedy_bleu(network, some)
+                total = sum(float(part.sum()) for part in self._log_probs(network, *held))
+                return -total / len(held[1].steps["ids"])
+
+        batches = PairBatches(sources, targets, self.target_tokenizer.eos_id, most_tokens=TOKENS, batch_size=train.batch_size,
+                              seed=train.seed)
+        return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
+                            lambda: self.build(start),
+                            lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
+                            judge, counted="tokens", enough_epochs=ENOUGH)
+
+    def _greedy_bleu(self, network: Any, data: Parallel) -> float:
+        from seqloom.decoding.beam import beam_search
+        from seqloom.metrics.bleu import bleu
+
+        lengths = encode_texts(self.target_tokenizer, data.targets).lengths
+        said: list[str] = [""] * len(data)
+        for chosen in self.encode_sources(data.sources).buckets(SCORED):
+            stepper = self._stepper(network, [data.sources[i] for i in chosen.tolist()])
+            found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1,
+                                max_tokens=2 * int(lengths.max()) + 10)
+            for i, best in zip(chosen.tolist(), found):
+                said[i] = self.text_of(best[0].ids)
+        return bleu(said, data.targets).value
+
+    # ---- the network
+
+    def build_fitted(self) -> torch.nn.Module:
+        from seqloom.models.sequence.building_net import NOTHING
+
+        return self.build(NOTHING)
+
+    def make_reader(self, start: Start) -> Any:
+        """What reads the sources; None where they have the vectors of the targets."""
+        from seqloom.nn.readers import NumberReader, TokenReader
+
+        sizes = self.sizes
+        if self.config.shared_vocabulary:
+            return None
+        if sizes.columns:
+            return NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
+        return TokenReader(sizes.vocab_size, sizes.d_embed)
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        sizes, source = self.sizes, self.tokenizers.get("source")
+        if "target" not in self.tokenizers or (source is None) != bool(sizes.columns):
+            raise ModelError(f"this {self.name} model has the tokenizers {', '.join(self.tokenizers) or 'none'}: it is damaged")
+        if source is not None and source.vocab_size != sizes.vocab_size:
+            raise ModelError(f"{sizes.vocab_size:,} vectors for {source.vocab_size:,} source tokens: tokenizer and weights are "
+                             "of different models")
+        if self.config.shared_vocabulary and source != self.target_tokenizer:
+            raise ModelError(f"this {self.name} model has one vocabulary but two tokenizers: it is damaged")
+        return super().array_specs(length)
+
+    # ---- using it
+
+    def encode_sources(self, sources: Any) -> Encoded:
+        """Sources as the network reads them."""
+        if self.sizes.columns:
+            return NumberInputs(self.sizes).encode(sources)
+        return encode_texts(self.tokenizers["source"], sources, reverse=self.reverse_source)
+
+    def decoder(self, sources: Any) -> NetworkDecoder:
+        self.check_fitted()
+        return self._stepper(self.network(), sources)
+
+    def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
+        from seqloom.models.translate.decoder_net import NetworkDecoder
+
+        encoded, target = self.encode_sources(sources), self.target_tokenizer
+        return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id)
+
+    def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
+        return self._log_probs(self.network(), self.encode_sources(sources), encode_texts(self.target_tokenizer, targets))
+
+    def _log_probs(self, network: Any, sources: Encoded, targets: Encoded) -> list[np.ndarray]:
+        out: list[np.ndarray] = [np.empty(0, np.float32)] * len(targets)
+        for chosen, features, wanted, _ in self._forced(network, sources, targets):
+            flat = check_scores(network.output.token_log_probs(features, wanted).float().cpu().numpy())
+            ends = np.cumsum(targets.lengths[chosen])
+            for i, part in zip(chosen.tolist(), np.split(flat, ends[:-1])):
+                out[i] = part
+        return out
+
+    def alignments(self, sources: Any, targets: list[str], *, layer: int | None = None,
+                   head: int | None = None) -> list[np.ndarray] | None:
+        """The weights of the source tokens, `</s>` last, for each target token, `</s>` last: (T, S). The mean over the layers
+        and heads of a Transformer, or of one of them (from 0)."""
+        read, out = self.encode_sources(sources), [np.empty((0, 0), np.float32)] * len(targets)
+        for chosen, _, _, looked in self._forced(self.network(), read, encode_texts(self.target_tokenizer, targets), look=True):
+            if not looked:
+                return None
+            weights = np.stack([part.float().cpu().numpy() for part in looked], 1)  # (B, layers, heads, T, S)
+            weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
+            for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
+                out[i] = one[:, :read.lengths[i]]
+                if self.reverse_source:
+                    out[i] = np.concatenate([out[i][:, -2::-1], out[i][:, -1:]], 1)
+        lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
+        return [one[:length] for one, length in zip(out, lengths)]
+
+    def _forced(self, network: Any, sources: Encoded, targets: Encoded, *, look: bool = False) -> Any:
+        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), the tokens (N,), and
+        the weights of the sources where they are wanted."""
+        import torch
+
+        device = next(network.parameters()).device
+        both = Encoded({}, np.concatenate([[0], np.cumsum(sources.lengths + targets.lengths)]))
+        with torch.inference_mode():
+            for chosen in both.buckets(SCORED):
+                arrays, there = target_arrays(targets, chosen, self.target_tokenizer.eos_id)
+                batch = {name: torch.from_numpy(array).to(device) for name, array in sources.batch(chosen).items()}
+                inputs, wanted, mask = (torch.from_numpy(array).to(device)
+                                        for array in (arrays["inputs"], arrays["targets"], there))
+                looked: list[torch.Tensor] | None = [] if look else None
+                features = network.features(network.encode(batch), inputs, looked)
+                yield chosen, features[mask], wanted[mask], looked
+
+
+def _part(number: int | None, many: int, what: str) -> slice:
+    """One of them, or all."""
+    if number is None:
+        return slice(None)
+    if not 0 <= number < many:
+        raise ConfigError(f"{what} must be from 0 to {many - 1}; got {number}")
+    return slice(number, number + 1)
+
+
+def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
+    """Training and held-out pairs: as given, or a few in hashed order, equal sources together."""
+    if valid is not None and len(valid):
+        return data, valid
+    if len(data) < FEWEST:
+        return data, None
+    order, may_begin = hashed_order(data.sources)
+    wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
+    cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
+    if cut == len(order):
+        return data, None
+    progress.say(f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others")
+    return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
+
+
+def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
+    """Fitted on the texts, or a saved one."""
+    kinds = choices(field_types(TokenizerConfig)["kind"])
+    if kind in kinds:
+        return Tokenizer(kind=kind, vocab_size=c.vocab_size, min_count=c.min_count).fit(texts)
+    if not os.path.exists(kind):
+        raise ConfigError(f"tokenizer {quoted(kind)} is neither one of {', '.join(kinds)} nor an existing file or "
+                          f"directory{suggest(kind, kinds)}")
+    if c.vocab_size is not None or c.min_count != 1:
+        raise ConfigError(f"vocab_size and min_count cannot change the finished tokenizer {kind!r}")
+    return Tokenizer.load(kind)

@@ -1,0 +1,99 @@
+"""Pairs as arrays: tokens or numbers of sources, tokens of targets, and batches of like length on both sides.
+
+A batch is filled up to the longest source and the longest target in it, so pairs are sorted by the length of the target, and
+those of one target length by that of the source, up and down in turn, so that neighbours are alike everywhere. What a batch
+may hold is a number of tokens with their padding: a batch of short pairs has more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from seqloom.models.classify.features import check_texts, join
+from seqloom.models.sequence.encoded import Encoded
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.training.batches import Batch, Cursor
+
+
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False) -> Encoded:
+    """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left."""
+    check_texts(texts)
+    ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
+    borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
+    if reverse:
+        for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist()):
+            ids[start:stop - 1] = ids[start:stop - 1][::-1].copy()
+    return Encoded({"ids": ids}, borders)
+
+
+def target_arrays(targets: Encoded, chosen: np.ndarray, eos_id: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """`targets` (B, T) and the `inputs` that come before each, first `</s>`; and which of them are there."""
+    batch = targets.batch(chosen)
+    inputs = np.roll(batch["ids"], 1, axis=1)
+    inputs[:, 0] = eos_id
+    there = np.arange(inputs.shape[1]) < batch["lengths"][:, None]
+    return {"targets": batch["ids"], "inputs": inputs}, there
+
+
+class PairBatches:
+    """Batches of pairs for the training engine, in a new order in each epoch."""
+
+    def __init__(self, sources: Encoded, targets: Encoded, eos_id: int, *, most_tokens: int, batch_size: int | None = None,
+                 seed: int = 0) -> None:
+        """`most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many pairs."""
+        self.sources, self.targets, self.eos_id, self.seed = sources, targets, eos_id, seed
+        self.most_tokens, self.batch_size = most_tokens, batch_size
+        self._epoch: tuple[int, list[np.ndarray]] | None = None
+
+    def length(self, cursor: Cursor) -> int:
+        return len(self.groups(cursor[0]))
+
+    def share(self, cursor: Cursor) -> float:
+        return cursor[1] / self.length(cursor)
+
+    def batch(self, cursor: Cursor) -> Batch:
+        epoch, number = cursor
+        groups = self.groups(epoch)
+        end = number + 1 == len(groups)
+        made = self.collate(groups[number])
+        return replace(made, arrays={**made.arrays, "epochs": np.array([epoch + number / len(groups)], np.float32)},
+                       following=(epoch + 1, 0) if end else (epoch, number + 1))
+
+    def collate(self, chosen: np.ndarray) -> Batch:
+        arrays, there = target_arrays(self.targets, chosen, self.eos_id)
+        return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
+
+    def groups(self, epoch: int) -> list[np.ndarray]:
+        """The numbers of the pairs of each batch."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            sources, targets = self.sources.lengths, self.targets.lengths
+            by_source = np.where(targets % 2, sources, -sources) + rng.random(len(targets))
+            order = np.lexsort((by_source, targets))
+            groups = [order[low:high] for low, high in self._cuts(sources[order].tolist(), targets[order].tolist())]
+            self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
+        return self._epoch[1]
+
+    def _cuts(self, sources: list[int], targets: list[int]) -> list[tuple[int, int]]:
+        """From where to where batches go, in pairs of these lengths."""
+        cuts, low, longest_source, longest_target = [], 0, 0, 0
+        for i, (source, target) in enumerate(zip(sources, targets)):
+            longest_source, longest_target = max(longest_source, source), max(longest_target, target)
+            many = i - low + 1
+            full = (many * (longest_source + longest_target) > self.most_tokens if self.batch_size is None
+                    else many > self.batch_size)
+            if full and i > low:
+                cuts.append((low, i))
+                low, longest_source, longest_target = i, source, target
+        return [*cuts, (low, len(sources))]
+
+    def waste(self, epoch: int = 0) -> float:
+        """The share of padding in all batches of an epoch."""
+        real = filled = 0
+        for group in self.groups(epoch):
+            for lengths in (self.sources.lengths[group], self.targets.lengths[group]):
+                real, filled = real + int(lengths.sum()), filled + len(group) * int(lengths.max())
+        return 1 - real / max(filled, 1)

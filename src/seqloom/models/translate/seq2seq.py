@@ -1,0 +1,63 @@
+"""`seq2seq`: a recurrent network reads the source, another writes the target, with attention between them.
+
+With attention none it is the model of Sutskever et al. (2014) and Cho et al. (2014), with any other that of Bahdanau et al.
+(2015) and Luong et al. (2015); the encoder may be any that classifiers and taggers have.
+
+    >>> model = Seq2Seq(tokenizer="char", d_embed=16, d_hidden=16, dropout=0.0)
+    >>> model.fit([("ab", "ba"), ("abc", "cba")] * 8, train=TrainConfig(steps=60)).translate("abc")
+    'cba'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seqloom.errors import ConfigError
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.translate.configs import Seq2SeqConfig
+from seqloom.models.translate.model import TranslationModel
+from seqloom.models.translate.shapes import seq2seq_shapes
+from seqloom.training.config import TrainConfig as TrainConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.models.sequence.building_net import Start
+
+
+class Seq2Seq(TranslationModel):
+    name = "seq2seq"
+    config_class = Seq2SeqConfig
+
+    @property
+    def d_embed(self) -> int:
+        return self.config.d_embed
+
+    @property
+    def reverse_source(self) -> bool:  # type: ignore[override]
+        return self.config.reverse_source
+
+    def label(self) -> str:
+        c = self.config
+        return f"seq2seq-{'one' if c.one_network else c.encoder}-{c.cell}-{c.attention}"
+
+    def build(self, start: Start) -> torch.nn.Module:
+        from seqloom.nn.encoders import make_encoder
+        from seqloom.nn.seq2seq import Seq2Seq as Network
+
+        c = self.config
+        reader = self.make_reader(start)
+        encoder = None
+        if not c.one_network:
+            try:
+                encoder = make_encoder(c.encoder, c.d_embed if reader is None else reader.d_out, c.d_hidden, c.n_layers,
+                                       dropout=c.dropout, n_heads=c.n_heads, window=c.window)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+        return Network(reader, encoder, self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
+                       cell=c.cell, attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
+                       input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
+                       dropout=c.dropout, label_smoothing=c.label_smoothing)
+
+    def fitted_shapes(self) -> Shapes:
+        return seq2seq_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)

@@ -1,0 +1,117 @@
+"""Attention of a decoder to a memory: the vectors of the source, of which each target token takes a weighted mean.
+
+How well a query q fits a key k is scored by a small network, `additive` (Bahdanau et al. 2015, section A.1.2), or by a product
+(Luong et al. 2015, section 3.1): `dot` q'k, `general` q'Wk, `concat` v'tanh(W[q; k]); `scaled` is dot divided by the root of
+the width (Vaswani et al. 2017). The keys are computed once for a memory; queries of all target steps are scored at once.
+
+`coverage` is what each source step was given so far, the sum of its weights (Tu et al. 2016; See et al. 2017): times a learned
+vector it is added to the key, so that the score knows what has been said. Steps then depend on each other and go one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from seqloom.nn.initialisation import xavier
+
+Score = Literal["additive", "dot", "general", "concat", "scaled"]
+SCORES = ("additive", "dot", "general", "concat", "scaled")
+BY_WIDTH = ("dot", "scaled")  # for which query and memory must have one width
+
+
+class MemoryAttention(nn.Module):
+    """Queries (B, T, d_query) to a memory (B, S, d_memory): its weighted means (B, T, d_memory) and the weights (B, T, S)."""
+
+    def __init__(self, score: Score, d_query: int, d_memory: int, *, coverage: bool = False) -> None:
+        super().__init__()
+        if score not in SCORES:
+            raise ValueError(f"attention must be one of {', '.join(SCORES)}; it is {score!r}")
+        if score in BY_WIDTH and d_query != d_memory:
+            raise ValueError(f"attention {score} multiplies queries and memory, so both need one width; they have {d_query} "
+                             f"and {d_memory}")
+        self.score = score
+        self.query = nn.Linear(d_query, d_query, bias=False) if score in ("additive", "concat") else None
+        self.key = None if score in BY_WIDTH else nn.Linear(d_memory, d_query, bias=score == "additive")
+        self.energy = nn.Parameter(torch.empty(d_query)) if self.query is not None else None
+        self.covered = nn.Parameter(torch.zeros(d_query)) if coverage else None
+        for layer in (self.query, self.key):
+            if layer is not None:
+                xavier(layer.weight)
+        if self.key is not None and self.key.bias is not None:
+            nn.init.zeros_(self.key.bias)
+        if self.energy is not None:
+            nn.init.uniform_(self.energy, -d_query ** -0.5, d_query ** -0.5)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """What queries are compared with, (B, S, d_query)."""
+        return memory if self.key is None else self.key(memory)
+
+    def forward(self, queries: Tensor, memory: Tensor, keys: Tensor, present: Tensor | None = None,
+                coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`present` (B, S) is False at padding. `coverage` (B, S): the sum of the weights before these queries; none: zeros."""
+        if self.covered is None:
+            weights = masked_softmax(self._scores(queries, keys), present)
+        else:
+            weights = self._covering(queries, keys, present, coverage)
+        return weights @ memory, weights
+
+    def _covering(self, queries: Tensor, keys: Tensor, present: Tensor | None, coverage: Tensor | None) -> Tensor:
+        assert self.covered is not None
+        total = keys.new_zeros(keys.shape[:2]) if coverage is None else coverage
+        steps = []
+        for t in range(queries.shape[1]):
+            shifted = keys + total.unsqueeze(2) * self.covered
+            weights = masked_softmax(self._scores(queries[:, t : t + 1], shifted), present)
+            total = total + weights[:, 0]
+            steps.append(weights)
+        return torch.cat(steps, 1)
+
+    def _scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(B, T, S)."""
+        if self.query is not None:
+            assert self.energy is not None
+            scores: Tensor = AdditiveScores.apply(self.query(queries), keys, self.energy)
+            return scores
+        scores = queries @ keys.transpose(1, 2)
+        return scores / math.sqrt(queries.shape[2]) if self.score == "scaled" else scores
+
+
+def masked_softmax(scores: Tensor, present: Tensor | None) -> Tensor:
+    """Weights (B, T, S) that sum to one over what is `present` (B, S); a row of which nothing is present has zeros."""
+    if present is None:
+        return torch.softmax(scores, -1)
+    hidden = ~present.unsqueeze(1)
+    least = torch.finfo(scores.dtype).min  # not -inf, of which a row alone would be NaN
+    return torch.softmax(scores.masked_fill(hidden, least), -1).masked_fill(hidden, 0.0)
+
+
+class AdditiveScores(torch.autograd.Function):
+    """energy . tanh(query + key) of all pairs: (B, T, A) and (B, S, A) to (B, T, S).
+
+    The (B, T, S, A) numbers in between are not kept: a target step is done while its own are in the cache, and once more in the
+    backward pass, which is faster than writing and reading them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
+        ctx.save_for_backward(queries, keys, energy)
+        return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        queries, keys, energy = ctx.saved_tensors
+        d_queries, d_keys, d_energy = torch.empty_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
+        for t in range(queries.shape[1]):
+            inner = torch.tanh(keys + queries[:, t : t + 1])  # (B, S, A)
+            d_energy += F.linear(above[:, t].reshape(1, -1), inner.reshape(-1, len(energy)).t())[0]
+            slope = inner.square_().neg_().add_(1.0).mul_(energy).mul_(above[:, t].unsqueeze(2))
+            d_keys += slope
+            d_queries[:, t] = slope.sum(1)
+        return d_queries, d_keys, d_energy

@@ -1,0 +1,220 @@
+"""The recurrent encoder-decoder (Sutskever et al. 2014; Cho et al. 2014) with attention (Bahdanau, Luong et al. 2015).
+
+A reader and an encoder make a memory of the source; its summary is where the decoder begins. Each target token moves the
+decoder's state h; attention looks up a context c for it; the readout tanh(W [h; c]) predicts the next token. Since the next
+state does not need c, all steps of a known target are one pass over the fused recurrence and one attention for all of
+them. With `input_feeding` (Luong et al. 2015, section 3.3) the readout is part of the next input, and steps go one by one.
+
+Without attention all that the decoder knows of the source is that summary, as its first state, or besides at `every_step`
+(Cho et al. 2014). `encoder=None`: one recurrent network reads the source and then writes the target.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqloom.nn.cells import Cell, Kind, State
+from seqloom.nn.dropout import dropout
+from seqloom.nn.encoders import Encoder, Recurrent, present
+from seqloom.nn.initialisation import xavier
+from seqloom.nn.memory import BY_WIDTH, MemoryAttention, Score
+from seqloom.nn.outputs import FullSoftmax
+from seqloom.nn.readers import Arrays
+from seqloom.nn.recurrent import RecurrentStack, States
+
+
+class Memory(NamedTuple):
+    """What the decoder knows of its sources; without attention the first three are not looked at."""
+
+    vectors: Tensor  # (B, S, D)
+    keys: Tensor  # (B, S, Q)
+    present: Tensor | None  # bool (B, S)
+    summary: Tensor  # (B, E)
+    start: States
+
+    def rows(self, chosen: Tensor) -> Memory:
+        """Of these sources, in this order."""
+        return Memory(self.vectors[chosen], self.keys[chosen], None if self.present is None else self.present[chosen],
+                      self.summary[chosen], tuple(tuple(leaf[chosen] for leaf in layer) for layer in self.start))
+
+
+class DecoderState(NamedTuple):
+    """After some target tokens."""
+
+    layers: States
+    fed: Tensor  # (B, D): the last readout, where there is input feeding; else (B, 0)
+    coverage: Tensor  # (B, S), where it is used; else (B, 0)
+
+
+class Seq2Seq(nn.Module):
+    """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder reads them itself."""
+
+    def __init__(self, reader: nn.Module | None, encoder: Encoder | None, vocab_size: int, d_embed: int, d_hidden: int,
+                 n_layers: int = 1, *, cell: Kind = "gru", attention: Score | None = "additive", coverage: bool = False,
+                 input_feeding: bool = False, every_step: bool = False, tied: bool = True, dropout: float = 0.0,
+                 label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        if encoder is None and (reader is not None or every_step or input_feeding):
+            raise ValueError("one network that reads and writes takes no other reader, no input feeding, and no summary at "
+                             "every step")
+        if attention is None and (input_feeding or coverage):
+            raise ValueError("input feeding and coverage need attention")
+        self.input_feeding, self.every_step, self.dropout = input_feeding, every_step, dropout
+        self.embedding = nn.Embedding(vocab_size, d_embed)
+        nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
+        self.reader, self.encoder = reader, encoder
+        d_memory = d_hidden if encoder is None else encoder.d_out
+        d_out = d_embed if tied else d_hidden
+        self.decoder = RecurrentStack(d_embed + (d_out if input_feeding else 0) + (d_memory if every_step else 0), d_hidden,
+                                      n_layers, cell=cell, dropout=dropout)
+        leaves = len(Cell.leaves) if cell != "lstm" else 2
+        self.initial = None if encoder is None else nn.Linear(d_memory, n_layers * leaves * d_hidden)
+        self.narrow = nn.Linear(d_memory, d_hidden) if attention in BY_WIDTH and d_memory != d_hidden else None
+        self.attention = None
+        if attention is not None:
+            d_memory = d_hidden if self.narrow is not None else d_memory
+            self.attention = MemoryAttention(attention, d_hidden, d_memory, coverage=coverage)
+            d_read = d_hidden + d_memory
+        else:
+            d_read = d_hidden
+        self.readout = nn.Linear(d_read, d_out) if attention is not None or d_read != d_out else None
+        self.output = FullSoftmax(d_out, vocab_size, tied=self.embedding if tied else None, label_smoothing=label_smoothing)
+        for layer in (self.initial, self.narrow, self.readout):
+            if layer is not None:
+                xavier(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+    # ---- reading
+
+    def encode(self, batch: Arrays) -> Memory:
+        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,)."""
+        lengths = batch["lengths"]
+        x = self.embedding(batch["ids"]) if self.reader is None else self.reader(batch)
+        x = dropout(x, self.dropout, self.training)
+        if self.encoder is None:
+            vectors, start = self.decoder(x, lengths=lengths)
+            summary = vectors[:, 0]
+        else:
+            vectors = self.encoder(x, lengths)
+            summary = summary_of(self.encoder, vectors, lengths)
+            start = self._first(dropout(summary, self.dropout, self.training))
+        if self.attention is None:
+            return Memory(vectors[:, :0], vectors[:, :0], None, summary, start)
+        there = present(vectors, lengths)
+        assert there is not None
+        vectors = dropout(vectors, self.dropout, self.training)
+        vectors = vectors if self.narrow is None else self.narrow(vectors)
+        return Memory(vectors, self.attention.keys(vectors), None if bool(there.all()) else there, summary, start)
+
+    def _first(self, summary: Tensor) -> States:
+        """The state in which the decoder begins, a part of one product for each layer and leaf."""
+        assert self.initial is not None
+        parts = iter(self.initial(summary).split(self._width, 1))
+        return tuple(tuple(next(parts).contiguous() for _ in layer.leaves) for layer in self._layers)
+
+    @property
+    def _layers(self) -> list[Cell]:
+        return [layer for layer in self.decoder.layers if isinstance(layer, Cell)]
+
+    @property
+    def _width(self) -> int:
+        return self._layers[0].d_hidden
+
+    # ---- writing
+
+    def features(self, memory: Memory, inputs: Tensor, looked: list[Tensor] | None = None) -> Tensor:
+        """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
+
+        The weights of the attention, (B, 1, T, S) as of a single head, are added to `looked`.
+        """
+        if self.input_feeding:
+            features, weights = self._step_by_step(memory, inputs)
+        else:
+            outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start)
+            features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training))
+        if looked is not None and weights is not None:
+            looked.append(weights.unsqueeze(1))
+        return features
+
+    def start(self, memory: Memory) -> DecoderState:
+        """Before the first token."""
+        n, summary = len(memory.summary), memory.summary
+        fed = self.output.matrix().shape[1] if self.input_feeding else 0
+        steps = memory.vectors.shape[1] if self.attention is not None and self.attention.covered is not None else 0
+        return DecoderState(memory.start, summary.new_zeros(n, fed), summary.new_zeros(n, steps))
+
+    def step(self, memory: Memory, state: DecoderState, ids: Tensor,
+             looked: list[Tensor] | None = None) -> tuple[Tensor, DecoderState]:
+        """One more token of each row (B,): what predicts the next (B, D), and the state; `looked` as in `features`, T = 1."""
+        x = self._inputs(memory, ids.unsqueeze(1))
+        if self.input_feeding:
+            x = torch.cat([x, state.fed.unsqueeze(1)], 2)
+        outputs, layers = self.decoder(x, state.layers)
+        features, state, weights = self._after(memory, state, outputs, layers)
+        if looked is not None and weights is not None:
+            looked.append(weights[:, None, None])
+        return features, state
+
+    def _after(self, memory: Memory, state: DecoderState, outputs: Tensor,
+               layers: States) -> tuple[Tensor, DecoderState, Tensor | None]:
+        covered = state.coverage if state.coverage.shape[1] else None
+        features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training), covered)
+        coverage = state.coverage
+        if weights is not None:
+            coverage = coverage if covered is None else coverage + weights[:, 0]
+            weights = weights[:, 0]
+        fed = features[:, 0] if self.input_feeding else state.fed
+        return features[:, 0], DecoderState(layers, fed, coverage), weights
+
+    def _step_by_step(self, memory: Memory, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Only what depends on the step before is done at each step; the first layer's product with the tokens is not."""
+        first, state = self._layers[0], self.start(memory)
+        x = self._inputs(memory, inputs).transpose(0, 1)  # (T, B, E)
+        known = x.shape[2]
+        projected = F.linear(x, first.w_x[:, :known], first.b)
+        w_fed = first.w_x[:, known:]
+        features, weights = [], []
+        for step in projected:
+            below = step + F.linear(state.fed, w_fed)
+            layers: list[State] = []
+            for i, (cell, before) in enumerate(zip(self._layers, state.layers)):
+                if i:
+                    below = cell.project(dropout(layers[-1][0], self.dropout, self.training))
+                layers.append(cell.step(below, before, cell.w_h, None))
+            read, state, looked = self._after(memory, state, layers[-1][0].unsqueeze(1), tuple(layers))
+            features.append(read)
+            weights.append(looked)
+        return torch.stack(features, 1), None if weights[0] is None else torch.stack([w for w in weights if w is not None], 1)
+
+    def _inputs(self, memory: Memory, ids: Tensor) -> Tensor:
+        """Vectors of the tokens, (B, T, ...), with the summary of the source beside each where it is wanted."""
+        x = dropout(self.embedding(ids), self.dropout, self.training)
+        if not self.every_step:
+            return x
+        return torch.cat([x, memory.summary.unsqueeze(1).expand(-1, ids.shape[1], -1)], 2)
+
+    def _read_out(self, memory: Memory, hidden: Tensor, coverage: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        weights = None
+        if self.attention is not None:
+            context, weights = self.attention(hidden, memory.vectors, memory.keys, memory.present, coverage)
+            hidden = torch.cat([hidden, context], 2)
+        if self.readout is None:
+            return hidden, weights
+        return dropout(torch.tanh(self.readout(hidden)), self.dropout, self.training), weights
+
+
+def summary_of(encoder: Encoder, vectors: Tensor, lengths: Tensor) -> Tensor:
+    """One vector (B, D) for each source: of a recurrent encoder what it had at the end, each direction at its own; of others
+    the mean over the steps."""
+    if not isinstance(encoder, Recurrent):
+        return vectors.sum(1) / lengths.clamp(min=1).to(vectors.dtype).unsqueeze(1)
+    rows = torch.arange(len(vectors), device=vectors.device)
+    last = vectors[rows, (lengths - 1).clamp(min=0)]
+    if encoder.streams:
+        return last
+    half = vectors.shape[2] // 2
+    return torch.cat([last[:, :half], vectors[:, 0, half:]], 1)

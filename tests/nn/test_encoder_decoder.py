@@ -1,0 +1,134 @@
+"""The encoder-decoder Transformer equals torch.nn.Transformer with the same weights, and step by step equals all at once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
+from seqloom.nn.position import sinusoids  # noqa: E402
+from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's own advice to itself
+
+V, D, HEADS, D_MLP = 11, 12, 3, 20
+SOURCES = {"ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]]), "lengths": torch.tensor([5, 3])}
+HIDDEN = torch.arange(5) >= SOURCES["lengths"][:, None]
+INPUTS = torch.tensor([[0, 3, 1, 4], [0, 9, 9, 2]])
+
+
+def make(reader="own", **options):
+    torch.manual_seed(0)
+    made = {"own": TokenReader(9, D), "shared": None, "numbers": NumberReader(3)}[reader]
+    net = EncoderDecoder(made, 3 if reader == "numbers" else D, V, D, HEADS,
+                         **{"n_layers": 2, "n_decoder_layers": 2, "d_mlp": D_MLP, **options}).double().eval()
+    with torch.no_grad():
+        for p in net.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+    return net
+
+
+def theirs_of(net, norm, activation):
+    """torch's, with our weights. It always ends in norms, which the paper's order does not have."""
+    theirs = torch.nn.Transformer(D, HEADS, 2, 2, D_MLP, 0.0, activation, batch_first=True, norm_first=norm == "pre",
+                                  dtype=torch.float64).eval()
+    for ours, layer in [*zip(net.encoder, theirs.encoder.layers), *zip(net.decoder, theirs.decoder.layers)]:
+        pairs = {"self_attn": ours.attention} | ({"multihead_attn": ours.cross} if ours.cross is not None else {})
+        for name, attention in pairs.items():
+            layer.get_submodule(name).load_state_dict(
+                {"in_proj_weight": attention.qkv.weight, "in_proj_bias": attention.qkv.bias,
+                 "out_proj.weight": attention.out.weight, "out_proj.bias": attention.out.bias})
+        last = "norm3" if ours.cross is not None else "norm2"
+        parts = {"linear1": ours.mlp.up, "linear2": ours.mlp.down, "norm1": ours.norm1, last: ours.norm2}
+        if ours.cross is not None:
+            parts["norm2"] = ours.norm_cross
+        for name, part in parts.items():
+            layer.get_submodule(name).load_state_dict(part.state_dict())
+    for stack, own in ((theirs.encoder, net.encoder_norm), (theirs.decoder, net.decoder_norm)):
+        if own is None:
+            stack.norm = None
+        else:
+            stack.norm.load_state_dict(own.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_it_is_torchs_transformer(norm, activation):
+    net = make(norm=norm, activation=activation)
+    function = torch.nn.functional.relu if activation == "relu" else lambda x: torch.nn.functional.gelu(x, approximate="tanh")
+    theirs = theirs_of(net, norm, function)
+    source = net.reader.embedding(SOURCES["ids"]) * math.sqrt(D) + sinusoids(torch.arange(5), D)
+    target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
+    later = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    expected = theirs(source, target, tgt_mask=later, src_key_padding_mask=HIDDEN, memory_key_padding_mask=HIDDEN)
+    features = net.features(net.encode(SOURCES), INPUTS)
+    torch.testing.assert_close(features, expected)
+    weights = [net.embedding.weight, net.reader.embedding.weight]
+    for ours, other in zip(*(torch.autograd.grad(y.square().sum(), weights) for y in (features, expected))):
+        torch.testing.assert_close(ours, other)
+
+
+@pytest.mark.parametrize("reader", ["own", "shared"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_all_steps_at_once_are_one_by_one(norm, reader):
+    net = make(reader, norm=norm)
+    with torch.no_grad():
+        memory = net.encode(SOURCES)
+        whole = net.features(memory, INPUTS)
+        state = net.start(memory)
+        for t in range(INPUTS.shape[1]):
+            features, state = net.step(memory, state, INPUTS[:, t])
+            torch.testing.assert_close(features, whole[:, t])
+
+
+@pytest.mark.parametrize("reader", ["own", "shared", "numbers"])
+def test_a_source_is_read_as_if_it_were_alone(reader):
+    net = make(reader)
+    values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    sources = {**SOURCES, "values": values} if reader == "numbers" else SOURCES
+    with torch.no_grad():
+        together = net.features(net.encode(sources), INPUTS)
+        short = {name: part[1:, :3] for name, part in sources.items() if name != "lengths"}
+        alone = net.features(net.encode({**short, "lengths": torch.tensor([3])}), INPUTS[1:])
+        unlike = net.features(net.encode({**sources, "lengths": torch.tensor([5, 5])}), INPUTS)
+    torch.testing.assert_close(together[1], alone[0])
+    assert not torch.allclose(unlike[1], together[1])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_weights_are_those_of_torchs_attention(norm):
+    net = make(norm=norm)
+    theirs = theirs_of(net, norm, torch.nn.functional.relu)
+    seen = []
+    for layer in theirs.decoder.layers:
+        original = layer.multihead_attn.forward
+
+        def watched(*args, original=original, **options):
+            y, weights = original(*args, **{**options, "need_weights": True, "average_attn_weights": False})
+            seen.append(weights)
+            return y, weights
+
+        layer.multihead_attn.forward = watched
+    with torch.no_grad():
+        source = net.reader.embedding(SOURCES["ids"]) * math.sqrt(D) + sinusoids(torch.arange(5), D)
+        target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
+        theirs(source, target, tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1), src_key_padding_mask=HIDDEN,
+               memory_key_padding_mask=HIDDEN)
+        weights, steps = [], []
+        memory = net.encode(SOURCES)
+        net.features(memory, INPUTS, weights)
+        net.step(memory, net.start(memory), INPUTS[:, 0], steps)
+    torch.testing.assert_close(torch.stack(weights), torch.stack(seen))
+    torch.testing.assert_close(torch.stack(steps), torch.stack(seen)[..., :1, :])
+
+
+def test_tied_vectors_are_one_matrix():
+    assert "output.weight" not in make().state_dict()
+    assert "output.weight" in make(tied=False).state_dict()
+    assert not any(name.startswith("reader") for name in make("shared").state_dict())
+    with pytest.raises(ValueError, match="even width"):
+        EncoderDecoder(None, 9, V, 9, 3)
