@@ -184,14 +184,15 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 
 # ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
 # the gates is one product for all steps, made before. W_h comes transposed, so a step adds up rows of it, four at a time, into
-# the gates, which stay in the first cache. States begin at zero; `reverse` walks from the end.
+# the gates, which stay in the first cache. With numba's own rules for division, a check of each would keep LLVM from using
+# vector instructions. States begin at zero; `reverse` walks from the end.
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
 def sigmoid32(x):
     return HALF + HALF * tanh32(HALF * x)
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def add_products(h, turned, gates):
     """gates (G,) += h (H,) times turned (H, G)."""
     whole = len(h) // 4 * 4
@@ -204,7 +205,7 @@ def add_products(h, turned, gates):
             gates[j] += h[k] * turned[k, j]
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def lstm_walk(projected, turned, reverse, out):
     """Gates i, f, g, o from the input (T, 4H), bias included, and W_h transposed (H, 4H): all h, out (T, H)."""
     steps, size = out.shape
@@ -213,13 +214,20 @@ def lstm_walk(projected, turned, reverse, out):
         at = steps - 1 - t if reverse else t
         gates[:] = projected[at]
         add_products(h, turned, gates)
+        for j in range(2 * size):
+            gates[j] = sigmoid32(gates[j])
+        for j in range(2 * size, 3 * size):
+            gates[j] = tanh32(gates[j])
+        for j in range(3 * size, 4 * size):
+            gates[j] = sigmoid32(gates[j])
         for j in range(size):
-            c[j] = sigmoid32(gates[size + j]) * c[j] + sigmoid32(gates[j]) * tanh32(gates[2 * size + j])
-            h[j] = sigmoid32(gates[3 * size + j]) * tanh32(c[j])
+            c[j] = gates[size + j] * c[j] + gates[j] * gates[2 * size + j]
+        for j in range(size):
+            h[j] = gates[3 * size + j] * tanh32(c[j])
         out[at] = h
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def gru_walk(projected, turned, bias_h, reverse, out):
     """Gates r, z, n from the input (T, 3H), bias included, W_h transposed (H, 3H) and the candidate's own bias (H,)."""
     steps, size = out.shape
@@ -237,7 +245,7 @@ def gru_walk(projected, turned, bias_h, reverse, out):
         out[at] = h
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def rnn_walk(projected, turned, reverse, out):
     """tanh of the input's part (T, H), bias included, and of h times W_h transposed (H, H)."""
     steps, size = out.shape
