@@ -27,6 +27,7 @@ LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good d
 TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]
 WAVE = [round(math.sin(i / 2) + i / 50, 3) for i in range(60)]  # with a season of about 12
 REVERSED = [(text, text[::-1]) for text in ("abc", "ab", "cab", "bca cab")]
+TRANSLATED = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 PARTS = [(["the", "cat", "sat"], ["D", "N", "V"]), (["a", "dog", "met", "the", "cat"], ["D", "N", "V", "D", "N"])]
 
 Maker = Callable[[], Any]
@@ -140,6 +141,9 @@ SPECIMENS: dict[str, Maker] = {
     "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
     "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
                             crf=False),
+    "copy": lambda: model_class("copy")().fit(REVERSED),
+    "dictionary": lambda: model_class("dictionary")().fit(TRANSLATED),
+    "dictionary-char": lambda: model_class("dictionary")(tokenizer="char", min_count=2).fit(REVERSED),
     "seq2seq": _sequence("seq2seq", REVERSED, tokenizer="char", d_embed=6, d_hidden=4),
     "seq2seq-deep": _sequence("seq2seq", REVERSED, tokenizer="char", shared_vocabulary=True, d_embed=6, d_hidden=4, cell="lstm",
                               n_decoder_layers=2, attention="dot", input_feeding=True, coverage=True, tied=False),

@@ -14,6 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,8 +22,8 @@ import click
 from seqloom import tasks
 from seqloom.config import Config, choices, field_types
 from seqloom.errors import ConfigError, DataError, suggest
-from seqloom.progress import reporting
-from seqloom.reporters import reporter_for
+from seqloom.progress import current, reporting
+from seqloom.reporters import RemarksOnly, reporter_for
 from seqloom.tasks.task import TextReading, read_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(0) from None
 
     return wrapped
+
+
+def no_bars() -> AbstractContextManager[None]:
+    """Context in which remarks are shown, but no progress: there it would stand between lines of output."""
+    reporter = current()
+    return reporting(None if reporter is None else RemarksOnly(reporter))
 
 
 class Choice(click.Choice):

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from seqloom.cli.translate import Job
 
 
-def write_resumable(target: str, sources: Iterator[str], job: Job, facts: dict[str, Any], resume: bool) -> None:
-    """Translate all sources into the file; `facts`: what a continued file must have in common with its beginning."""
+def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, job: Job, facts: dict[str, Any], resume: bool) -> None:
+    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must have in common with its beginning."""
     path = Path(target)
     if path.is_dir() or not path.parent.is_dir():
         raise ConfigError(f"{target} is a directory; name a file" if path.is_dir() else
                           f"{path.parent} is no directory; make it, or name another file")
     part, record = (path.with_name(path.name + end) for end in (".part", ".part.json"))
-    facts = {**facts, "text": [_identity(name) for name in facts["text"]]}
     with locked(path.with_name(f".{path.name}.lock"), lambda who: f"{target} is being written by {who}; wait for it"):
         done, size = _begin(part, record, facts, resume)
         if done:
@@ -42,7 +41,7 @@ def write_resumable(target: str, sources: Iterator[str], job: Job, facts: dict[s
             with part.open("r+b") as file:
                 file.truncate(size)
                 file.seek(size)
-                for count, (source, best) in enumerate(job.answers(sources), done + 1):
+                for count, (source, best) in enumerate(job.answers(sources, n_bytes), done + 1):
                     file.write("".join(f"{line}\n" for line in job.lines(count, source, best)).encode("utf-8", "replace"))
                     file.flush()
         except KeyboardInterrupt as error:
@@ -75,8 +74,8 @@ def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
     now = json.loads(json.dumps(facts))
     differing = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
     if differing:
-        raise ConfigError(f"{part} was begun with another {' and another '.join(differing)}; give the same as before, or "
-                          "delete it to begin anew")
+        raise ConfigError(f"{part} was begun with other values of {', '.join(differing)}; give the same as before, or delete it "
+                          "to begin anew")
 
 
 def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
@@ -95,12 +94,17 @@ def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
     return done if numbered else len(lines), sum(len(line) + 1 for line in lines)
 
 
-def _identity(name: str) -> str:
-    """Of a file its contents; standard input cannot be known before it is read."""
-    if name == "-" or not os.path.isfile(name):
-        return name
-    with open(name, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+def contents(*names: str) -> list[str]:
+    """What is in each of these files or directories, as a hash; of others, such as standard input, the name."""
+    found = []
+    for name in names:
+        whole, path = hashlib.sha256(), Path(name)
+        files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else []
+        for one in files:
+            with one.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        found.append(whole.hexdigest()[:16] if files else name)
+    return found
 
 
 def _skip(sources: Iterator[str], done: int, target: str) -> None:

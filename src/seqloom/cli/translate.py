@@ -6,13 +6,14 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom import tasks
-from seqloom.cli.options import common, config_options, finite, given, reading
+from seqloom import progress, tasks
+from seqloom.cli.options import common, config_options, finite, given, no_bars, reading
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import TextReading, text_units
@@ -34,10 +35,15 @@ class Job:
     nbest: int | None
     as_json: bool
 
-    def answers(self, sources: Iterator[str], portion: int = PORTION) -> Iterator[tuple[str, list[Translation]]]:
-        """The best translations of each line, in the order of the lines."""
-        while lines := list(itertools.islice(sources, portion)):
-            yield from zip(lines, self.model.translations(lines, self.how, self.nbest or 1, self.ensemble))
+    def answers(self, sources: Iterator[str], n_bytes: int | None = None,
+                portion: int | None = None) -> Iterator[tuple[str, list[Translation]]]:
+        """The best translations of each line, in the order of the lines, with progress over all their bytes."""
+        with progress.task("translating", n_bytes, "bytes") as bar:
+            while lines := list(itertools.islice(sources, portion or PORTION)):
+                with no_bars():
+                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble)
+                yield from zip(lines, found)
+                bar.advance(sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines))
 
     def lines(self, number: int, source: str, best: list[Translation]) -> Iterator[str]:
         """What is written for the source in line `number`."""
@@ -50,10 +56,9 @@ class Job:
         else:
             yield _one_line(best[0].text)
 
-    def facts(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What a translation that is resumed must have in common with how it began."""
-        models = [str(model.signature()) for model in (self.model, *self.ensemble)]
-        return {"models": models, "how": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json, "reading": options}
+    def facts(self) -> dict[str, Any]:
+        """What a translation that is resumed must have in common with how it began, besides models and text."""
+        return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
 
 
 @click.command(name="translate", epilog="""\b
@@ -95,20 +100,20 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
         if one.reads_numbers:
             raise ConfigError(f"{place} reads arrays of numbers, which are no lines of text; use model.translate in Python")
     job = Job(opened[0], opened[1:], how, nbest, as_json)
-    sources = text_units(text, texts)
+    sources, n_bytes = text_units(text, texts)
     if chart is not None:
         _draw(job, sources, chart)
     elif output is not None:
-        from seqloom.cli.resumable import write_resumable
+        from seqloom.cli.resumable import contents, write_resumable
 
-        write_resumable(output, sources, job, {**job.facts(texts.to_dict()), "text": list(text)}, resume)
+        facts = {"model": contents(model, *others), "text": contents(*text), **job.facts(), "reading": texts.to_dict()}
+        write_resumable(output, sources, n_bytes, job, facts, resume)
     else:
         typed = sys.stdin.isatty() and (not text or "-" in text)
-        for number, (source, best) in enumerate(job.answers(sources, 1 if typed else PORTION), 1):
-            for line in job.lines(number, source, best):
-                click.echo(line)
-            if typed:
-                sys.stdout.flush()
+        with no_bars() if sys.stdout.isatty() else nullcontext():
+            for number, (source, best) in enumerate(job.answers(sources, n_bytes, 1 if typed else None), 1):
+                for line in job.lines(number, source, best):
+                    click.echo(line)
 
 
 def _one_line(text: str) -> str:

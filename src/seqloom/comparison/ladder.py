@@ -21,6 +21,7 @@ from seqloom.comparison.bench import Rung
 from seqloom.config import Config
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.metrics import bootstrap
+from seqloom.progress import reporting
 
 if TYPE_CHECKING:
     from seqloom.charts.measure import Measure
@@ -205,7 +206,8 @@ class Ladder(ABC):
 
 _BUILT_IN = {"text": "seqloom.comparison.text:TextLadder", "classification": "seqloom.comparison.labels:LabelLadder",
              "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder",
-             "forecasting": "seqloom.comparison.series:SeriesLadder"}
+             "forecasting": "seqloom.comparison.series:SeriesLadder",
+             "translation": "seqloom.comparison.pairs:PairLadder"}
 _registered: dict[str, Ladder] = {}
 
 
@@ -236,9 +238,10 @@ def every() -> Iterator[Ladder]:
 
 def of_data(data: Any) -> tuple[Ladder, str]:
     """The ladder for this data, and why; text where no other recognises it."""
-    for ladder in every():
-        if ladder.name != "text" and (why := ladder.recognises(data)):
-            return ladder, why
+    with reporting(None):  # whoever reads it will say what is to be said
+        for ladder in every():
+            if ladder.name != "text" and (why := ladder.recognises(data)):
+                return ladder, why
     return get("text"), ""
 
 

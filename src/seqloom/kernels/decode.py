@@ -288,18 +288,6 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def product_32bit(weight, x, out):
-    """out (n, R) = x (n, K) times the transpose of weight (R, K)."""
-    for r in range(len(weight)):
-        w = weight[r]
-        for row in range(len(x)):
-            dot = np.float32(0.0)
-            for j in range(len(w)):
-                dot += w[j] * x[row, j]
-            out[row, r] = dot
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def product_8bit(weight, scale, x, out):
     """out (n, R) = x (n, K) times the transpose of an 8-bit matrix (R, K) with a scale a row (R,).
 

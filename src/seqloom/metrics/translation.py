@@ -21,6 +21,7 @@ from seqloom.metrics.rouge import rouge
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 0.95)  # of the pairs, by length of the source, at which bands end; the longest are few
 FEWEST = 5  # pairs of a band
+BY_LENGTH = ("bleu", "chrf", "exact_match")  # scores that are given by length
 FEW_WORDS = 5  # of a source, below which characters are counted
 
 Judgement = tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]  # metrics, details and notes, for a `Result`
@@ -77,7 +78,7 @@ def by_length(scores: Mapping[str, CorpusScore], lengths: np.ndarray, unit: str)
         inside = (lengths > low) & (lengths <= high)
         names = f"{low + 1}-{high} {unit}" if high > low + 1 else f"{high} {unit}"
         rows.append({"length": names, "mean_length": float(lengths[inside].mean()), "pairs": int(inside.sum()),
-                     **{name: scores[name].on(inside) for name in ("bleu", "chrf", "exact_match")}})
+                     **{name: scores[name].on(inside) for name in BY_LENGTH if name in scores}})
     return rows
 
 

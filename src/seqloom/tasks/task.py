@@ -161,19 +161,16 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
 
 
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
-    """All texts in batches: lines, or the rows of a table where a column is named."""
+    """All texts in batches."""
+    texts, n_bytes = text_units(paths, reading)
+    return batched(texts, n_bytes, "texts")
+
+
+def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[str], int | None]:
+    """One text after the other, lines or the rows of a table where a column is named; and the bytes of all, where known."""
     corpus = read_text(paths, reading)
-    return batched(_units(corpus, reading), corpus.n_bytes, "texts")
-
-
-def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:
-    """The same one after the other."""
-    return _units(read_text(paths, reading), reading)
-
-
-def _units(corpus: Any, reading: TextReading) -> Iterator[str]:
     texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
-    return (text.rstrip("\r\n") for text in texts)
+    return (text.rstrip("\r\n") for text in texts), corpus.n_bytes
 
 
 def batched(texts: Iterable[str], n_bytes: int | None, unit: str) -> Iterator[list[str]]:

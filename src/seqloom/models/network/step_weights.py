@@ -2,18 +2,21 @@
 
 For one sequence a step reads every weight once and does two operations with it, so the speed is that of memory. A
 small matrix is read by one core with our kernel, since waking a second thread takes longer than the product; a large one
-goes to BLAS, since two cores together get more out of the memory. 8 bits are read up to four times faster than 32; each
-row has its own scale (its largest weight becomes 127), so a row of large weights does not spoil the others: a weight is
-off by at most 1/254 of the largest of its row. Activations are not rounded.
+goes to BLAS, since two cores together get more out of the memory. The few rows of a beam go to our kernel, many to BLAS.
+
+8 bits are read up to four times faster than 32; each row has its own scale (its largest weight becomes 127), so a row of large
+weights does not spoil the others: a weight is off by at most 1/254 of the largest of its row. Activations are not rounded.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from seqloom.kernels.decode import log_softmax, product_8bit, product_32bit
+from seqloom.kernels.decode import log_softmax, product_8bit
+from seqloom.kernels.few_rows import product
 
 SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
+SEVERAL = 10  # rows, as those of a beam, up to which our kernel is quicker than BLAS
 FEW = 4  # rows up to which the 8-bit kernel is quicker than turning the weights back into floats for BLAS
 BLOCK = 1 << 18  # weights that are turned back at a time, to stay in the cache
 NONE = np.empty(0, np.float32)  # an optional vector that a model does not have
@@ -37,13 +40,13 @@ class Matrix:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         n = len(x)
-        if n > 1 and not self.eight_bit:
+        if n > SEVERAL and not self.eight_bit:
             return x @ self.weight.T
         if n == 1 and self.large and not self.eight_bit:
             return np.dot(self.weight, x[0])[None]
         out = np.empty((n, len(self.weight)), np.float32)
         if not self.eight_bit:
-            product_32bit(self.weight, x, out)
+            product(self.weight, x, out)
         elif n <= FEW:
             product_8bit(self.weight, self.scale, x, out)
         else:
@@ -63,8 +66,8 @@ class Weights:
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
-    def matrix(self, name: str, rows: slice = slice(None)) -> Matrix:
-        return Matrix(self.arrays[name][rows], eight_bit=self.eight_bit)
+    def matrix(self, name: str, rows: slice = slice(None), columns: slice = slice(None)) -> Matrix:
+        return Matrix(self.arrays[name][rows, columns], eight_bit=self.eight_bit)
 
     def output(self) -> Softmax | Adaptive:
         """The output layer, whose matrix is the embedding where the two are tied."""

@@ -35,11 +35,7 @@ class QuickNetwork:
         self.spell: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
         if c.characters != "none" and not sizes.columns:
             self.spell = self._filters if c.characters == "cnn" else self._ends
-        self.layers: list[Layer] = []
-        if c.encoder != "bag":
-            reach = [c.window if c.encoder == "cnn" or not i else 0 for i in range(c.n_layers)]
-            self.layers = [self._window(i, reach[i]) if c.encoder in ("window", "cnn") else
-                           self._recurrent(f"encoder.stack.layers.{i}.", c.encoder) for i in range(c.n_layers)]
+        self.layers = encoder_layers(c.encoder, c.n_layers, c.window, self.weights)
 
     def features(self, encoded: Encoded, example: int) -> np.ndarray:
         """The encoder's vectors of one example, float32 (T, d_out); it must have a step."""
@@ -81,8 +77,8 @@ class QuickNetwork:
         return np.where((lengths > 0)[:, None], values, ZERO).astype(np.float32)
 
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        layer, (x, _) = self._recurrent("reader.characters.recurrent.layers.0.", "bilstm"), self._characters(ids, lengths)
-        half = self.weights["reader.characters.recurrent.layers.0.w_h"].shape[1]
+        place, (x, _) = "reader.characters.recurrent.layers.0.", self._characters(ids, lengths)
+        layer, half = _recurrent(self.weights, place, "bilstm"), self.weights[f"{place}w_h"].shape[1]
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
             if length:
@@ -90,36 +86,48 @@ class QuickNetwork:
                 out[row] = np.concatenate([states[-1, :half], states[0, half:]])
         return out
 
-    # ---- layers
 
-    def _window(self, i: int, reach: int) -> Layer:
-        weight, bias = self.weights[f"encoder.layers.{i}.weight"].T, self.weights[f"encoder.layers.{i}.bias"]
+# ---- layers
 
-        def layer(x: np.ndarray) -> np.ndarray:
-            y = np.ascontiguousarray(_neighbours(x[None], reach)[0] @ weight)
-            add_gelu(y, bias)
-            return x + y if i else y
 
-        return layer
+def encoder_layers(encoder: str, n_layers: int, window: int, weights: Mapping[str, np.ndarray]) -> list[Layer]:
+    """The layers of `nn.encoders`, but for those of a Transformer."""
+    if encoder == "bag":
+        return []
+    reach = [window if encoder == "cnn" or not i else 0 for i in range(n_layers)]
+    return [_window(weights, i, reach[i]) if encoder in ("window", "cnn") else
+            _recurrent(weights, f"encoder.stack.layers.{i}.", encoder) for i in range(n_layers)]
 
-    def _recurrent(self, place: str, encoder: str) -> Layer:
-        cell = encoder.removeprefix("bi")
-        directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-        parts = [(self.weights[f"{at}w_x"].T, self.weights[f"{at}b"], np.ascontiguousarray(self.weights[f"{at}w_h"].T),
-                  self.weights.get(f"{at}b_h")) for at in directions]
 
-        def layer(x: np.ndarray) -> np.ndarray:
-            out = []
-            for reverse, (w_x, b, turned, b_h) in enumerate(parts):
-                projected, states = x @ w_x + b, np.empty((len(x), len(turned)), np.float32)
-                if cell == "gru":
-                    gru_walk(projected, turned, b_h, bool(reverse), states)
-                else:
-                    (lstm_walk if cell == "lstm" else rnn_walk)(projected, turned, bool(reverse), states)
-                out.append(states)
-            return out[0] if len(out) == 1 else np.concatenate(out, 1)
+def _window(weights: Mapping[str, np.ndarray], i: int, reach: int) -> Layer:
+    weight, bias = weights[f"encoder.layers.{i}.weight"].T, weights[f"encoder.layers.{i}.bias"]
 
-        return layer
+    def layer(x: np.ndarray) -> np.ndarray:
+        y = np.ascontiguousarray(_neighbours(x[None], reach)[0] @ weight)
+        add_gelu(y, bias)
+        return x + y if i else y
+
+    return layer
+
+
+def _recurrent(weights: Mapping[str, np.ndarray], place: str, encoder: str) -> Layer:
+    cell = encoder.removeprefix("bi")
+    directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
+    parts = [(weights[f"{at}w_x"].T, weights[f"{at}b"], np.ascontiguousarray(weights[f"{at}w_h"].T), weights.get(f"{at}b_h"))
+             for at in directions]
+
+    def layer(x: np.ndarray) -> np.ndarray:
+        out = []
+        for reverse, (w_x, b, turned, b_h) in enumerate(parts):
+            projected, states = x @ w_x + b, np.empty((len(x), len(turned)), np.float32)
+            if cell == "gru":
+                gru_walk(projected, turned, b_h, bool(reverse), states)
+            else:
+                (lstm_walk if cell == "lstm" else rnn_walk)(projected, turned, bool(reverse), states)
+            out.append(states)
+        return out[0] if len(out) == 1 else np.concatenate(out, 1)
+
+    return layer
 
 
 def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from seqloom.text.tokenizer import Tokenizer
 class Copy(Translator):
     name = "copy"
     config_class = CopyConfig
+    starts_without_numba = True
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
         _ = data.source_texts  # arrays cannot be copied into a text

@@ -29,6 +29,7 @@ from seqloom.text.tokenizer import Tokenizer
 class Dictionary(Translator):
     name = "dictionary"
     config_class = DictionaryConfig
+    starts_without_numba = True
     table: LexicalTable
     rate: float  # target words for each source word, the empty word among them
 

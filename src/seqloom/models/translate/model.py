@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
 from seqloom.data.splitting import hashed_order
 from seqloom.decoding.sanity import check_scores
+from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError, ModelError, quoted, suggest
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
@@ -48,6 +50,12 @@ SUBWORDS = ("bpe", "unigram", "wordpiece")
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
+class Steps(Protocol):
+    """What `transformer_steps` and `seq2seq_steps` make of a network."""
+
+    def decoder(self, encoded: Encoded) -> Stepper: ...
+
+
 class TranslationModel(NetworkModel, Translator):
     config: Any
     learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes}
@@ -55,12 +63,17 @@ class TranslationModel(NetworkModel, Translator):
         "truncation": "pairs are read whole; leave it out", "random_truncation": "pairs are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
     reverse_source: ClassVar[bool] = False
+    _steps: tuple[Any, Steps] | None = None  # weights, and what was made of them
 
     # ---- what a network writes
 
     @abstractmethod
     def build(self, start: Start) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
+
+    @abstractmethod
+    def make_steps(self) -> Steps:
+        """The same network on the learnt weights without torch."""
 
     @property
     @abstractmethod
@@ -201,9 +214,18 @@ class TranslationModel(NetworkModel, Translator):
             return NumberInputs(self.sizes).encode(sources)
         return encode_texts(self.tokenizers["source"], sources, reverse=self.reverse_source)
 
-    def decoder(self, sources: Any) -> NetworkDecoder:
+    def decoder(self, sources: Any) -> Stepper:
+        """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
         self.check_fitted()
-        return self._stepper(self.network(), sources)
+        if not self.net.on_cpu:
+            return self._stepper(self.network(), sources)
+        return self.steps().decoder(self.encode_sources(sources))
+
+    def steps(self) -> Steps:
+        """The network without torch, made once."""
+        if self._steps is None or self._steps[0] is not self.weights:
+            self._steps = self.weights, self.make_steps()
+        return self._steps[1]
 
     def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
         from seqloom.models.translate.decoder_net import NetworkDecoder
@@ -212,6 +234,9 @@ class TranslationModel(NetworkModel, Translator):
         return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
+        if not has_torch():
+            say_stepping(self.name)
+            return super().pair_log_probs(sources, targets)
         return self._log_probs(self.network(), self.encode_sources(sources), encode_texts(self.target_tokenizer, targets))
 
     def _log_probs(self, network: Any, sources: Encoded, targets: Encoded) -> list[np.ndarray]:

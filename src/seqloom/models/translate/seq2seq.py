@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.building_net import Start
+    from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
 
 
 class Seq2Seq(TranslationModel):
@@ -58,6 +59,11 @@ class Seq2Seq(TranslationModel):
                        cell=c.cell, attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
                        input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
                        dropout=c.dropout, label_smoothing=c.label_smoothing)
+
+    def make_steps(self) -> Seq2SeqSteps:
+        from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
+
+        return Seq2SeqSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id)
 
     def fitted_shapes(self) -> Shapes:
         return seq2seq_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.building_net import Start
+    from seqloom.models.translate.transformer_steps import TransformerSteps
 
 
 class Transformer(TranslationModel):
@@ -42,6 +43,11 @@ class Transformer(TranslationModel):
                               n_decoder_layers=c.n_decoder_layers, d_mlp=c.d_mlp, norm=c.norm, activation=c.activation,
                               tied=c.tied, dropout=c.dropout, attention_dropout=c.attention_dropout,
                               label_smoothing=c.label_smoothing)
+
+    def make_steps(self) -> TransformerSteps:
+        from seqloom.models.translate.transformer_steps import TransformerSteps
+
+        return TransformerSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id)
 
     def fitted_shapes(self) -> Shapes:
         return transformer_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)
