@@ -16,7 +16,7 @@ from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
-from seqloom.models.translate.model import hold_out  # noqa: E402
+from seqloom.models.translate.model import hold_out, subword_size  # noqa: E402
 from seqloom.models.translate.pairs import PairBatches, encode_texts  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.task_net import draw, mixed_inputs, true_share  # noqa: E402
@@ -227,6 +227,14 @@ def test_sources_may_be_arrays():
         assert len(model.translate(sources[:2])) == 2
         with pytest.raises(ConfigError, match="sources of pairs are numbers, which have no tokens"):
             fitted(name, data, shared_vocabulary=True)
+
+
+def test_the_number_of_subwords_follows_from_the_text():
+    assert [subword_size(n) for n in (0, 500_000, 2_000_000, 8_000_000, 10**9)] == [500, 2000, 4000, 8000, 16000]
+    words = [f"{a}{b}" for a in WORDS for b in WORDS]
+    model = fitted("seq2seq", [(a, b) for a, b in zip(words, words[::-1])], target_tokenizer="bpe")
+    assert model.target_tokenizer.vocab_size == 500
+    assert fitted("seq2seq", target_tokenizer="bpe", vocab_size=260).target_tokenizer.vocab_size == 260
 
 
 def test_refusals():

@@ -42,8 +42,8 @@ class TranslatorConfig(Config):
     tokenizer: str = option("bpe", f"tokens of sources and targets: {KINDS}", metavar="KIND|PATH")
     source_tokenizer: str | None = option(None, "other tokens for sources", metavar="KIND|PATH")
     target_tokenizer: str | None = option(None, "other tokens for targets", metavar="KIND|PATH")
-    vocab_size: int | None = option(None, "maximum vocabulary size of each side [default: 8000 for subword kinds]",
-                                    minimum=2, maximum=MOST_TOKENS)
+    vocab_size: int | None = option(None, "maximum vocabulary size of each side [default for subwords: by the size of the "
+                                    "text, 4000 for 2 MB]", minimum=2, maximum=MOST_TOKENS)
     min_count: int = option(1, "tokens seen less often than this become <unk>", minimum=1, maximum=MOST)
     shared_vocabulary: bool = option(False, "one vocabulary, with one vector for each token, for sources and targets")
     max_length: int = option(250, "pairs with more tokens than this on one side are left out in training",

@@ -46,6 +46,7 @@ FEWEST = 50  # pairs, below which nothing is held out
 TOKENS = 4096  # of a batch, both sides and padding
 SCORED = 1 << 13  # tokens of both sides that are scored together
 JUDGED = 300  # held-out pairs that are translated where BLEU chooses
+SUBWORDS = ("bpe", "unigram", "wordpiece")
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
@@ -306,11 +307,21 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
     return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
 
 
+def subword_size(characters: int) -> int:
+    """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
+
+    >>> subword_size(2_000_000)
+    4000
+    """
+    return int(min(max(4000 * (characters / 2e6) ** 0.5, 500), 16_000))
+
+
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
     """Fitted on the texts, or a saved one."""
     kinds = choices(field_types(TokenizerConfig)["kind"])
     if kind in kinds:
-        return Tokenizer(kind=kind, vocab_size=c.vocab_size, min_count=c.min_count).fit(texts)
+        size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
+        return Tokenizer(kind=kind, vocab_size=size, min_count=c.min_count).fit(texts)
     if not os.path.exists(kind):
         raise ConfigError(f"tokenizer {quoted(kind)} is neither one of {', '.join(kinds)} nor an existing file or "
                           f"directory{suggest(kind, kinds)}")
