@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.decoding.beam import beam_search  # noqa: E402
-from seqloom.decoding.stepper import join, prefill, select  # noqa: E402
+from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
