@@ -60,3 +60,34 @@ class Drift(seqloom.Forecaster):
 
     def forecast_windows(self, windows, horizon):
         return windows.past[:, -1:] + self.drift * np.arange(1, horizon + 1)[:, None]
+
+
+class Backwards(seqloom.Translator):
+    """The source from its end to its beginning, character by character"""
+
+    def fit_pairs(self, data, how):
+        self.tokenizers = {"source": seqloom.Tokenizer(kind="char").fit(data.source_texts),
+                           "target": seqloom.Tokenizer(kind="char").fit(data.targets)}
+        self.sure = 0.9
+
+    def decoder(self, sources):
+        return Writer(self.target_ids([source[::-1] for source in sources]), self.target_tokenizer, self.sure)
+
+
+class Writer:
+    """Gives the right next character that probability and shares the rest among the others."""
+
+    def __init__(self, targets, tokenizer, sure):
+        self.targets, self.vocab_size, self.eos_id, self.sure = targets, tokenizer.vocab_size, tokenizer.eos_id, sure
+
+    def start(self, n):
+        return self.state(np.arange(n), np.zeros(n, np.int64))
+
+    def step(self, state, ids):
+        return self.state(state[0], state[1] + 1)
+
+    def state(self, source, at):
+        probs = np.full((len(at), self.vocab_size), (1 - self.sure) / (self.vocab_size - 1), np.float32)
+        for row, (i, t) in enumerate(zip(source.tolist(), at.tolist())):
+            probs[row, self.targets[i][min(t, len(self.targets[i]) - 1)]] = self.sure
+        return (source, at), np.log(probs)

@@ -9,20 +9,22 @@ import pytest
 
 import seqloom
 from seqloom import storage
-from seqloom.contracts import Classifier, Forecaster, LanguageModel, Tagger
+from seqloom.contracts import Classifier, Forecaster, LanguageModel, Tagger, Translator
 from seqloom.testing import (
     check_classifier,
     check_forecaster,
     check_language_model,
     check_tagger,
+    check_translator,
     classifier,
     forecaster,
     language,
     rules,
     tagger,
+    translator,
 )
 
-from .own_models import Bigram, Drift, Frequent, Votes
+from .own_models import Backwards, Bigram, Drift, Frequent, Votes
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = random.Random(0)
@@ -210,10 +212,40 @@ FORECASTER = {
             (made := Drift.forecast(self, history, horizon)),
             tracks=tuple(t._replace(values=t.values + 1) for t in made.tracks))},
 }
+def reworded(change):
+    """Translations whose texts are changed."""
+    def translate_batch(self, sources, how, nbest=1):
+        found = Backwards.translate_batch(self, sources, how, nbest)
+        return [[replace(one, text=change(one.text, len(sources))) for one in best] for best in found]
+
+    return {"translate_batch": translate_batch}
+
+
+TRANSLATOR = {
+    "an_unfitted_model_refuses": {"translate": lambda self, source, **rest: ""},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Backwards.fit)},
+    "every_source_has_a_translation_in_its_place": {
+        "translate": lambda self, source, **rest: sorted(Backwards.translate(self, source, **rest))},
+    "a_source_alone_is_translated_as_in_a_list": reworded(lambda text, together: text + "!" * (together > 1)),
+    "a_second_call_gives_the_same_answer": reworded(lambda text, together: text + str(DRAWN.random())),
+    "the_best_of_several_come_first": {
+        "translate_batch": lambda self, sources, how, nbest=1: [
+            best[::-1] for best in Backwards.translate_batch(self, sources, how, nbest)]},
+    "a_score_is_the_sum_of_token_scores": {"score": lambda self, source, target: [0.0] * len(target)},
+    "the_decoder_agrees_with_the_scores": {
+        "pair_log_probs": lambda self, sources, targets: [np.full(len(ids), -1.0) for ids in self.target_ids(targets)]},
+    "alignments_are_shares_of_the_source": {"alignments": lambda self, sources, targets: [np.ones((1, 1))] * len(sources)},
+    "evaluate_measures_what_translate_says": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Backwards.evaluate(self, data, **rest)), metrics={**result.metrics, "exact_match": 0.123})},
+    "what_is_no_source_is_refused": {"_check_sources": lambda self, sources: None},
+    "save_and_load_keep_every_bit": {"arrays": lambda self: {}, "restore_arrays": lambda self, arrays: None, "sure": 0.5},
+}
 TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
          "classifier": (classifier, Classifier, Votes, CLASSIFIER, (classifier.PAIRS, classifier.HELD_OUT)),
          "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS)),
-         "forecaster": (forecaster, Forecaster, Drift, FORECASTER, (forecaster.SERIES, forecaster.HELD_OUT))}
+         "forecaster": (forecaster, Forecaster, Drift, FORECASTER, (forecaster.SERIES, forecaster.HELD_OUT)),
+         "translator": (translator, Translator, Backwards, TRANSLATOR, (translator.PAIRS, translator.HELD_OUT))}
 
 
 @pytest.mark.parametrize(("task", "rule"), [(task, rule) for task, (*_, broken, _) in TASKS.items() for rule in broken])
@@ -242,7 +274,9 @@ def test_the_whole_check_names_the_first_broken_rule():
             (check_language_model, Bigram, "probabilities sum to one", LANGUAGE["probabilities_sum_to_one"]),
             (check_classifier, Votes, "probabilities sum to one", CLASSIFIER["probabilities_sum_to_one"]),
             (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"]),
-            (check_forecaster, Drift, "the future is not seen", FORECASTER["the_future_is_not_seen"])):
+            (check_forecaster, Drift, "the future is not seen", FORECASTER["the_future_is_not_seen"]),
+            (check_translator, Backwards, "alignments are shares of the source",
+             TRANSLATOR["alignments_are_shares_of_the_source"])):
         seqloom.register(changed(base))
         check(changed(base)())
         with pytest.raises(AssertionError, match=f'Broken breaks the rule "{name}"'):
@@ -283,3 +317,5 @@ def test_a_fitted_model_is_checked_as_it_is():
     check_tagger(changed(Frequent)().fit(tagger.NER))
     check_forecaster(changed(Drift)(), np.sin(np.arange(200.0)))
     check_forecaster(changed(Drift)().fit(forecaster.SERIES))
+    check_translator(changed(Backwards)(), [("ab", "ba"), ("abc", "cba")])
+    check_translator(changed(Backwards)().fit(translator.PAIRS))

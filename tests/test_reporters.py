@@ -209,3 +209,21 @@ def test_fitting_and_loading_listen_to_the_compiler(monkeypatch, tmp_path):
     assert len(calls) == 1
     load(tmp_path / "model")
     assert len(calls) == 2
+
+
+def test_results_that_are_printed_beside_a_bar_stay_on_stdout(monkeypatch, capsys):
+    terminal = as_terminal(monkeypatch)
+    monkeypatch.setattr(reporter, "PATIENCE", 0.01)
+    with progress.reporting(reporter.BarReporter()), progress.task("predicting", total=10, unit="bytes"):
+        wait_for("predicting", terminal)
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in terminal.getvalue()
+
+
+def test_remarks_without_bars(monkeypatch, capsys):
+    monkeypatch.setattr(reporter, "EVERY", 0.0)
+    with progress.reporting(reporter.RemarksOnly(reporter.PlainReporter())), progress.task("counting", 2, "tokens") as bar:
+        bar.advance(1)
+        progress.say("a remark")
+    assert capsys.readouterr().err == "a remark\n"

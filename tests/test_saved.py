@@ -268,7 +268,8 @@ def test_arrays_that_depend_on_options_are_in_the_table():
     known = {(model, array) for models, arrays, *_ in rows("| model | array | type | shape | |")
              for model in names(models) for array in names(arrays)}
     for name in ("nplm-adaptive", "gru-before", "lstm-plain", "gpt-learned", "fasttext-classifier-quantised",
-                 "classifier-transformer", "classifier-numbers", "tagger-gru"):
+                 "classifier-transformer", "classifier-numbers", "tagger-gru", "seq2seq-deep", "seq2seq-numbers",
+                 "transformer-shared"):
         model = SPECIMENS[name]()
         assert {(model.name, re.sub(r"\.\d+\.", ".N.", array)) for array in model.arrays()} <= known
 

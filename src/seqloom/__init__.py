@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from seqloom.contracts import Forecaster as Forecaster
     from seqloom.contracts import LanguageModel as LanguageModel
     from seqloom.contracts import Tagger as Tagger
+    from seqloom.contracts import Translator as Translator
     from seqloom.data.corpus import Corpus as Corpus
     from seqloom.data.corpus import bundled as bundled
     from seqloom.data.corpus import read as read
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
     from seqloom.models.tag.hmm_tagger import HMMTagger as HMMTagger
     from seqloom.models.tag.most_frequent_tag import MostFrequentTag as MostFrequentTag
     from seqloom.models.tag.neural_tagger import NeuralTagger as NeuralTagger
+    from seqloom.models.translate.copy import Copy as Copy
+    from seqloom.models.translate.dictionary import Dictionary as Dictionary
+    from seqloom.models.translate.seq2seq import Seq2Seq as Seq2Seq
+    from seqloom.models.translate.transformer import Transformer as Transformer
     from seqloom.models.vectors.charngram import CharNgram as CharNgram
     from seqloom.models.vectors.debias import bias_direction as bias_direction
     from seqloom.models.vectors.debias import debias as debias
@@ -86,7 +91,7 @@ _MODULES = {
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
-    "contracts": "Classifier Embedder Forecaster LanguageModel Tagger",
+    "contracts": "Classifier Embedder Forecaster LanguageModel Tagger Translator",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
     "data.parallel": "Parallel read_parallel",

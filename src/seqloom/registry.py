@@ -89,6 +89,12 @@ MODELS: dict[str, Entry] = {
                             "weighted sum of the last values, for each step to come"),
     "forecaster": _other("series.forecaster:NeuralForecaster", "forecaster",
                          "network of choice on patches of the last values, with quantiles"),
+    "copy": _other("translate.copy:Copy", "translator", "the source again: the baseline"),
+    "dictionary": _other("translate.dictionary:Dictionary", "translator",
+                         "word for word, by the translations that IBM model 1 finds"),
+    "seq2seq": _other("translate.seq2seq:Seq2Seq", "translator",
+                      "recurrent encoder-decoder, with attention or without"),
+    "transformer": _other("translate.transformer:Transformer", "translator", "encoder-decoder Transformer"),
 }
 
 
@@ -99,8 +105,8 @@ def register(model: C) -> C:
     """
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
-        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder or "
-                          f"Forecaster; got {quoted(model)}")
+        raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder, "
+                          f"Forecaster or Translator; got {quoted(model)}")
     summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".") or f"a model of {model.__module__}"
     register_entry(known.name, Entry(known, known.config_class, known.task, summary))
     return model

@@ -150,7 +150,8 @@ class BarReporter:
                 return Text(_whole_parts(task.fields["beside"], console.width - used), no_wrap=True)
 
         texts = [TextColumn(f"{{task.fields[{name}]}}") for name in ("share", "pace")]
-        return Progress(TextColumn("{task.description}"), BarColumn(BAR), *texts, Fitting(""), console=console, transient=True)
+        return Progress(TextColumn("{task.description}"), BarColumn(BAR), *texts, Fitting(""), console=console, transient=True,
+                        redirect_stdout=False)  # results are no part of the display
 
     def begin(self, label: str, total: int | None, unit: str) -> BarTask:
         return BarTask(self, label, total, unit)
@@ -234,6 +235,16 @@ class SilentReporter(PlainReporter):
 
     def say(self, message: str) -> None:
         pass
+
+
+class RemarksOnly(SilentReporter):
+    """No bars, where results on the same terminal show how far the work is."""
+
+    def __init__(self, other: Reporter) -> None:
+        self.other = other
+
+    def say(self, message: str) -> None:
+        self.other.say(message)
 
 
 def reporter_for(quiet: bool = False) -> Reporter:

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
 from seqloom.cli.main import main
 from seqloom.models.hidden.em import BaumWelch
+from seqloom.reporters import PlainReporter
+from seqloom.tasks import task
 
 from .ends import SLOW, end, ended_with_checkpoint
 from .test_faults import left
@@ -72,6 +74,34 @@ def test_predict_in_all_its_forms(seqloom, place):
     found = seqloom("predict", place / "nb", "--proba", "--json", stdin=lines).json()
     assert [row["probabilities"] for row in found] == [dict(zip(model.classes, row)) for row in probs.tolist()]
     assert [row["text"] for row in found] == texts
+
+
+@pytest.mark.parametrize(("model", "texts"), [("nb", ["a lovely day"] * 20 + ["a dull day and so on and so on"] * 20),
+                                              ("tagger", ["The cat sleeps", "", "A dog"] * 10)])
+def test_many_rows_are_read_a_few_at_a_time_in_their_order(seqloom, place, monkeypatch, model, texts):
+    """No more than so many texts or characters at once; one bar tells of all of them."""
+    lines = "\n".join(texts) + "\n"
+    whole = seqloom("predict", place / model, "--json", stdin=lines)
+    monkeypatch.setattr(task, "BATCH", 7)
+    monkeypatch.setattr(task, "MOST", 100)
+    begun, advanced, sizes = [], [], []
+
+    class Watching(PlainReporter):
+        def begin(self, label, total, unit):
+            made = super().begin(label, total, unit)
+            begun.append((label, total, unit))
+            if label == "predicting":
+                made.advance = advanced.append
+            else:
+                sizes.append(total)
+            return made
+
+    monkeypatch.setattr("seqloom.cli.options.reporter_for", lambda quiet: Watching())
+    assert seqloom("predict", place / model, "--json", stdin=lines).out == whole.out
+    assert [row for row in begun if row[0] == "predicting"] == [("predicting", len(lines.encode()), "bytes")]
+    assert max(sizes) == 7
+    assert min(sizes) < 7
+    assert 0.5 * len(lines) < sum(advanced) <= len(lines)
 
 
 def test_what_predict_says_can_be_read_again_as_data(seqloom, place, tmp_path):

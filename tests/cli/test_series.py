@@ -99,5 +99,12 @@ def test_compare_and_ab(seqloom, place):
     assert "has a column of times ('date') beside numbers" in done.err
     values = {rung["name"]: rung["mse"] for rung in found["rungs"]}
     assert values["linear"] < values["seasonal-naive"] < values["naive"]
+    done = seqloom("compare", place / "whole.csv", "--horizon", 6, "--season", 12, "--start", "2024-01-17", "--save", "best",
+                   "--rungs", "naive,seasonal-naive", "--work", "work", "--json").json()[0]
+    assert [rung["forecasts"] for rung in done["rungs"]] == [4 * 24 - 6 + 1] * 2
+    assert done["rungs"][1]["mse"] > values["seasonal-naive"]  # half a day ago is no season
+    assert load("best").horizon == 6
+    wrong = seqloom("compare", place / "whole.csv", "--task", "text", "--horizon", 6).one_line()
+    assert "--horizon is for a forecaster" in wrong
     shown = seqloom("ab", place / "whole.csv", "--a", "naive", "--b", "seasonal-naive", "--folds", 2, "-q")
     assert shown.out.splitlines()[-1].startswith("B is better: MSE -")

@@ -8,14 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 import seqloom
-from seqloom import HMMTagger, NaiveBayes, NGram, Word2Vec
+from seqloom import HMMTagger, NaiveBayes, NeuralForecaster, NeuralTagger, NGram, TrainConfig, Word2Vec
 from seqloom.cli.main import main
 from seqloom.comparison.ab import ab
-from seqloom.comparison.trials import LabelTrials, TagTrials, macro_f1
+from seqloom.comparison.trials import LabelTrials, SeriesTrials, TagTrials, macro_f1
 from seqloom.data.labelled import Labelled
 from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import paired, paired_statistic, ratio
+from seqloom.testing.forecaster import hours
 
 GOOD, BAD = ["fine", "great", "lovely", "clever", "warm"], ["dull", "bad", "slow", "flat", "cold"]
 
@@ -124,6 +125,35 @@ def test_two_networks_by_cross_validation(shakespeare: str, tmp_path: Path) -> N
     assert values["a"] == {"model": "lstm", "d_hidden": 8, "tokenizer": "byte", "steps": 3, "lr": 0.01}
     assert values["figures"][0]["name"] == "bits per byte"
     assert 4 < values["figures"][0]["b"] < 9
+
+
+def test_encoders_of_a_tagger_and_of_a_forecaster_by_cross_validation(names: Tagged, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    small = {"steps": 3, "d_hidden": 8, "encoder": "lstm"}
+    found = ab(names, model="tagger", both={**small, "d_embed": 8}, b={"encoder": "gru"}, folds=2)
+    assert (found.runs, found.a["encoder"], found.b["encoder"]) == ("2 folds", "lstm", "gru")
+    how = TrainConfig(steps=3)
+    made = [NeuralTagger(d_hidden=8, d_embed=8, encoder="gru").fit(train, train=how).evaluate(test, samples=0)
+            for train, test in TagTrials(names).split(2)]
+    words = [result["words"] for result in made]
+    assert found["accuracy"].b == pytest.approx(np.average([result["accuracy"] for result in made], weights=words))
+    assert 0 < found["span F1"].p_value <= 1
+    path = tmp_path / "load.csv"
+    series = hours(240)
+    rows = [f"{1_700_000_000 + 3600 * i},{value}" for i, value in enumerate(series.tracks[0].values[:, 0])]
+    path.write_text("time,load\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["ab", str(path), "--model", "forecaster", "--a", "encoder=lstm", "--b", "encoder=gru",
+                                     "--both", "horizon=6", "--both", "steps=3", "--both", "d-hidden=8", "--folds", "2",
+                                     "--json", "-q"])
+    assert done.exit_code == 0, done.output
+    values = json.loads(done.output)
+    assert [figure["name"] for figure in values["figures"]] == ["MSE", "MAE"]
+    squares, n = 0.0, 0
+    for train, test in SeriesTrials(seqloom.read_series(path)).split(2):
+        model = NeuralForecaster(horizon=6, d_hidden=8, encoder="gru").fit(train, train=how)
+        backtest = model.backtest(test, horizon=6)
+        squares, n = squares + float(np.square(backtest.truth - backtest.point).sum()), n + backtest.truth.size
+    assert values["figures"][0]["b"] == pytest.approx(squares / n, rel=1e-5)
 
 
 def test_models_may_be_given_themselves(shakespeare: str) -> None:

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from seqloom import Naive, Series, compare
+from seqloom import Naive, SeasonalNaive, Series, compare
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.ab import ab
 from seqloom.comparison.report import write_report
 from seqloom.comparison.series import horizon_of
 from seqloom.comparison.trials import SeriesTrials
-from seqloom.errors import DataError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
 from seqloom.testing.forecaster import hours
 
@@ -74,6 +74,42 @@ def test_the_horizon_is_a_season_of_the_data():
     assert ladders.of_data(months)[0].name == "forecasting"
     with pytest.raises(DataError, match="too few to compare forecasters"):
         compare(np.arange(20.0), task="forecasting")
+
+
+def test_horizon_and_season_are_those_that_were_asked_for(place):
+    own = Naive(horizon=30)
+    for horizon in (6, 12):  # in the same place: what is kept for one horizon is not taken for the other
+        found = compare(hours(400), horizon=horizon, season=12, rungs=["seasonal-naive", own], work=place)
+        made = found.bench.fitted["seasonal-naive"]
+        assert (made.config.horizon, made.season) == (horizon, 12)
+        for model, r in zip((made, found.bench.fitted[found.results[1].name]), found.results):
+            assert r.value == pytest.approx(model.evaluate(found.bench.splits.test, horizon=horizon, samples=0)["mse"])
+            assert r.measures["forecasts"] == 80 - horizon + 1
+        assert f"{horizon} steps ahead" in found.split
+
+
+def test_the_learning_curve_has_one_horizon(place):
+    series = hours(560)  # half of its 392 training steps alone would be forecast by 19
+    found = compare(series, rungs=["seasonal-naive"], curve=True, work=place)
+    half = SeasonalNaive(horizon=24).fit(series.between(0, 392).between(0.5, 1.0).alone())
+    by_hand = half.evaluate(series.between(448, 560), horizon=24, samples=0)["mse"]
+    assert [point.size for point in found.curve["seasonal-naive"]] == [196, 392]
+    assert found.curve["seasonal-naive"][0].value == pytest.approx(by_hand)
+
+
+def test_the_test_part_begins_where_it_is_told(place):
+    series = hours(400)
+    found = compare(series, start="2024-01-11", rungs=["naive"], work=place)
+    assert found.sizes == {"train": 210, "valid": 30, "test": 160}
+    assert found.split.startswith("from 2024-01-11 on")
+    with pytest.raises(ConfigError, match="leave one out"):
+        compare(series, test=hours(80), start="2024-01-11", work=place)
+    with pytest.raises(DataError, match="the test part has 80 steps, too few to forecast 90"):
+        compare(series, horizon=90, work=place)
+    with pytest.raises(ConfigError, match="forecasters has no option 'horzon'; did you mean 'horizon'"):
+        compare(series, horzon=90, work=place)
+    with pytest.raises(ConfigError, match="language models has no option 'horizon'; it is for forecasters"):
+        compare("text", horizon=90, work=place)
 
 
 def test_folds_never_learn_from_what_comes_later():

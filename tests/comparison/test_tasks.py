@@ -221,6 +221,8 @@ def test_the_data_decides(tmp_path):
             ("cooking.train", "__label__x a b\n__label__y c\n", "classification"), ("cooking.txt", "__label__x a b\n", "text"),
             ("dev.conllu", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"), ("eng.conll", "a DET\n\n", "tagging"),
             ("treebank", "1\ta\ta\tDET\t_\t_\t_\t_\t_\t_\n\n", "tagging"), ("novel", "It was a dark night.\n", "text"),
+            ("eng.train", "-DOCSTART- -X- O\n\nEU NNP I-ORG\nrejects VBZ O\n\n", "tagging"),
+            ("poem.train", "O O\nwhat an O\n", "text"), ("lines.train", "to O\nbe O\n", "text"),
             ("broken.jsonl", "{\n", "text")):
         assert ladders.of_data(write(name, text))[0].name == expected, name
     assert ladders.of_data(tmp_path)[0].name == "text"

@@ -1,48 +1,16 @@
 """The verbs of a translator, on a model of a few lines that writes its source backwards."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
-from seqloom.contracts import Fitting, Translator
+from seqloom import Copy
+from seqloom.contracts import Translator
 from seqloom.contracts.translator import forced_log_probs
-from seqloom.data.parallel import Parallel
 from seqloom.errors import ConfigError, DataError
-from seqloom.text.tokenizer import Tokenizer
+from tests.own_models import Backwards
 
 PAIRS = [("abc", "cba"), ("ab", "ba"), ("cab", "bac"), ("a", "a")]
 SURE = 0.9
-
-
-class Backwards(Translator):
-    """Gives the right next character the probability 0.9 and shares the rest among the others."""
-
-    def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        self.tokenizers = {"source": Tokenizer(kind="char").fit(data.source_texts),
-                           "target": Tokenizer(kind="char").fit(data.targets)}
-
-    def decoder(self, sources: list[Any]) -> Any:
-        return _Writer(self.target_ids([source[::-1] for source in sources]), self.target_tokenizer)
-
-
-class _Writer:
-    def __init__(self, targets: list[np.ndarray], tokenizer: Tokenizer) -> None:
-        self.targets, self.vocab_size, self.eos_id = targets, tokenizer.vocab_size, tokenizer.eos_id
-
-    def start(self, n: int) -> Any:
-        return self._state(np.arange(n), np.zeros(n, np.int64))
-
-    def step(self, state: Any, ids: np.ndarray) -> Any:
-        return self._state(state[0], state[1] + 1)
-
-    def _state(self, source: np.ndarray, at: np.ndarray) -> Any:
-        probs = np.full((len(at), self.vocab_size), (1 - SURE) / (self.vocab_size - 1), np.float32)
-        for row, (i, t) in enumerate(zip(source.tolist(), at.tolist())):
-            probs[row, self.targets[i][min(t, len(self.targets[i]) - 1)]] = SURE
-        return (source, at), np.log(probs)
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +74,26 @@ def test_what_is_refused(model: Backwards) -> None:
         model.score(["ab", "a"], ["b"])
     with pytest.raises(TypeError, match="neither decoder nor translate_batch"):
         type("Empty", (Translator,), {"fit_pairs": lambda self, data, how: None})()
+
+
+def test_an_ensemble_decides_by_the_mean(model: Backwards) -> None:
+    other = Backwards().fit(PAIRS)
+    other.sure = 0.5
+    alone, both = model.translate("ab", nbest=1)[0], model.translate("ab", nbest=1, ensemble=[other])[0]
+    assert both.text == "ba"
+    assert both.log_prob == pytest.approx(3 * np.log(0.7), abs=1e-5)
+    assert alone.log_prob == pytest.approx(3 * np.log(0.9), abs=1e-5)
+    with pytest.raises(ConfigError, match="member 2 of the ensemble has other target tokens"):
+        model.translate("ab", ensemble=[Backwards().fit([("xy", "yx")])])
+    with pytest.raises(ConfigError, match="copy models do not write token by token"):
+        model.translate("ab", ensemble=[Copy().fit(PAIRS)])
+
+
+def test_options_of_the_search_reach_it(model: Backwards) -> None:
+    mean, summed = model.translate("ab", nbest=1)[0], model.translate("ab", nbest=1, length_penalty=0.0)[0]
+    assert mean.score == pytest.approx(mean.log_prob / 3, abs=1e-6)
+    assert summed.score == pytest.approx(summed.log_prob, abs=1e-6)
+    gnmt = model.translate("ab", nbest=1, length_normalization="gnmt")[0]
+    assert gnmt.score == pytest.approx(gnmt.log_prob / (8 / 6), abs=1e-6)
+    with pytest.raises(ConfigError, match="coverage_penalty needs the attention"):
+        model.translate("ab", coverage_penalty=0.2)

@@ -103,7 +103,7 @@ def test_equal_times_are_averaged(tmp_path, said):
     days = "".join(f"2024-01-{d:02},{d}\n" for d in range(1, 22))
     series = read_series(table(tmp_path, f"date,v\n{days}2024-01-21,31\n"))
     assert series.tracks[0].values[-1, 0] == 26
-    assert "1 rows have the time of another row and were averaged" in said[0]
+    assert "1 row has the time of another row and was averaged with it" in said[0]
 
 
 def test_gaps_and_crooked_times(tmp_path, said):
@@ -113,7 +113,7 @@ def test_gaps_and_crooked_times(tmp_path, said):
     values = series.tracks[0].values[:, 0]
     assert str(series.step) == "5 minutes"
     np.testing.assert_array_equal(values, [0, 5, 10, 16, 20, np.nan, np.nan, np.nan, 40, 45])
-    assert "1 times lie beside the steps of 5 minutes" in said[0]
+    assert "1 time lies beside the steps of 5 minutes" in said[0]
     assert "3 of 10 steps of 5 minutes have no row and count as missing" in said[0]
     longer = read_series(tmp_path / "a.csv", step="15min")
     np.testing.assert_array_equal(longer.tracks[0].values[:, 0], [2.5, 15.333333333333334, np.nan, 42.5])

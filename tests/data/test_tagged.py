@@ -313,3 +313,12 @@ def test_badly_encoded_files_of_a_directory_are_skipped(tmp_path, said):
     assert said == [f"{tmp_path}/d: skipped 1 file: not valid UTF-8 (b.conll)"]
     with pytest.raises(DataError, match=r"b\.conll is not UTF-8 text"):
         read_tagged(tmp_path / "d", form="conll", strict=True)
+
+
+@pytest.mark.parametrize("text", ["text\tlabel\ngood\tpos\ndull\tneg\n", "a good film\tpos\ndull\tneg\nso so\tneg\n"],
+                         ids=["header", "several words"])
+def test_texts_with_labels_are_no_words_with_tags(tmp_path, text):
+    path = write(tmp_path / "a.tsv", text)
+    with pytest.raises(DataError, match=r"a\.tsv looks like texts with labels, .*Fit a classifier, or give --form conll"):
+        read_tagged(path)
+    assert read_tagged(path, form="conll").n_words == 3

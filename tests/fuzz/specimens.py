@@ -26,6 +26,8 @@ LABELLED = [("good fun and a good cat", "+"), ("dull and long", "-"), ("a good d
             ("what is this", "?"), ("the dog is what", "?")]
 TAGGED = [(["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]), (["she", "left", "Rome"], ["O", "O", "B-LOC"])]
 WAVE = [round(math.sin(i / 2) + i / 50, 3) for i in range(60)]  # with a season of about 12
+REVERSED = [(text, text[::-1]) for text in ("abc", "ab", "cab", "bca cab")]
+TRANSLATED = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 PARTS = [(["the", "cat", "sat"], ["D", "N", "V"]), (["a", "dog", "met", "the", "cat"], ["D", "N", "V", "D", "N"])]
 
 Maker = Callable[[], Any]
@@ -54,6 +56,11 @@ def _sequence(name: str, data: Any, **options: Any) -> Maker:
 def _numbers() -> list[Any]:
     rng = np.random.default_rng(0)
     return [(rng.normal(size=(n, 2)), "+-"[n % 2]) for n in (3, 5, 2, 4)]
+
+
+def _frames() -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [(rng.normal(size=(n, 2)).astype(np.float32), "abc"[:n]) for n in (3, 2, 1, 3)]
 
 
 def _tagged(data: Any, name: str = "hmm-tagger", **options: Any) -> Maker:
@@ -134,6 +141,18 @@ SPECIMENS: dict[str, Maker] = {
     "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
     "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
                             crf=False),
+    "copy": lambda: model_class("copy")().fit(REVERSED),
+    "dictionary": lambda: model_class("dictionary")().fit(TRANSLATED),
+    "dictionary-char": lambda: model_class("dictionary")(tokenizer="char", min_count=2).fit(REVERSED),
+    "seq2seq": _sequence("seq2seq", REVERSED, tokenizer="char", d_embed=6, d_hidden=4),
+    "seq2seq-deep": _sequence("seq2seq", REVERSED, tokenizer="char", shared_vocabulary=True, d_embed=6, d_hidden=4, cell="lstm",
+                              n_decoder_layers=2, attention="dot", input_feeding=True, coverage=True, tied=False),
+    "seq2seq-numbers": _sequence("seq2seq", _frames(), tokenizer="char", d_embed=6, d_hidden=4, attention="none",
+                                 bottleneck="every-step"),
+    "transformer": _sequence("transformer", REVERSED, tokenizer="char", d_model=8, n_heads=2, n_layers=1, n_decoder_layers=2,
+                             d_mlp=12),
+    "transformer-shared": _sequence("transformer", REVERSED, tokenizer="bpe", vocab_size=265, shared_vocabulary=True, d_model=8,
+                                    n_heads=2, n_layers=1, n_decoder_layers=1, norm="post", tied=False),
     "naive": _series("naive"),
     "seasonal-naive": _series("seasonal-naive", season=12),
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),

@@ -9,6 +9,7 @@ import numpy as np
 
 from tests.fuzz.specimens import LABELLED, TAGGED, TEXT, WAVE
 
+FRAMES = [np.ones((n, 2), np.float32) for n in (2, 1, 3)]
 WORDS = ["cat", "dog", "sea", "road"]
 
 
@@ -24,7 +25,7 @@ def need(good: bool, what: str) -> None:
 def use(model: Any) -> None:
     """Every verb of its task, those that go through kernels first."""
     {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors,
-     "forecaster": _forecaster}[model.task](model)
+     "forecaster": _forecaster, "translator": _translator}[model.task](model)
     need(isinstance(model.label(), str) and isinstance(model.summary(), str), "label and summary are text")
     need(isinstance(model.parameters, int), "parameters are counted")
 
@@ -49,6 +50,17 @@ def _language(model: Any) -> None:
         need(np.isfinite(model.beliefs("the cat")[1]).all() and len(model.top_words(2)) > 0, "beliefs")
     if model.name == "ngram":
         model.full_scores("the cat")
+
+
+def _translator(model: Any) -> None:
+    sources = FRAMES if model.reads_numbers else ["abc", "", "zebra 漢"]
+    targets = ["cab", "", "zz"]
+    said = model.translate(sources, max_tokens=9)
+    need(len(said) == 3 and all(isinstance(text, str) for text in said), "a text for every source")
+    scores = model.score(sources, targets)
+    need(all(score < 0.02 for score in scores), f"log-probabilities, not {scores}")
+    for weights in model.alignments(sources, targets) or []:
+        need(bool(np.allclose(weights.sum(1), 1, atol=1e-3)), "the weights of the source sum to one")
 
 
 def _classifier(model: Any) -> None:

@@ -1,5 +1,6 @@
 """The token kernels against their slow twins."""
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from seqloom.kernels import tokens as kernels
-from seqloom.text.vocabulary import SPLITTERS, TokenCounts, Vocabulary, classes_for, padded
+from seqloom.text.vocabulary import SPLITTERS, TokenCounts, Vocabulary, classes_for, find, padded
 from tests.text.strategies import byte_strings
 from tests.twins import tokens as twin
 
@@ -76,3 +77,15 @@ def test_similar_spellings_are_told_apart() -> None:
     assert vocabulary.encode(b" ".join(words), False).tolist() == list(range(2, 2 + len(words)))
     assert [vocabulary.find(word) for word in words] == list(range(2, 2 + len(words)))
     assert vocabulary.find(b"a" * 18) is None
+
+
+def test_one_spelling_is_found_without_the_kernel_where_the_kernel_finds_it():
+    draw = random.Random(0)
+    words = sorted({bytes(draw.choices(range(1, 256), k=draw.randint(1, 30))) for _ in range(500)})
+    table = Vocabulary.build("whitespace", words[::2])
+    found = np.empty(1, np.int64)
+    for word in words:
+        kernels.find_tokens(padded(word), np.zeros(1, np.int64), np.array([len(word)]), table.arena, table.offsets, table.slots,
+                            found)
+        assert find(word, table.arena, table.offsets, table.slots) == (int(found[0]) if found[0] >= 0 else None)
+    assert sum(find(word, table.arena, table.offsets, table.slots) is not None for word in words) == len(words[::2])

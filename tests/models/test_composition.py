@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,9 +13,11 @@ torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.series.forecaster import NeuralForecaster  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.nn.encoders import ENCODERS  # noqa: E402
 from seqloom.nn.pooling import POOLINGS  # noqa: E402
+from seqloom.testing.forecaster import hours  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -71,28 +77,62 @@ def test_words_to_tags(encoder, crf, characters, tmp_path):
     check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]))
 
 
-@pytest.mark.parametrize("make", [lambda: NeuralClassifier(dropout=0.3), lambda: NeuralTagger(dropout=0.3, d_hidden=8)])
-def test_an_interrupted_run_goes_on_to_the_same_bits(make, tmp_path, monkeypatch):
+HEADS = {"label": lambda: (NeuralClassifier(dropout=0.3), TEXTS),
+         "several labels": lambda: (NeuralClassifier(dropout=0.3), [(text, [label, "any"]) for text, label in TEXTS]),
+         "tags": lambda: (NeuralTagger(dropout=0.3, d_hidden=8, crf=False), SENTENCES),
+         "field": lambda: (NeuralTagger(dropout=0.3, d_hidden=8), SENTENCES),
+         "quantiles": lambda: (NeuralForecaster(dropout=0.3, horizon=4, window=20, d_hidden=8), hours(150))}
+EIGHT = TrainConfig(steps=8, batch_size=2)
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from tests.models.test_composition import EIGHT, HEADS
+import torch._dynamo  # which every fork would import by itself
+from seqloom.models.sequence import task_net
+from seqloom.training import loop
+
+loop.CHECKPOINT_SECONDS, real, calls = -1.0, loop._Loop._update, []
+
+def update(self, rate):
+    calls.append(rate)
+    if len(calls) == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, rate)
+
+loop._Loop._update = update
+for head, make in HEADS.items():
+    child = os.fork()
+    if not child:
+        model, data = make()
+        model.fit(data, train=EIGHT, run=f"{sys.argv[2]}/{head}")
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, head
+"""  # forks of a process that has torch but has not computed anything
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Runs of every head that were ended by kill -9 at the sixth step of eight."""
+    place = tmp_path_factory.mktemp("killed")
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", KILLED, root, str(place)], cwd=root, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_after_kill_9_every_head_goes_on_to_the_same_bits(head, killed, monkeypatch):
     from seqloom.training import loop
 
-    data = TEXTS if isinstance(make(), NeuralClassifier) else SENTENCES
-    whole = make().fit(data, train=TrainConfig(steps=8, batch_size=2))
+    (whole, data), (resumed, _) = HEADS[head](), HEADS[head]()
+    whole.fit(data, train=EIGHT)
     real, calls = loop._Loop._update, []
-
-    def update(self, rate):
-        calls.append(1)
-        if len(calls) == 6:
-            self._checkpoint()
-            raise KeyboardInterrupt
-        return real(self, rate)
-
-    monkeypatch.setattr(loop._Loop, "_update", update)
-    with pytest.raises(KeyboardInterrupt):
-        make().fit(data, train=TrainConfig(steps=8, batch_size=2), run=tmp_path / "run")
-    resumed = make().fit(data, train=TrainConfig(steps=8, batch_size=2), run=tmp_path / "run")
-    assert len(calls) == 6 + 3
-    for name, value in whole.weights.items():
-        assert np.array_equal(value, resumed.weights[name]), name
+    monkeypatch.setattr(loop._Loop, "_update", lambda self, rate: (calls.append(rate), real(self, rate))[1])
+    resumed.fit(data, train=EIGHT, run=killed / head)
+    assert len(calls) == 3
+    for name, value in whole.net.weights.items():
+        assert np.array_equal(value, resumed.net.weights[name]), name
 
 
 @pytest.mark.parametrize(("name", "value", "said"), [

@@ -50,6 +50,7 @@ def test_numbers_of_any_length_with_gaps():
         [*slow, *fast], ["slow"] * 12 + ["fast"] * 12, train=TrainConfig(steps=60))
     assert model.predict([np.sin(0.2 * np.arange(30)), np.sin(1.5 * np.arange(30))]) == ["slow", "fast"]
     assert model.sizes.missing
+    assert model.summary() == "24 series, 2 classes"
     with pytest.raises(DataError, match="2 columns"):
         model.predict([np.zeros((4, 2))])
     with pytest.raises(DataError, match="is text"):
@@ -242,3 +243,9 @@ def test_bucketed_batches_waste_little():
     padded, real = np.sum(used, axis=0)
     assert real == encoded.lengths.sum()
     assert 1 - real / padded < 0.1
+
+
+def test_classes_of_one_example_are_learnt_not_held_out():
+    single = [(f"only{i}", f"class{i}") for i in range(6)]
+    model = fitted([*[(f"w{i} good", "+") for i in range(60)], *single], encoder="bag", class_weights="balanced", steps=200)
+    assert [model.predict(text) for text, _ in single] == [label for _, label in single]

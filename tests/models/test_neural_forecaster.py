@@ -1,4 +1,4 @@
-"""The neural forecaster: every encoder, shapes by options alone, what it reads, and going on after an interruption."""
+"""The neural forecaster: every encoder, shapes by options alone, and what it reads."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from seqloom.errors import ConfigError, MissingExtra  # noqa: E402
 from seqloom.models.series.forecaster_net import losses  # noqa: E402
 from seqloom.nn.encoders import ENCODERS  # noqa: E402
 from seqloom.testing.forecaster import hours  # noqa: E402
-from seqloom.training import loop  # noqa: E402
 
 SMALL = {"horizon": 4, "window": 20, "d_hidden": 8}
 FEW = TrainConfig(steps=2, batch_size=8)
@@ -82,31 +81,6 @@ def test_it_learns():
     naive = SeasonalNaive(horizon=6).fit(train)
     assert model.evaluate(test)["mse"] < 0.8 * naive.evaluate(test)["mse"]
     assert "valid_MSE" in model.fit_info
-
-
-def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    """An update that is never made stands for kill -9: what was written before counts."""
-    def make():
-        return NeuralForecaster(**SMALL, dropout=0.3)
-
-    train = TrainConfig(steps=8, batch_size=8)
-    whole = make().fit(hours(150), train=train)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    update, calls = loop._Loop._update, []
-
-    def dies(self, rate):
-        calls.append(rate)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return update(self, rate)
-
-    monkeypatch.setattr(loop._Loop, "_update", dies)
-    with pytest.raises(KeyboardInterrupt):
-        make().fit(hours(150), train=train, run=tmp_path / "run")
-    resumed = make().fit(hours(150), train=train, run=tmp_path / "run")
-    assert len(calls) == 6 + 3
-    for name, value in whole.net.weights.items():
-        np.testing.assert_array_equal(value, resumed.net.weights[name])
 
 
 def test_what_does_not_go_together_is_refused(monkeypatch):

@@ -73,3 +73,12 @@ def test_empty_sentences_and_tags_seen_only_in_valid():
     model = NeuralTagger(d_hidden=8).fit([*VERBS, ([], [])], valid=[(["they"], ["NEW"])], train=TrainConfig(steps=2))
     assert model.predict([[], ["they"], []])[::2] == [[], []]
     assert model.predict([[]]) == [[]]
+
+
+def test_a_document_as_one_sentence_of_10_000_words():
+    model = fitted([(["a"] * 10_000, ["N"] * 10_000), (["b"], ["M"])], steps=2, characters="none")
+    assert len(model.predict(["a"] * 10_000)) == 10_000
+
+
+def test_what_was_fitted_is_counted_in_good_english():
+    assert fitted([(["a"], ["N"])], steps=1).summary() == "1 sentence, 1 word, 1 tag"

@@ -232,7 +232,7 @@ def test_sources_may_be_arrays():
 def test_refusals():
     with pytest.raises(ConfigError, match="a shared vocabulary has one tokenizer"):
         Seq2Seq(shared_vocabulary=True, source_tokenizer="char")
-    with pytest.raises(ConfigError, match="give shared_vocabulary as well"):
+    with pytest.raises(ConfigError, match="one_network has no effect with shared_vocabulary off"):
         Seq2Seq(one_network=True)
     with pytest.raises(ConfigError, match="d_model 10 must be even and a multiple of n_heads 4"):
         Transformer(d_model=10)

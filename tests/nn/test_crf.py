@@ -156,6 +156,18 @@ def test_beliefs_that_scaling_would_lose():
     np.testing.assert_allclose(found.transitions, [[3.5, 0.0], [0.0, -3.5]])
 
 
+def test_a_document_as_one_sequence():
+    """The product of 5,000 scales, each up to the number of tags, is beyond any float."""
+    emissions, tags, lengths, _, parameters = problem(k=8, lengths=(5000, 3), scale=0.1)
+    start, transitions, end = parameters = tuple(0.1 * values for values in parameters)
+    forward = start + emissions[0, 0]
+    for row in emissions[0, 1:]:
+        forward = np.logaddexp.reduce(forward[:, None] + transitions, axis=0) + row
+    losses, found = Chain(*parameters).losses(emissions, tags, lengths)
+    assert losses[0] == pytest.approx(np.logaddexp.reduce(forward + end) - score(tags[0], emissions[0], parameters), rel=1e-9)
+    assert np.isfinite(found.transitions).all()
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_diverged_run_shows(bad):
     emissions, tags, lengths, _, parameters = problem()

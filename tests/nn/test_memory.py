@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.nn import memory as module  # noqa: E402
 from seqloom.nn.memory import BY_WIDTH, SCORES, MemoryAttention, masked_softmax  # noqa: E402
 
 B, T, S, Q = 2, 3, 5, 4
@@ -107,6 +108,20 @@ def test_coverage_adds_what_was_given_so_far_to_the_keys(score):
     _, second = attention(queries[:, 1:], memory, keys, None, expected[0])  # what came before is told
     torch.testing.assert_close(second, weights[:, 1:])
     assert not torch.allclose(make(score)[0](queries, memory, keys)[1][:, 1:], weights[:, 1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_kernel_is_torchs_arithmetic(dtype, monkeypatch):
+    inputs = [some(*shape, seed=seed).to(dtype).requires_grad_() for seed, shape in enumerate(((2, 3, 19), (2, 4, 19), (19,)))]
+    above = some(2, 3, 4, seed=5).to(dtype)
+    above[1, :, 2:] = 0.0
+    results = []
+    for compiled in (True, False):
+        monkeypatch.setattr(module, "_compiled", lambda x, compiled=compiled: compiled)
+        scores = module.AdditiveScores.apply(*inputs)
+        results.append((scores.detach(), *torch.autograd.grad(scores, inputs, above)))
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_an_empty_memory_gives_zeros():

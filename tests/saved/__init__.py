@@ -25,6 +25,8 @@ def ask(model: Any) -> dict[str, Any]:
         return {"predict_proba": model.predict_proba("a good dull road")}
     if model.task == "tagger":
         return {"predict": model.predict("Mary saw New York")}
+    if model.task == "translator":
+        return {"score": model.score("abc", "cab")}
     if model.task == "forecaster":
         return {"forecast": model.forecast(WAVE).rows()}
     return {"nearest": [list(pair) for pair in model.nearest("cat", 3)]}

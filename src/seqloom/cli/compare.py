@@ -23,7 +23,7 @@ _MINUTES = click.FloatRange(min=0, max=MOST_MINUTES, min_open=True)
 
 
 def _configs(task: Task) -> tuple[type[Config], ...]:
-    return (task.reading,)
+    return (task.reading, task.comparing)
 
 
 @click.command(name="compare", epilog="""\b
@@ -32,12 +32,13 @@ Examples:
   seqloom compare corpus.txt -o report --rungs byte-3,byte-6,bpe-3
   seqloom compare reviews.tsv --save best      # classifiers
   seqloom compare train.conllu --valid dev.conllu
-  seqloom compare series.csv                   # forecasters
+  seqloom compare series.csv --horizon 48      # forecasters
+  seqloom compare train.en train.de            # translators
   seqloom compare text8 --task vectors --on questions-words.txt
 """)
 @click.argument("data", nargs=-1)
 @click.option("--task", metavar="NAME", help="What to compare: text (language models), classification, tagging, vectors, "
-              "forecasting  [default: by kind of data].")
+              "forecasting, translation  [default: by kind of data].")
 @click.option("--valid", metavar="FILE", help="Validation data; without --test, rungs are evaluated on it.")
 @click.option("--test", metavar="FILE", help="Held-out data to evaluate the rungs on.")
 @click.option("--on", multiple=True, metavar="FILE", help="Word vectors: file of analogies or word similarities; may be "
@@ -62,8 +63,8 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
     compared: classifiers for a table with a label column or fastText labels, taggers for CoNLL and CoNLL-U, forecasters for a
-    table with a column of times and numbers, language models (in bits per byte) for anything else. The output ends with the
-    best model and how to use it.
+    table with a column of times and numbers, translators for a table with two columns of texts or two files that end in
+    languages, language models (in bits per byte) for anything else. The output ends with the best model and how to use it.
     """
     from seqloom.cli.live import Table, shown
     from seqloom.comparison.report import check_place, write_report
@@ -78,7 +79,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         raise ConfigError("--column is for a table; name the file")
     ladder, why = _ladder(data, task, on, options)
     kind = tasks.get(ladder.task)
-    reading, = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
+    reading, comparing = options_of(kind, data[0] if data else "the bundled text", _configs(kind), options, _configs)
     whole = kind.read(data, reading) if data else None
     held_out = {name: kind.read_valid(path, reading) for name, path in (("valid", valid), ("test", test)) if path}
     if on:
@@ -95,7 +96,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
         with nullcontext() if as_json else shown(table):
             comparison = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
                             on_start=start, on_rung=table.add, curve=bool(output) if curve is None else curve,
-                            **held_out)
+                            **held_out, **comparing.to_dict())
             table.finished = True
         if output:
             write_report(comparison, output)
@@ -118,7 +119,7 @@ def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...],
 
     if task is not None or on:
         return ladders.get(task or "vectors"), None
-    ladder, why = ladders.of_data(Path(data[0]) if data and data[0] != "-" else None)
+    ladder, why = ladders.of_data(_place(data))
     given = {name for name, value in options.items() if value is not None}
     if not given <= _names(ladder):
         fitting = next((other for other in ladders.every() if given <= _names(other)), ladder)
@@ -126,8 +127,18 @@ def _ladder(data: tuple[str, ...], task: str | None, on: tuple[str, ...],
     return ladder, f": {why}" if why else ""
 
 
+def _place(data: tuple[str, ...]) -> Any:
+    """What a ladder may recognise: the first file, or two that may belong together."""
+    if not data or data[0] == "-":
+        return None
+    sides = tuple(map(Path, data))
+    from seqloom.data.recognise import pairs_in
+
+    return sides if len(sides) == 2 and pairs_in(sides) else sides[0]
+
+
 def _names(ladder: Ladder) -> set[str]:
-    return {f.name for f in fields(tasks.get(ladder.task).reading)}
+    return {f.name for config in _configs(tasks.get(ladder.task)) for f in fields(config)}
 
 
 def _print(comparison: Any, samples: bool, output: str | None) -> None:

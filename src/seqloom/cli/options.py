@@ -14,6 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,8 +22,8 @@ import click
 from seqloom import tasks
 from seqloom.config import Config, choices, field_types
 from seqloom.errors import ConfigError, DataError, suggest
-from seqloom.progress import reporting
-from seqloom.reporters import reporter_for
+from seqloom.progress import current, reporting
+from seqloom.reporters import RemarksOnly, reporter_for
 from seqloom.tasks.task import TextReading, read_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(0) from None
 
     return wrapped
+
+
+def no_bars() -> AbstractContextManager[None]:
+    """Context in which remarks are shown, but no progress: there it would stand between lines of output."""
+    reporter = current()
+    return reporting(None if reporter is None else RemarksOnly(reporter))
 
 
 class Choice(click.Choice):
@@ -188,14 +195,15 @@ def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
 
 def emit(value: Any) -> None:
     """One JSON object on its own line; infinity and NaN, which JSON does not have, become text."""
-    click.echo(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same with text for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

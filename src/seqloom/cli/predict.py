@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seqloom import tasks
-from seqloom.cli.options import common, emit, options_of, task_options
+from seqloom.cli.options import common, emit, no_bars, options_of, task_options
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -39,8 +41,9 @@ def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) ->
     loaded = tasks.open_model("predict", model)
     task = tasks.of(loaded)
     predicting, = options_of(task, model, _configs(task), options, _configs)
-    for answer in task.predict(loaded, text, predicting):
-        if as_json and answer.values is not None:
-            emit(answer.values)
-        elif not as_json and answer.text is not None:
-            click.echo(answer.text)
+    with no_bars() if sys.stdout.isatty() else nullcontext():
+        for answer in task.predict(loaded, text, predicting):
+            if as_json and answer.values is not None:
+                emit(answer.values)
+            elif not as_json and answer.text is not None:
+                click.echo(answer.text)

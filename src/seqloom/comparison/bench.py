@@ -40,6 +40,7 @@ class Bench:
     minutes: float = 0.6  # that a network trains
     place: Path | None = None  # for checkpoints of networks
     seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)  # of every rung, where the ladder has such
 
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:

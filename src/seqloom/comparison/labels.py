@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.label_report import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
 from seqloom.data.labelled import Labelled, as_labelled
-from seqloom.data.splitting import example_digest, hashed_order
+from seqloom.data.splitting import example_digest, hashed_parts
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, classification
 
@@ -72,12 +71,7 @@ class LabelLadder(AnnotatedLadder):
             raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
         if (parts := self.brought(data, valid, test)) is not None:
             return parts
-        order, may_begin = hashed_order(data.examples)
-        borders = [0]
-        for share in np.cumsum(FRACTIONS)[:2]:
-            at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
-            borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
-        train, held, last = (data.part(np.array(order[a:b])) for a, b in pairwise([*borders, len(order)]))
+        train, held, last = (data.part(places) for places in hashed_parts(data.examples, FRACTIONS))
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
     def suited(self, parts: Parts) -> Ladder:

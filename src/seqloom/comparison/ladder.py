@@ -6,19 +6,22 @@ task of another package joins with a subclass of `Ladder` and `register`.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from seqloom.comparison.bench import Rung
+from seqloom.config import Config
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.metrics import bootstrap
+from seqloom.progress import reporting
 
 if TYPE_CHECKING:
     from seqloom.charts.measure import Measure
@@ -89,6 +92,14 @@ class Ladder(ABC):
     scale: ClassVar[float] = 1.0  # by which values are divided to be in the unit of the measure
     curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
     least: ClassVar[int] = 1  # units of training data of a point of the learning curve
+    comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
+    options: Config = Config()
+
+    def with_options(self, **options: Any) -> Self:
+        """A copy with options of its own (`comparing`)."""
+        made = copy.copy(self)
+        made.options = self.comparing(**options)
+        return made
 
     @abstractmethod
     def recognises(self, data: Any) -> str:
@@ -195,7 +206,8 @@ class Ladder(ABC):
 
 _BUILT_IN = {"text": "seqloom.comparison.text:TextLadder", "classification": "seqloom.comparison.labels:LabelLadder",
              "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder",
-             "forecasting": "seqloom.comparison.series:SeriesLadder"}
+             "forecasting": "seqloom.comparison.series:SeriesLadder",
+             "translation": "seqloom.comparison.pairs:PairLadder"}
 _registered: dict[str, Ladder] = {}
 
 
@@ -226,9 +238,10 @@ def every() -> Iterator[Ladder]:
 
 def of_data(data: Any) -> tuple[Ladder, str]:
     """The ladder for this data, and why; text where no other recognises it."""
-    for ladder in every():
-        if ladder.name != "text" and (why := ladder.recognises(data)):
-            return ladder, why
+    with reporting(None):  # whoever reads it will say what is to be said
+        for ladder in every():
+            if ladder.name != "text" and (why := ladder.recognises(data)):
+                return ladder, why
     return get("text"), ""
 
 

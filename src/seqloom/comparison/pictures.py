@@ -12,7 +12,8 @@ from seqloom.charts.ladder import Row, ladder
 from seqloom.charts.quality import Price, quality_against
 from seqloom.comparison.result import Comparison, RungResult
 
-NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "confusion", "forecast", "overview")
+NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "confusion", "forecast", "lengths",
+         "overview")
 
 
 def details(comparison: Comparison) -> Any:

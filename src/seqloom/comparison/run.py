@@ -8,11 +8,12 @@ held-out part, so any two rungs can be compared in pairs.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.comparison.timing import check_time
-from seqloom.errors import ConfigError, SeqloomError, suggest_known
+from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
 from seqloom.paths import cache_directory
 
 LIMIT = 10.0  # minutes that a rung may take, by default
@@ -36,7 +37,7 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
             test: Any = None, minutes: float | None = None, limit: float | None = None, work: str | Path | None = None,
             seed: int = 0, curve: bool = False,
             on_start: Callable[[Comparison], None] | None = None,
-            on_rung: Callable[[RungResult | Skipped], None] | None = None) -> Comparison:
+            on_rung: Callable[[RungResult | Skipped], None] | None = None, **options: Any) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
     Each model is a rung. What kind of data it is decides which ladder (`task` says otherwise). `rungs`: names of some,
@@ -46,8 +47,11 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take; what would need longer,
     as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
     default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
+
+    `options` are those of one task: `horizon`, `season` and `start` for forecasters.
     """
     ladder, why = _ladder(data, task, rungs)
+    ladder = _with_options(ladder, options)
     wanted = _choose(ladder, rungs)
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
@@ -65,7 +69,7 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     if on_start is not None:
         on_start(out)
     folder = Path(work) if work else cache_directory() / "compare"
-    place = folder / _key(parts.fingerprint, seed)
+    place = folder / _key(parts.fingerprint, ladder, seed)
     if not work:
         trim(folder, place)
     bench = ladder.bench(parts)
@@ -89,6 +93,17 @@ def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> tuple[L
         return ladders.get(task), ""
     given = [rung for rung in rungs or () if not isinstance(rung, str)]
     return (ladders.of_task(given[0].task), "") if given else ladders.of_data(data)
+
+
+def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
+    own = [f.name for f in fields(ladder.comparing)]
+    for name in options:
+        if name not in own:
+            others = [other.models for other in ladders.every() if name in {f.name for f in fields(other.comparing)}]
+            known = [*own, *inspect.signature(compare).parameters]
+            where = f"; it is for {' and '.join(others)}" if others else suggest(name, known)
+            raise ConfigError(f"a comparison of {ladder.models} has no option {name!r}{where}")
+    return ladder.with_options(**options)
 
 
 def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison) -> Iterator[RungResult | Skipped]:
@@ -180,5 +195,6 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     return chosen
 
 
-def _key(fingerprint: str, seed: int) -> str:
-    return hashlib.sha256(f"{fingerprint}|{seed}|{__version__}|{storage.FORMAT_VERSION}".encode()).hexdigest()[:16]
+def _key(fingerprint: str, ladder: Ladder, seed: int) -> str:
+    facts = (fingerprint, *ladder.options.to_dict().items(), seed, __version__, storage.FORMAT_VERSION)
+    return hashlib.sha256("|".join(map(str, facts)).encode()).hexdigest()[:16]

@@ -1,10 +1,12 @@
 """Forecasters compared: the squared error of forecasts from rolling origins on the same last part of the data.
 
-All forecast as many steps as the data has in a season (24 without one); each part begins where the one before ended.
+All forecast as many steps as are asked for, else as the data has in a season (24 without one); each part begins where the one
+before ended.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,8 +17,9 @@ from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
 from seqloom.comparison.bench import Bench, NotPossible, Rung
 from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
-from seqloom.data.series import Series, as_series
-from seqloom.errors import DataError
+from seqloom.comparison.options import SeriesComparing
+from seqloom.data.series import Series, as_series, second_of
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, forecasting
 from seqloom.registry import model_class
 
@@ -38,9 +41,9 @@ def horizon_of(train: Series) -> int:
     return max(min(season if 1 < season <= longest // 3 else USUAL, MOST, longest // SMALLEST), 1)
 
 
-def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
-    """The registered model of that name, for the horizon of the data."""
-    return lambda bench: model_class(name)(horizon=horizon_of(bench.splits.train), **options)
+def _made(name: str) -> Callable[[Bench], Any]:
+    """The registered model of that name, with the horizon and the season of the comparison."""
+    return lambda bench: model_class(name)(**bench.options)
 
 
 RUNGS = (
@@ -68,6 +71,9 @@ class SeriesLadder(Ladder):
     commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
     python = "seqloom.load({path}).forecast(history)"
     rungs: Sequence[Rung] = RUNGS
+    comparing = SeriesComparing
+    options: SeriesComparing = SeriesComparing()
+    ahead: int = USUAL  # steps that are forecast, once the data is known
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Series):
@@ -90,12 +96,42 @@ class SeriesLadder(Ladder):
         if max(map(len, data.tracks)) < 4 * SMALLEST:
             raise DataError(f"{data.name}: {max(map(len, data.tracks))} steps are too few to compare forecasters; give at "
                             f"least {4 * SMALLEST}")
+        parts = self._cut(data, valid, test)
+        ahead = self._horizon(parts)
+        for name, part, least in (("training", parts.train, ahead + 2), ("test", parts.test, ahead)):
+            if (longest := max((len(track) - track.begin for track in part.tracks), default=0)) < least:
+                raise DataError(f"{data.name}: the {name} part has {longest} steps, too few to forecast {ahead}; give a "
+                                "smaller horizon, or more data")
+        return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
+
+    def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
+        start = self.options.start
         if (parts := self.brought(data, valid, test)) is not None:
+            if start is not None:
+                raise ConfigError("start says where the test part of the data begins, but other data was given for that; "
+                                  "leave one out")
             after = None if parts.valid is None else parts.valid.following(data)
             return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
         first, second = SHARES
-        return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
-                     "the last 20 % of the time, after 10 % for validation")
+        if start is None:
+            return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
+                         "the last 20 % of the time, after 10 % for validation")
+        begin = second_of(start, data)
+        before = data.before(begin)
+        return Parts(before.between(0, first / second), before.between(first / second, 1.0), data.starting(begin),
+                     f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation")
+
+    def _horizon(self, parts: Parts) -> int:
+        return self.options.horizon or horizon_of(parts.train)
+
+    def suited(self, parts: Parts) -> SeriesLadder:
+        made = copy.copy(self)
+        made.ahead = self._horizon(parts)
+        made.options = replace(self.options, horizon=made.ahead)
+        return made
+
+    def bench(self, parts: Parts) -> Bench:
+        return replace(super().bench(parts), options={"horizon": self.ahead, "season": self.options.season})
 
     def size(self, part: Series) -> int:
         return len(part)
@@ -103,11 +139,10 @@ class SeriesLadder(Ladder):
     def smaller(self, train: Series, part: int) -> Series | None:
         """The last steps, which are nearest to those to come."""
         some = train.between(1 - 1 / part, 1.0).alone()
-        horizon = horizon_of(train)
-        return some if min(map(len, some.tracks)) >= 6 * max(horizon, train.step.season) else None
+        return some if min(map(len, some.tracks)) >= 6 * max(self.ahead, self.options.season or train.step.season) else None
 
     def judge(self, model: Any, parts: Parts) -> Judged:
-        ahead = horizon_of(parts.train)
+        ahead = self.ahead
         if model.horizon < ahead:
             raise NotPossible(f"it forecasts {model.horizon} steps, this comparison {ahead}; give it horizon={ahead}")
         start = time.perf_counter()
@@ -123,8 +158,8 @@ class SeriesLadder(Ladder):
     def details(self, comparison: Comparison) -> dict[str, Result]:
         bench = comparison.bench
         assert bench is not None
-        ahead = horizon_of(bench.splits.train)
-        return {r.name: bench.fitted[r.name].evaluate(bench.splits.test, horizon=ahead, samples=0) for r in comparison.results}
+        test = bench.splits.test
+        return {r.name: bench.fitted[r.name].evaluate(test, horizon=self.ahead, samples=0) for r in comparison.results}
 
     def details_json(self, details: Any) -> dict[str, Any]:
         return {"details": {name: result.details for name, result in details.items()}}
@@ -133,7 +168,7 @@ class SeriesLadder(Ladder):
         """The last forecast of the best rung against what came."""
         bench = comparison.bench
         assert bench is not None
-        model, test, ahead = bench.fitted[comparison.best.name], bench.splits.test, horizon_of(bench.splits.train)
+        model, test, ahead = bench.fitted[comparison.best.name], bench.splits.test, self.ahead
         track = test.tracks[0]
         at = len(track) - ahead
         made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]
@@ -149,7 +184,7 @@ class SeriesLadder(Ladder):
             return
         page.heading("Forecast")
         page.chart(self.pictures(comparison, details)["forecast"], "the last forecast of the best rung against what came")
-        page.text(f"{comparison.best.name}: the last {horizon_of(comparison.bench.splits.train)} steps of the test part, "
+        page.text(f"{comparison.best.name}: the last {self.ahead} steps of the test part, "
                   "forecast from the steps before, with intervals of 80 and 95 %.", kind="faint")
         page.heading("Error by horizon")
         rows = [result.details["horizons"] for result in details.values()]

@@ -56,6 +56,7 @@ class Model(ABC):
     task: ClassVar[str]
     name: ClassVar[str]
     config_class: ClassVar[type[Config]] = Config
+    starts_without_numba: ClassVar[bool] = False  # what is asked of it first needs no kernel, so it is ready at once
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     learnt_values: ClassVar[dict[str, Kind]] = {}  # what `learnt` holds of this kind of model, and what each must be
@@ -312,7 +313,8 @@ class Model(ABC):
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
         model = cls._unfitted(cls.config_class.from_saved(saved.config))
-        announce_compiling()
+        if not cls.starts_without_numba:
+            announce_compiling()
         check_learnt({key: value for key, value in saved.learnt.items()
                       if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
         model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True

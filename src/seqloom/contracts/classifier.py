@@ -98,7 +98,8 @@ class Classifier(Model):
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(labelled.classes) == 1 and not labelled.multi_label:
-            progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every text")
+            progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
+                         f"{'text' if isinstance(labelled.examples[0], str) else 'series'}")
         with self.learning():
             self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
@@ -109,8 +110,9 @@ class Classifier(Model):
     # ---- the verbs
 
     def summary(self) -> str:
-        texts, classes = self.recorded("texts", 0), len(self.classes)
-        return (f"{texts:,} text{'s' * (texts != 1)}, " if texts else "") + f"{classes} class{'es' * (classes != 1)}"
+        examples, classes = self.recorded("texts", 0), len(self.classes)
+        what = "series" if self.reads_numbers else f"text{'s' * (examples != 1)}"
+        return (f"{examples:,} {what}, " if examples else "") + f"{classes} class{'es' * (classes != 1)}"
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
@@ -118,7 +120,7 @@ class Classifier(Model):
         if not examples:
             return np.empty((0, len(self.classes)))
         parts = []
-        with progress.task("classifying", len(examples), "texts") as bar:
+        with progress.task("classifying", len(examples), "series" if self.reads_numbers else "texts") as bar:
             for start in range(0, len(examples), BATCH):
                 batch = examples[start : start + BATCH]
                 parts.append(check_table(self.class_log_probs(batch), len(batch), len(self.classes)))

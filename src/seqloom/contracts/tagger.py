@@ -103,8 +103,8 @@ class Tagger(Model):
     # ---- the verbs
 
     def summary(self) -> str:
-        counts = [f"{n:,} {what}, " for what in ("sentences", "words") if (n := self.recorded(what, 0))]
-        return f"{''.join(counts)}{len(self.learnt['tags'])} tags"
+        counts = {what: self.recorded(what, 0) for what in ("sentences", "words")} | {"tags": len(self.learnt["tags"])}
+        return ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items() if n)
 
     def predict(self, sentences: Any) -> Any:
         """The tags of a sentence (a list of words, or a text split at spaces), or of each sentence of a list of lists."""

@@ -11,7 +11,7 @@ out. What a source becomes does not depend on the others beside it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,11 +24,13 @@ from seqloom.contracts.learnt import Kind, positive
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import beam_search
+from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper, select
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.translation import judge
+from seqloom.text.coding import to_bytes
 from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
@@ -59,21 +61,15 @@ class Translator(Model):
 
     def translate_batch(self, sources: Sources, how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
         """The best translations of each source, best first."""
-        stepper, max_tokens = self.decoder(sources), how.max_tokens or self.most_tokens
-        nothing = [np.zeros(0, np.int64)] * len(sources)
-        if how.search == "sample":
-            return [[translation] for translation in self._drawn(stepper, nothing, how, max_tokens)]
-        beams = max(how.beams, nbest)
-        hypotheses = beam_search(stepper, nothing, beams=beams, max_tokens=max_tokens, length_penalty=how.length_penalty)
-        return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best[:nbest]]
-                for best in hypotheses]
+        return self._search(self.decoder(sources), len(sources), how, nbest)
 
     def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """Natural-log probability of each token of each target, `</s>` last."""
         return forced_log_probs(self.decoder(sources), self.target_ids(targets))
 
     def alignments(self, sources: Sources, targets: list[str]) -> list[np.ndarray] | None:
-        """How much each token of a target, `</s>` last, attends to each token of its source: (T, S). None: it does not."""
+        """How much each token of a target, `</s>` last, attends to each step of its source, of a text `</s>` last: (T, S).
+        None: it does not."""
         return None
 
     @property
@@ -95,8 +91,8 @@ class Translator(Model):
             self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
                              "source": pairs.source_name, "target": pairs.target_name}
             self.fit_pairs(pairs, how)
-            self.learnt["longest_source"] = max(map(len, self._read(pairs.sources)), default=1) or 1
-            self.learnt["longest_target"] = max(map(len, self.target_ids(pairs.targets)))
+            self.learnt["longest_source"] = int(self.source_lengths(pairs.sources).max()) or 1
+            self.learnt["longest_target"] = int(token_counts(self.target_tokenizer, pairs.targets).max()) + 1
         return self
 
     # ---- the verbs
@@ -110,33 +106,37 @@ class Translator(Model):
         """Tokens after which a translation that does not end is cut off, where nothing else is said."""
         return 2 * int(self.learnt["longest_target"]) + 10
 
-    def translate(self, source: Any, *, nbest: int | None = None, **options: Any) -> Any:
+    def translate(self, source: Any, *, nbest: int | None = None, ensemble: Sequence[Translator] = (), **options: Any) -> Any:
         """The translation of a source, or of each of a list. `options` are those of `TranslationConfig`: search, beams,
-        length_penalty, normalization, max_tokens, ... With `nbest`, a list of that many Translations, best first.
+        length_penalty, max_tokens, ... With `nbest`, a list of that many Translations, best first. `ensemble`: models that
+        decide together with this one; their target tokens must be the same.
         """
         how = make(TranslationConfig, None, options)
         if nbest is not None and (nbest < 1 or how.search == "sample"):
             raise ConfigError(f"nbest must be at least 1 and needs search beam; got {nbest} and {how.search}")
         one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim == 2)
+        if not one and not isinstance(source, Iterable):
+            raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        answers = self.translations([source] if one else list(source), how, nbest or 1)
+        answers = self.translations([source] if one else list(source), how, nbest or 1, ensemble)
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
 
-    def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1) -> list[list[Translation]]:
+    def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1,
+                     ensemble: Sequence[Translator] = ()) -> list[list[Translation]]:
         """The best translations of each source: sources of like length together, answers in the order of the sources."""
         self.check_fitted()
         how = how or TranslationConfig()
         self._check_sources(sources)
+        self._check_ensemble(ensemble)
         answers: list[list[Translation]] = [[]] * len(sources)
         with progress.task("translating", len(sources), "sources") as bar:
             for start in range(0, len(sources), PORTION):
-                lengths = np.array([len(read) for read in self._read(sources[start:start + PORTION])])
-                order = start + np.argsort(-lengths, kind="stable")
+                order = start + self._by_length(sources[start:start + PORTION])
                 for low in range(0, len(order), BATCH):
                     chosen = order[low:low + BATCH].tolist()
-                    batch = self.translate_batch([sources[i] for i in chosen], how, nbest)
+                    batch = self._batch([sources[i] for i in chosen], how, nbest, ensemble)
                     for i, best in zip(chosen, batch):
                         answers[i] = best
                     bar.advance(len(chosen))
@@ -166,15 +166,15 @@ class Translator(Model):
                 scored[i] = log_probs
         return scored
 
-    def evaluate(self, data: Any, targets: Any = None, *, samples: int = 1000, **options: Any) -> Result:
+    def evaluate(self, data: Any, targets: Any = None, *, samples: int = 1000, how: TranslationConfig | None = None,
+                 **options: Any) -> Result:
         """BLEU and chrF of the translations with intervals, exact matches, WER and CER, ROUGE-L, the nats of a target token,
         and quality by length of the source. `samples`: of the bootstrap, 0 for no interval; `options` as in `translate`."""
         pairs = Parallel.of(data, targets)
-        how = make(TranslationConfig, None, options)
+        how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
         answers = [best[0] for best in self.translations(pairs.sources, how)]
-        lengths = np.array([len(read) for read in self._read(pairs.sources)])
-        metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, lengths, samples=samples)
+        metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, pairs.sources, samples=samples)
         log_probs = self.token_scores(pairs.sources, pairs.targets)
         tokens = sum(map(len, log_probs))
         metrics["nats_per_token"] = -sum(float(some.sum()) for some in log_probs) / max(tokens, 1)
@@ -204,9 +204,17 @@ class Translator(Model):
     def text_of(self, ids: np.ndarray) -> str:
         return self.target_tokenizer.decode(ids.tolist())
 
-    def _read(self, sources: Sources) -> Sources:
-        """Sources in the steps that the model reads: tokens, or rows of numbers."""
-        return sources if self.reads_numbers else [self.tokenizers["source"].encode(source) for source in sources]
+    def source_lengths(self, sources: Sources) -> np.ndarray:
+        """In steps that the model reads: tokens, or rows of numbers."""
+        if self.reads_numbers:
+            return np.array([len(source) for source in sources])
+        return token_counts(self.tokenizers["source"], sources)
+
+    def _by_length(self, sources: Sources) -> np.ndarray:
+        """Their numbers, the longest first; a single batch stays as it is."""
+        if len(sources) <= BATCH:
+            return np.arange(len(sources))
+        return np.argsort(-self.source_lengths(sources), kind="stable")
 
     def _check_sources(self, sources: Sources) -> None:
         for i, source in enumerate(sources):
@@ -215,6 +223,32 @@ class Translator(Model):
                                 f"{type(source).__name__}")
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
+
+    def _check_ensemble(self, others: Sequence[Translator]) -> None:
+        for number, member in enumerate((self, *others) if others else (), 1):
+            member.check_fitted()
+            if type(member).decoder is Translator.decoder:
+                raise ConfigError(f"{member.name} models do not write token by token and cannot be part of an ensemble")
+            if member.target_tokenizer != self.target_tokenizer:
+                raise ConfigError(f"member {number} of the ensemble has other target tokens than the first "
+                                  f"({member.target_tokenizer.label()}, not {self.target_tokenizer.label()}); fit all members "
+                                  "with the same target tokenizer")
+
+    def _batch(self, sources: Sources, how: TranslationConfig, nbest: int,
+               ensemble: Sequence[Translator]) -> list[list[Translation]]:
+        if not ensemble:
+            return self.translate_batch(sources, how, nbest)
+        members = [member.decoder(sources) for member in (self, *ensemble)]
+        return self._search(Ensemble(members), len(sources), how, nbest)
+
+    def _search(self, stepper: Stepper, n: int, how: TranslationConfig, nbest: int) -> list[list[Translation]]:
+        max_tokens, nothing = how.max_tokens or self.most_tokens, [np.zeros(0, np.int64)] * n
+        if how.search == "sample":
+            return [[translation] for translation in self._drawn(stepper, nothing, how, max_tokens)]
+        hypotheses = beam_search(stepper, nothing, beams=max(how.beams, nbest), nbest=nbest, max_tokens=max_tokens,
+                                 length_penalty=how.length_penalty, length_normalization=how.length_normalization,
+                                 coverage_penalty=how.coverage_penalty)
+        return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
 
     def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], how: TranslationConfig, max_tokens: int) -> list[Translation]:
         config = SamplingConfig(max_tokens=max_tokens, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p,
@@ -226,6 +260,17 @@ class Translator(Model):
         ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
         return [Translation(self.text_of(some), total, total, ended, some)
                 for some, total, ended in zip(ids, log_probs, finished)]
+
+
+def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
+    """How many tokens each text has, all at once: int64 (n,).
+
+    >>> token_counts(Tokenizer(kind="byte"), ["ab", "", "a\\nb"]).tolist()
+    [2, 0, 3]
+    """
+    lines = "".join(f"{text.replace(chr(10), ' ')}\n" for text in texts)
+    ids = tokenizer.encode_block(to_bytes(lines), True)
+    return np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1) - 1
 
 
 def forced_log_probs(stepper: Stepper, targets: list[np.ndarray]) -> list[np.ndarray]:

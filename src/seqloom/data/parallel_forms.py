@@ -143,8 +143,16 @@ def _header(document: Document, kind: str) -> str | None:
         return None
     first = _head(document).lstrip("\r\n").split("\n", 1)[0]
     cells = [cell.strip(' "\r') for cell in first.split("\t" if kind == "tsv" else ";" if "," not in first else ",")]
-    usual = {*_LANGUAGES.split(), *SOURCE_NAMES, *TARGET_NAMES}
-    return cells[0] if len(cells) > 1 and all(_base(cell) in usual for cell in cells) else None
+    return cells[0] if len(cells) > 1 and all(map(is_side, cells)) else None
+
+
+def is_side(name: str) -> bool:
+    """Whether it names a language, or one side of a pair.
+
+    >>> is_side("en_GB"), is_side("tgt"), is_side("txt")
+    (True, True, False)
+    """
+    return _base(name) in {*_LANGUAGES.split(), *SOURCE_NAMES, *TARGET_NAMES}
 
 
 def _base(cell: str) -> str:

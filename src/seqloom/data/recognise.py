@@ -5,6 +5,7 @@ Only what is plain to see counts: a plain .txt file, a directory and anything in
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from seqloom.data import columns
@@ -21,6 +22,8 @@ from seqloom.errors import SeqloomError
 TAGGED = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 _HEAD = 50  # lines
 _CONLLU = 10  # columns
+_SPAN_TAG = re.compile(r"O|[BIES]-\S+")
+_DIFFERENT = 0.5  # share of different texts in the first lines, below which they are labels
 
 
 def labels_in(path: Path) -> str:
@@ -59,8 +62,12 @@ def tags_in(path: Path) -> str:
         rows = [line.split("\t") for line in _head(document) if not line.startswith("#")]
     except (SeqloomError, UnicodeDecodeError):
         return ""
-    looks = bool(rows) and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows)
-    return f"{document.name} has the ten columns of CoNLL-U" if looks else ""
+    if rows and all(len(row) == _CONLLU and row[0][:1].isdecimal() for row in rows):
+        return f"{document.name} has the ten columns of CoNLL-U"
+    words = ["\t".join(row).split() for row in rows]
+    spans = [row[-1] for row in words if len(row) > 1 and _SPAN_TAG.fullmatch(row[-1])]
+    looks = len(spans) == len(rows) and len(set(map(len, words))) == 1 and any(tag != "O" for tag in spans)
+    return f"{document.name} has words with tags of spans, such as {max(spans, key=len)}" if looks else ""
 
 
 def times_in(path: Path) -> str:
@@ -80,6 +87,39 @@ def times_in(path: Path) -> str:
     return f"{document.name} has a column of times ({time!r}) beside numbers" if time and numeric else ""
 
 
+def pairs_in(data: Path | tuple[Path, ...]) -> str:
+    """Why it holds sources and targets: two files of one name that end in languages, or a table with two columns of texts, of
+    which neither comes again and again as labels do."""
+    if isinstance(data, tuple):
+        return _sides_in(*data) if len(data) == 2 else ""
+    document = _document(data)
+    if document is None or (kind := table_kind(document.name)) is None:
+        return ""
+    from seqloom.data.parallel_sides import choose_sides
+
+    try:
+        rows = open_rows(document, kind, (None, None), doubtful=False)
+        plain = {name: its for name, its in rows.kinds.items() if its != columns.OBJECT}
+        if len(plain) != 2 or set(plain.values()) != {columns.TEXT}:
+            return ""
+        sides = choose_sides(document.name, rows.kinds, (None, None))
+        block = next(iter(rows.blocks(sides)), None)
+    except (SeqloomError, UnicodeDecodeError):
+        return ""
+    if block is None or any(len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values):
+        return ""
+    return f"{document.name} has two columns of texts ({sides[0]!r} and {sides[1]!r})"
+
+
+def _sides_in(first: Path, second: Path) -> str:
+    from seqloom.data.parallel_forms import is_side
+
+    plain = [path.with_name(_unpacked(path.name)) for path in (first, second)]
+    alike = plain[0] != plain[1] and plain[0].with_suffix("") == plain[1].with_suffix("") and all(
+        is_side(path.suffix[1:]) for path in plain)
+    return f"{first.name} and {second.name} are two sides of one text" if alike else ""
+
+
 def _document(path: Path) -> Document | None:
     """The one file of that name, if there is one that could hold more than text."""
     if (path.exists() and not path.is_file()) or _suffix(path.name) == ".txt":  # a pipe can be read only once
@@ -92,9 +132,13 @@ def _document(path: Path) -> Document | None:
 
 
 def _suffix(name: str) -> str:
+    return Path(_unpacked(name)).suffix.lower()
+
+
+def _unpacked(name: str) -> str:
     for packed in COMPRESSED:
         name = name.removesuffix(packed)
-    return Path(name).suffix.lower()
+    return name
 
 
 def _head(document: Document) -> list[str]:

@@ -45,11 +45,15 @@ class Notes:
         if self.doubled > DOUBLED * self.rows and not self.keyed:
             raise DataError(f"{self.name}: {self.doubled:,} of {self.rows:,} rows have the time of another row; if there are "
                             "several series, say which column tells them apart with --key-column (key_column=...)")
-        parts = [text for count, text in (
-            (self.unsorted, f"{self.unsorted:,} rows come before an earlier one and were sorted by time"),
-            (self.doubled, f"{self.doubled:,} rows have the time of another row and were averaged"),
-            (self.beside, f"{self.beside:,} times lie beside the steps of {step} and were moved to the nearest"),
-            (self.empty, f"{self.empty:,} of {steps:,} steps of {step} have no row and count as missing")) if count]
+        parts = [f"{count:,} {one if count == 1 else several}" for count, one, several in (
+            (self.unsorted, "row comes before an earlier one and was sorted by time",
+             "rows come before an earlier one and were sorted by time"),
+            (self.doubled, "row has the time of another row and was averaged with it",
+             "rows have the time of another row and were averaged"),
+            (self.beside, f"time lies beside the steps of {step} and was moved to the nearest",
+             f"times lie beside the steps of {step} and were moved to the nearest"),
+            (self.empty, f"of {steps:,} steps of {step} has no row and counts as missing",
+             f"of {steps:,} steps of {step} have no row and count as missing")) if count]
         if parts:
             progress.say(f"{self.name}: {'; '.join(parts)}")
 

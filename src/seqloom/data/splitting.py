@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,20 @@ def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
     digests = [example_digest(example) for example in examples]
     order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
     return order, [at == 0 or digests[order[at]] != digests[order[at - 1]] for at in range(len(order))]
+
+
+def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np.ndarray]:
+    """The places of the examples of each part, in hashed order; equal examples are in one part, and none is empty.
+
+    >>> [len(part) for part in hashed_parts([f"text {i // 2}" for i in range(40)], (0.8, 0.1, 0.1))]
+    [32, 4, 4]
+    """
+    order, may_begin = hashed_order(examples)
+    borders = [0]
+    for share in np.cumsum(fractions)[:-1]:
+        at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
+        borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
+    return [np.array(order[a:b]) for a, b in pairwise([*borders, len(order)])]
 
 
 def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:

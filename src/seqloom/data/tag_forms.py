@@ -17,7 +17,7 @@ from seqloom.data import columns
 from seqloom.data.documents import Document
 from seqloom.data.lines import numbered_lines
 from seqloom.data.unpacking import COMPRESSED
-from seqloom.errors import ConfigError, DataError, suggest
+from seqloom.errors import ConfigError, DataError, quoted, suggest
 
 TagForm = Literal["auto", "conll", "conllu", "slash"]
 
@@ -65,9 +65,21 @@ def _form(document: Document) -> str:
     rows = [line.split("\t") for line in head if not line.startswith("#")]
     if rows and all(len(row) == _CONLLU_WIDTH and row[0][:1].isdecimal() for row in rows):
         return "conllu"
+    _refuse_texts(document.name, rows)
     tokens = [token for line in head for token in line.split()]
     slashed = sum("/" in token[1:-1] for token in tokens)
     return "slash" if 2 * slashed > len(tokens) else "conll"  # some may be wrong, which is then said of them
+
+
+def _refuse_texts(name: str, rows: list[list[str]]) -> None:
+    """Refuse what is evidently a table of texts and labels: its texts would be taken for words."""
+    pairs = [row for row in rows if len(row) == 2]
+    several = sum(len(row[0].split()) > 1 for row in pairs)
+    named = bool(pairs) and pairs[0][0].lower() in columns.TEXT_NAMES and pairs[0][1].lower() in columns.LABEL_NAMES
+    if len(pairs) == len(rows) and (named or 2 * several > len(pairs) > 1):
+        shown = next((row[0] for row in pairs if len(row[0].split()) > 1), pairs[0][0])
+        raise DataError(f"{name} looks like texts with labels, such as {quoted(shown)}; a tagger needs a word and its tag in "
+                        "each line. Fit a classifier, or give --form conll (form='conll') if these are words")
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str]]:

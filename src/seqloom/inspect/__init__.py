@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from seqloom.inspect.runs import training_curves as training_curves
     from seqloom.inspect.series import anomalies as anomalies
     from seqloom.inspect.series import forecast as forecast
+    from seqloom.inspect.translations import alignment as alignment
+    from seqloom.inspect.translations import quality_by_length as quality_by_length
     from seqloom.inspect.vectors import analogies as analogies
     from seqloom.inspect.vectors import leaning as leaning
     from seqloom.inspect.vectors import neighbours as neighbours
     from seqloom.inspect.vectors import word_map as word_map
 
 _PUBLIC = {
+    "alignment": "translations",
     "analogies": "vectors",
     "anomalies": "series",
     "comparison": "results",
@@ -41,6 +44,7 @@ _PUBLIC = {
     "leaning": "vectors",
     "neighbours": "vectors",
     "portrait": "costs",
+    "quality_by_length": "translations",
     "robustness": "results",
     "states": "hidden",
     "surprise": "costs",

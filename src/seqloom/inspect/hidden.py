@@ -40,17 +40,17 @@ def states(model: Model, text: str | None = None) -> Sheet:
 
 def state_words(model: HMM) -> dict[str, str]:
     """The likeliest tokens of each state, with their share."""
-    return {f"state {i}": "  ".join(f"{_visible(word)} {share:.0%}" for word, share in words)
+    return {f"state {i}": "  ".join(f"{visible(word)} {share:.0%}" for word, share in words)
             for i, words in enumerate(model.top_words(WORDS))}
 
 
 def _language(model: HMM, text: str | None) -> Sheet:
-    names = [f"{i}: {' '.join(_visible(word) for word, _ in words)}" for i, words in enumerate(model.top_words(IN_NAME))]
+    names = [f"{i}: {' '.join(visible(word) for word, _ in words)}" for i, words in enumerate(model.top_words(IN_NAME))]
     tokens, beliefs = model.beliefs(text if text is not None else model.generate("", max_tokens=WRITTEN, seed=0))
     moves, distances = model.chain.transitions, _forgetting(model)
 
     def draw(page: bool) -> dict[str, Any]:
-        charts = {BELIEF: belief_chart(beliefs, [_visible(token) for token in tokens], names),
+        charts = {BELIEF: belief_chart(beliefs, [visible(token) for token in tokens], names),
                   MOVES: transition_chart(moves, names)}
         if max(distances) > FLOOR:  # else it forgets at once, as one with a single state
             charts[FORGETTING] = forgetting_chart({model.label(): distances})
@@ -75,6 +75,6 @@ def _tag_moves(model: HMMTagger) -> np.ndarray:
     return moves / moves.sum(axis=1, keepdims=True)
 
 
-def _visible(word: str) -> str:
+def visible(word: str) -> str:
     """Also what is not printed, or would move the cursor."""
     return "".join("␣" if c == " " else c if c.isprintable() else ascii(c)[1:-1] for c in word) or "∅"

@@ -1,5 +1,5 @@
-"""The pointwise part of one GRU step, forward and backward, where the products stay with torch's matrix library; and whole
-recurrent layers over a single sequence.
+"""The pointwise part of one GRU step, forward and backward, where the products stay with torch's matrix library; the scores
+of additive attention, likewise; and whole recurrent layers over a single sequence.
 
 torch runs a step as a dozen small operations, each over all rows; here a row of gates stays in the first cache.
 Each inner loop touches few arrays, because LLVM only uses vector instructions where it can check cheaply that
@@ -128,19 +128,71 @@ def gru_step_back(gates, inner, before, above, keep, carried, d_projected, d_pro
             late[j] = dn[j] * r[j]
 
 
-# ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
-# the gates is one product for all steps, made before. W_h comes transposed, so a step adds up rows of it, four at a time, into
-# the gates, which stay in the first cache. States begin at zero; `reverse` walks from the end.
-
 WALK = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
+
+# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory together
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def tanh_sum(a, b, out):
+    """out = tanh(a + b)."""
+    if a.itemsize == 4:
+        for j in range(len(out)):
+            out[j] = tanh32(a[j] + b[j])
+    else:
+        for j in range(len(out)):
+            out[j] = math.tanh(a[j] + b[j])
+
+
+@njit(nogil=True, cache=True, fastmath=WALK)
+def additive_scores(queries, keys, energy, scores):
+    """Of queries (B, T, D) and keys (B, S, D), scores (B, T, S)."""
+    inner = np.empty_like(energy)
+    for b in range(len(queries)):
+        for t in range(queries.shape[1]):
+            for s in range(keys.shape[1]):
+                tanh_sum(queries[b, t], keys[b, s], inner)
+                total = energy.dtype.type(0)
+                for j in range(len(energy)):
+                    total += energy[j] * inner[j]
+                scores[b, t, s] = total
+
+
+@njit(nogil=True, cache=True, fastmath=WALK)
+def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_energy):
+    """`above` (B, T, S) is the gradient of the scores; adds those of the three others. What is zero, as at padding, is free."""
+    inner, one = np.empty_like(energy), energy.dtype.type(1)
+    for b in range(len(queries)):
+        for t in range(queries.shape[1]):
+            to_query = d_queries[b, t]
+            for s in range(keys.shape[1]):
+                up = above[b, t, s]
+                if up == 0:
+                    continue
+                tanh_sum(queries[b, t], keys[b, s], inner)
+                for j in range(len(energy)):
+                    d_energy[j] += up * inner[j]
+                for j in range(len(energy)):
+                    inner[j] = up * energy[j] * (one - inner[j] * inner[j])
+                for j in range(len(energy)):
+                    to_query[j] += inner[j]
+                to_key = d_keys[b, s]
+                for j in range(len(energy)):
+                    to_key[j] += inner[j]
+
+
+# ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
+# the gates is one product for all steps, made before. W_h comes transposed, so a step adds up rows of it, four at a time, into
+# the gates, which stay in the first cache. With numba's own rules for division, a check of each would keep LLVM from using
+# vector instructions. States begin at zero; `reverse` walks from the end.
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
 def sigmoid32(x):
     return HALF + HALF * tanh32(HALF * x)
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def add_products(h, turned, gates):
     """gates (G,) += h (H,) times turned (H, G)."""
     whole = len(h) // 4 * 4
@@ -153,7 +205,7 @@ def add_products(h, turned, gates):
             gates[j] += h[k] * turned[k, j]
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def lstm_walk(projected, turned, reverse, out):
     """Gates i, f, g, o from the input (T, 4H), bias included, and W_h transposed (H, 4H): all h, out (T, H)."""
     steps, size = out.shape
@@ -162,13 +214,20 @@ def lstm_walk(projected, turned, reverse, out):
         at = steps - 1 - t if reverse else t
         gates[:] = projected[at]
         add_products(h, turned, gates)
+        for j in range(2 * size):
+            gates[j] = sigmoid32(gates[j])
+        for j in range(2 * size, 3 * size):
+            gates[j] = tanh32(gates[j])
+        for j in range(3 * size, 4 * size):
+            gates[j] = sigmoid32(gates[j])
         for j in range(size):
-            c[j] = sigmoid32(gates[size + j]) * c[j] + sigmoid32(gates[j]) * tanh32(gates[2 * size + j])
-            h[j] = sigmoid32(gates[3 * size + j]) * tanh32(c[j])
+            c[j] = gates[size + j] * c[j] + gates[j] * gates[2 * size + j]
+        for j in range(size):
+            h[j] = gates[3 * size + j] * tanh32(c[j])
         out[at] = h
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def gru_walk(projected, turned, bias_h, reverse, out):
     """Gates r, z, n from the input (T, 3H), bias included, W_h transposed (H, 3H) and the candidate's own bias (H,)."""
     steps, size = out.shape
@@ -186,7 +245,7 @@ def gru_walk(projected, turned, bias_h, reverse, out):
         out[at] = h
 
 
-@njit(nogil=True, cache=True, fastmath=WALK)
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def rnn_walk(projected, turned, reverse, out):
     """tanh of the input's part (T, H), bias included, and of h times W_h transposed (H, H)."""
     steps, size = out.shape

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 TINY = 1e-290
+HUGE = 1e290
 BLOCK = 64  # rows whose outer products are added together
 
 
@@ -86,14 +87,17 @@ def forward(start, incoming, table, symbols, offsets, beliefs, scales):
 
 @njit(nogil=True, cache=True)
 def log_products(scales, offsets, out):
-    """out[l] = sum over steps of log scales, of sequence l; one logarithm for many factors."""
+    """out[l] = sum over steps of log scales, of sequence l; one logarithm for many factors.
+
+    Probabilities only fall; the scales of a CRF may be above one and rise.
+    """
     products = np.ones(len(out))
     out[:] = 0.0
     for t in range(len(offsets) - 1):
         for row in range(offsets[t], offsets[t + 1]):
             lane = row - offsets[t]
             product = products[lane] * scales[row]
-            if product < TINY:
+            if product < TINY or product > HUGE:
                 out[lane] += math.log(products[lane]) if products[lane] > 0.0 else -np.inf
                 product = scales[row]
             products[lane] = product

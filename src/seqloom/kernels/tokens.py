@@ -20,15 +20,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from seqloom.kernels import PAD
+from seqloom.kernels import HASH_PRIME, HASH_SEED, PAD
 
 WHITESPACE, WORD, CHAR = 0, 1, 2
 SPACE, LETTER, DIGIT, IDEOGRAPH, SYMBOL, APOSTROPHE = 0, 1, 2, 3, 4, 5  # values of the class table
 
 _NEWLINE = 10
 _CHUNK = 4096
-_SEED = np.uint64(0xCBF29CE484222325)
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_SEED, _PRIME = np.uint64(HASH_SEED), np.uint64(HASH_PRIME)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 

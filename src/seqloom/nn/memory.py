@@ -14,7 +14,6 @@ import math
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -94,24 +93,42 @@ def masked_softmax(scores: Tensor, present: Tensor | None) -> Tensor:
 class AdditiveScores(torch.autograd.Function):
     """energy . tanh(query + key) of all pairs: (B, T, A) and (B, S, A) to (B, T, S).
 
-    The (B, T, S, A) numbers in between are not kept: a target step is done while its own are in the cache, and once more in the
-    backward pass, which is faster than writing and reading them.
+    The (B, T, S, A) numbers in between are not kept but computed once more in the backward pass, a few at a time, which is
+    faster than writing and reading them.
     """
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
+        queries, keys = queries.contiguous(), keys.contiguous()
         ctx.save_for_backward(queries, keys, energy)
-        return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
+        if not _compiled(queries):
+            return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
+        from seqloom.kernels.gates import additive_scores
+
+        scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
+        additive_scores(*(x.detach().numpy() for x in (queries, keys, energy, scores)))
+        return scores
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys, energy = ctx.saved_tensors
-        d_queries, d_keys, d_energy = torch.empty_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
+        d_queries, d_keys, d_energy = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
+        if _compiled(queries):
+            from seqloom.kernels.gates import additive_scores_back
+
+            additive_scores_back(*(x.detach().numpy() for x in (queries, keys, energy, above.contiguous(), d_queries, d_keys,
+                                                                d_energy)))
+            return d_queries, d_keys, d_energy
         for t in range(queries.shape[1]):
             inner = torch.tanh(keys + queries[:, t : t + 1])  # (B, S, A)
-            d_energy += F.linear(above[:, t].reshape(1, -1), inner.reshape(-1, len(energy)).t())[0]
+            d_energy += inner.reshape(-1, len(energy)).t() @ above[:, t].reshape(-1)
             slope = inner.square_().neg_().add_(1.0).mul_(energy).mul_(above[:, t].unsqueeze(2))
             d_keys += slope
             d_queries[:, t] = slope.sum(1)
         return d_queries, d_keys, d_energy
+
+
+def _compiled(x: Tensor) -> bool:
+    """Whether our kernel takes it."""
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)

@@ -20,7 +20,8 @@ _BUILT_IN = {"language model": "seqloom.tasks.language:LanguageModeling",
              "classifier": "seqloom.tasks.classification:Classification",
              "tagger": "seqloom.tasks.tagging:Tagging",
              "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
-             "forecaster": "seqloom.tasks.forecasting:Forecasting"}
+             "forecaster": "seqloom.tasks.forecasting:Forecasting",
+             "translator": "seqloom.tasks.translation:Translating"}
 _registered: dict[str, Task] = {}
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Judging, Outcome, Task, TextReading, strict_option, text_units
+from seqloom.tasks.task import Command, Judging, Outcome, Task, TextReading, batched, strict_option, text_batches
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
     from seqloom.data.labelled import Labelled
     from seqloom.metrics.result import Result
 
-BATCH = 10_000  # lines
 PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the tags of its words.")
 ROBUSTNESS = Command("seqloom.cli.robustness:command", "What typing errors, case, length and word order cost.")
 
@@ -107,16 +106,17 @@ class Classification(Task):
             from seqloom.charts.files import check_target
 
             check_target(options.chart)
-        units = _lines_of_numbers(paths, options) if model.reads_numbers else text_units(paths, options)
-        return _explained(model, units, options.chart) if options.explain else _classified(model, units, options.proba)
+        batches = _lines_of_numbers(paths, options) if model.reads_numbers else text_batches(paths, options)
+        return (_explained(model, itertools.chain.from_iterable(batches), options.chart) if options.explain else
+                _classified(model, batches, options.proba))
 
 
-def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterator[Outcome]:
+def _classified(model: Classifier, batches: Iterator[list[str]], proba: bool) -> Iterator[Outcome]:
     classes = model.classes
     if proba:
         yield Outcome("\t".join(["label", *map(_line, map(str, classes)), "text"]), None)
     first = 1
-    while texts := list(itertools.islice(units, BATCH)):
+    for texts in batches:
         probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
         first += len(texts)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
@@ -126,15 +126,16 @@ def _classified(model: Classifier, units: Iterator[str], proba: bool) -> Iterato
                           {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
 
 
-def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[str]:
-    """The lines of files, whatever their names: each is a series."""
+def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
+    """The lines of files in batches, whatever the names of the files: each line is a series."""
     from seqloom.data.lines import numbered_lines
     from seqloom.data.sources import find_documents
 
-    for path in paths or ("-",):
-        for document in find_documents(path, options.encoding, strict=options.strict):
-            for _, lines in numbered_lines(document):
-                yield from (line for line in lines if line.strip())
+    documents = [document for path in paths or ("-",)
+                 for document in find_documents(path, options.encoding, strict=options.strict)]
+    sizes = [document.size() for document in documents]
+    lines = (line for document in documents for _, lines in numbered_lines(document) for line in lines if line.strip())
+    return batched(lines, None if None in sizes else sum(size or 0 for size in sizes), "series")
 
 
 def _series(lines: list[str], first: int) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from seqloom.comparison.options import SeriesComparing
 from seqloom.config import Config, option
 from seqloom.tasks.task import Command, Judging, Outcome, Task, shown, strict_option
 
@@ -45,7 +46,7 @@ class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
     data_help = ("series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard input.")
     valid_help = "Data that follows: intervals are learned from the errors on it; networks choose their best weights by it."
-    reading, judging = SeriesReading, SeriesJudging
+    reading, judging, comparing = SeriesReading, SeriesJudging, SeriesComparing
     commands: ClassVar = {
         "forecast": Command("seqloom.cli.forecast:command", "What comes next in a series, with intervals."),
         "anomalies": Command("seqloom.cli.anomalies:command", "Steps of a series that are not as expected."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,7 +36,7 @@ class LanguageModeling(Task):
     name, phrase = "language model", "a language model"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Held-out text to evaluate the model on after fitting."
-    reading, judging = TextReading, LanguageJudging
+    reading, judging, scoring = TextReading, LanguageJudging, TextReading
     commands: ClassVar = {
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
         "generate": Command("seqloom.cli.generate:command", "Write text with a model."),
@@ -67,6 +68,11 @@ class LanguageModeling(Task):
         return Outcome(f"{place}\n{text}\n\n{judging.against}\n{other}\n\n{_sentence(difference, place, judging.against)}",
                        values | {"model": place, "difference": difference,
                                  "against": {"model": judging.against, **other.to_dict()}})
+
+    def score(self, model: LanguageModel, paths: tuple[str, ...], options: TextReading, tokens: bool) -> Iterator[Outcome]:
+        from seqloom.tasks.text_scores import text_scores, token_scores
+
+        return (token_scores if tokens else text_scores)(model, self.read(paths, options))
 
     def recognises(self, path: Path) -> bool:
         from seqloom.data.vector_files import file_head

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.tasks.classification import BATCH, PREDICT, ROBUSTNESS, Perturbing, SliceJudging
-from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_units
+from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceJudging
+from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_batches
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
@@ -53,8 +52,8 @@ class Tagging(Task):
         return model.evaluate(self.read(paths, reading), slice_by=judging.slice_by, latency=judging.latency)
 
     def predict(self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions) -> Iterator[Outcome]:
-        units, scheme = text_units(paths, options), model.learnt["scheme"]
-        while lines := list(itertools.islice(units, BATCH)):
+        scheme = model.learnt["scheme"]
+        for lines in text_batches(paths, options):
             sentences = [words_of(line, options.split) for line in lines]
             for line, words, tags in zip(lines, sentences, model.predict(sentences)):
                 values: dict[str, Any] = {"words": words, "tags": tags}

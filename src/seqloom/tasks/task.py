@@ -7,7 +7,7 @@ configs, so a flag, a key and an argument are the same word.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,6 +17,8 @@ from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.charts.sheet import Sheet
+
+BATCH, MOST = 10_000, 1 << 22  # texts that are predicted together, and of their characters
 
 
 class Command(NamedTuple):
@@ -65,7 +67,9 @@ class Task(ABC):
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
     predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
+    scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
+    comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
 
     @abstractmethod
@@ -101,6 +105,10 @@ class Task(ABC):
         """What `predict` answers, line by line of its input."""
         raise NotImplementedError
 
+    def score(self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool) -> Iterator[Outcome]:
+        """What `score` answers, for each unit of its input or, if asked, for each token."""
+        raise NotImplementedError
+
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
@@ -125,6 +133,11 @@ class Task(ABC):
         return Outcome(model.summary(), {"model": model.name})
 
 
+def in_one_field(token: str) -> str:
+    """A token in a field of a line."""
+    return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+
+
 def shown(result: Any) -> Outcome:
     """A result with the tables behind it."""
     from seqloom.metrics.tables import report
@@ -147,11 +160,37 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
                 strict=reading.strict)
 
 
-def text_units(paths: tuple[str, ...], reading: TextReading) -> Iterator[str]:
-    """One text after the other: lines, or the rows of a table where a column is named."""
+def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
+    """All texts in batches."""
+    texts, n_bytes = text_units(paths, reading)
+    return batched(texts, n_bytes, "texts")
+
+
+def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[str], int | None]:
+    """One text after the other, lines or the rows of a table where a column is named; and the bytes of all, where known."""
     corpus = read_text(paths, reading)
     texts = (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
-    return (text.rstrip("\r\n") for text in texts)
+    return (text.rstrip("\r\n") for text in texts), corpus.n_bytes
+
+
+def batched(texts: Iterable[str], n_bytes: int | None, unit: str) -> Iterator[list[str]]:
+    """So many at a time that memory does not depend on how many there are or how long; with progress over all of them."""
+    from seqloom.progress import task
+
+    batch: list[str] = []
+    done, size = 0, 0
+    with task("predicting", n_bytes, "bytes") as bar:
+        for text in texts:
+            batch.append(text)
+            size += len(text)
+            if len(batch) == BATCH or size > MOST:
+                yield batch
+                done += len(batch)
+                bar.note(f"{done:,} {unit}")
+                bar.advance(sum(len(one.encode("utf-8", "surrogatepass")) + 1 for one in batch))
+                batch, size = [], 0
+        if batch:
+            yield batch
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:

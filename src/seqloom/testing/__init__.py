@@ -12,5 +12,6 @@ from seqloom.testing.classifier import check_classifier as check_classifier
 from seqloom.testing.forecaster import check_forecaster as check_forecaster
 from seqloom.testing.language import check_language_model as check_language_model
 from seqloom.testing.tagger import check_tagger as check_tagger
+from seqloom.testing.translator import check_translator as check_translator
 
-__all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_tagger"]
+__all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_tagger", "check_translator"]

@@ -104,7 +104,8 @@ def same(first: Any, second: Any, message: str, *, off: float = 0.0) -> None:
     """Two numbers, or arrays of them, are equal but for rounding."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     require(a.shape == b.shape, f"{message}: shapes {a.shape} and {b.shape}")
-    wrong = ~((a == b) | (np.abs(a - b) <= off * np.maximum(1, np.abs(b))))
+    with np.errstate(invalid="ignore"):  # infinities that are equal
+        wrong = ~((a == b) | (np.abs(a - b) <= off * np.maximum(1, np.abs(b))))
     if wrong.any():
         at = np.unravel_index(int(wrong.argmax()), a.shape)
         raise AssertionError(f"{message}: {a[at]:.9g} and {b[at]:.9g}")

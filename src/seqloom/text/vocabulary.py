@@ -17,7 +17,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec, check_arrays, lengths, read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
-from seqloom.kernels import PAD
+from seqloom.kernels import HASH_PRIME, HASH_SEED, PAD
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
 from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
 
@@ -26,6 +26,7 @@ SPELLINGS = "bytes", "offsets", "slots"  # the arrays of a table of spellings
 SPLITTERS = ("whitespace", "word", "char")  # the numbers of kernels/tokens.py
 CUTS: dict[str, Cut] = {"whitespace": cut_before_space, "word": cut_before_space, "char": cut_between_characters}
 
+_ALL = (1 << 64) - 1
 _NO_CLASSES = np.zeros(0, np.uint8)
 
 
@@ -244,11 +245,23 @@ def split(text: str, kind: str) -> list[str]:
 
 
 def find(spelling: bytes, arena: np.ndarray, offsets: np.ndarray, slots: np.ndarray) -> int | None:
-    from seqloom.kernels.tokens import find_tokens
+    """The token of one spelling, as `kernels.tokens.find_tokens` finds many: numba takes longer to load than some look-ups."""
+    mask = len(slots) - 1
+    slot = spelling_hash(spelling) & mask
+    while (token := int(slots[slot])) >= 0:
+        if arena[offsets[token]:offsets[token + 1]].tobytes() == spelling:
+            return token
+        slot = (slot + 1) & mask
+    return None
 
-    tokens = np.empty(1, np.int64)
-    find_tokens(padded(spelling), np.zeros(1, np.int64), np.array([len(spelling)]), arena, offsets, slots, tokens)
-    return int(tokens[0]) if tokens[0] >= 0 else None
+
+def spelling_hash(spelling: bytes) -> int:
+    """Eight bytes at a time, the last ones filled up with zeros."""
+    h = HASH_SEED ^ (len(spelling) * HASH_PRIME & _ALL)
+    for i in range(0, len(spelling), 8):
+        h = (h ^ int.from_bytes(spelling[i:i + 8], "little")) * HASH_PRIME & _ALL
+        h ^= h >> 32
+    return (h * HASH_PRIME & _ALL) >> 32
 
 
 def distinct(data: bytes, borders: np.ndarray) -> tuple[list[bytes], np.ndarray]:

@@ -63,7 +63,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
         from seqloom.models.sequence.building_net import Start
 
-        data, valid = self.held_out(data, how, data.examples)
+        data, valid = self.held_out(data, how, data.examples, data.labels if data.multi_label else [(x,) for x in data.labels])
         self._check_decisions(valid, data.name)
         if isinstance(data.examples[0], str):
             start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     import torch
 
@@ -70,8 +71,9 @@ class SequenceModel(NetworkModel):
     def label(self) -> str:
         return f"{self.config.encoder}-{self.name}"
 
-    def held_out(self, data: Any, how: Fitting, examples: list[Any]) -> tuple[Any, Any]:
-        """Training and held-out data: as given, or a tenth in hashed order, equal examples together."""
+    def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
+        """Training and held-out data: as given, or a tenth in hashed order, equal examples together. `kinds`: labels or tags of
+        each example; those that no other has are kept for training."""
         if how.valid is not None and len(how.valid):
             return data, how.valid
         if len(examples) < FEWEST:
@@ -80,8 +82,12 @@ class SequenceModel(NetworkModel):
         cut = next((i for i in range(round(len(order) * (1 - HELD_OUT)), len(order)) if may_begin[i]), len(order))
         if cut == len(order):
             return data, None
+        seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
+        kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
+        if not kept:
+            return data, None
         progress.say(f"holding out {HELD_OUT:.0%} of the data to choose the best weights; --valid gives other data")
-        return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
+        return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
 
     def first_layer(self, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
         c = self.config

@@ -113,19 +113,21 @@ def _window(weights: Mapping[str, np.ndarray], i: int, reach: int) -> Layer:
 def _recurrent(weights: Mapping[str, np.ndarray], place: str, encoder: str) -> Layer:
     cell = encoder.removeprefix("bi")
     directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-    parts = [(weights[f"{at}w_x"].T, weights[f"{at}b"], np.ascontiguousarray(weights[f"{at}w_h"].T), weights.get(f"{at}b_h"))
-             for at in directions]
+    inputs = np.stack([weights[f"{at}w_x"].T for at in directions])  # (directions, D, G)
+    biases = np.stack([weights[f"{at}b"] for at in directions])[:, None]
+    turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]
+    further = [weights.get(f"{at}b_h") for at in directions]
 
     def layer(x: np.ndarray) -> np.ndarray:
-        out = []
-        for reverse, (w_x, b, turned, b_h) in enumerate(parts):
-            projected, states = x @ w_x + b, np.empty((len(x), len(turned)), np.float32)
+        projected = x @ inputs  # (directions, T, G)
+        projected += biases
+        out = np.empty((len(turned), len(x), len(turned[0])), np.float32)
+        for i, states in enumerate(out):
             if cell == "gru":
-                gru_walk(projected, turned, b_h, bool(reverse), states)
+                gru_walk(projected[i], turned[i], further[i], i == 1, states)
             else:
-                (lstm_walk if cell == "lstm" else rnn_walk)(projected, turned, bool(reverse), states)
-            out.append(states)
-        return out[0] if len(out) == 1 else np.concatenate(out, 1)
+                (lstm_walk if cell == "lstm" else rnn_walk)(projected[i], turned[i], i == 1, states)
+        return out[0] if len(out) == 1 else np.concatenate(list(out), 1)
 
     return layer
 

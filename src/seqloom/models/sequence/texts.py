@@ -43,15 +43,14 @@ class TextInputs:
         ids, words, spelled = self.tokens(texts)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
         borders = np.concatenate([[0], ends]).astype(np.int64)
+        steps = {"ids": ids, **({} if words is None else {"words": words})}
         starts, stops = borders[:-1], borders[1:]
         if self.long == "windows":
             starts, stops, counts = windows(starts, stops, self.max_length)
-        else:
+        if counts is not None or (stops - starts).max(initial=0) > self.max_length:
             stops = np.minimum(stops, starts + self.max_length)
-        places, borders = flat([np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())])
-        steps = {"ids": ids[places]}
-        if words is not None:
-            steps["words"] = words[places]
+            places, borders = flat([np.arange(a, b) for a, b in zip(starts.tolist(), stops.tolist())])
+            steps = {name: values[places] for name, values in steps.items()}
         return Encoded(steps, borders, None if spelled is None else self.spellings(spelled), counts)
 
     def tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:

@@ -66,7 +66,7 @@ class NeuralTagger(SequenceModel, Tagger):
         c = self.config
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
-        data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)))
+        data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)), data.tags)
         if valid is not None and valid.scheme and self.works_in:
             valid = valid.converted(self.works_in)
         spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))

@@ -14,6 +14,25 @@ SAMPLED = ("linear", "exponential", "inverse-sigmoid")
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyConfig(Config):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DictionaryConfig(Config):
+    """Options of the word-for-word dictionary."""
+
+    tokenizer: Literal["word", "char"] = option("word", "what is translated one by one: words and punctuation marks, or "
+                                                "characters")
+    min_count: int = option(1, "words seen less often than this become <unk>; they are copied", minimum=1, maximum=MOST)
+    iterations: int = option(10, "iterations of EM", minimum=1, maximum=10_000)
+    smoothing: float = option(0.01, "share of the probability of each word's translations that is spread over all target "
+                              "words", minimum=1e-9, maximum=1.0)
+    least: float = option(1e-4, "translations of a word that are less probable than this are dropped after fitting; 0 keeps "
+                          "all", minimum=0.0, maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(Config):
     """Of every network that writes a target for a source."""
 
@@ -54,7 +73,7 @@ class Seq2SeqConfig(TranslatorConfig):
         "window": {"encoder": ("window", "cnn")}, "n_heads": {"encoder": ("transformer",)}, "n_layers": {"encoder": LAYERED},
         "input_feeding": {"attention": ("additive", "dot", "general", "concat", "scaled"), "one_network": (False,)},
         "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")}, "encoder": {"one_network": (False,)},
-        "bottleneck": {"one_network": (False,)}}
+        "bottleneck": {"one_network": (False,)}, "one_network": {"shared_vocabulary": (True,)}}
 
     encoder: EncoderName = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
                                   "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer")
@@ -75,11 +94,6 @@ class Seq2SeqConfig(TranslatorConfig):
     reverse_source: bool = option(False, "read sources from right to left")
     one_network: bool = option(False, "one recurrent network reads the source and then writes the target; needs "
                                "shared_vocabulary")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.one_network and not self.shared_vocabulary:
-            raise ConfigError("one_network reads and writes with the same token vectors; give shared_vocabulary as well")
 
 
 @dataclass(frozen=True, kw_only=True)

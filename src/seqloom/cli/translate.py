@@ -1,0 +1,136 @@
+"""`seqloom translate MODEL [TEXT]`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seqloom import progress, tasks
+from seqloom.cli.options import common, config_options, finite, given, no_bars, reading
+from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.errors import ConfigError
+from seqloom.tasks.task import TextReading, text_units
+
+if TYPE_CHECKING:
+    from seqloom.contracts import Translator
+    from seqloom.contracts.translations import Translation
+
+PORTION = 320  # lines that are translated before any of them is written
+
+
+@dataclass(frozen=True)
+class Job:
+    """What translates, and how."""
+
+    model: Translator
+    ensemble: list[Translator]
+    how: TranslationConfig
+    nbest: int | None
+    as_json: bool
+
+    def answers(self, sources: Iterator[str], n_bytes: int | None = None,
+                portion: int | None = None) -> Iterator[tuple[str, list[Translation]]]:
+        """The best translations of each line, in the order of the lines, with progress over all their bytes."""
+        with progress.task("translating", n_bytes, "bytes") as bar:
+            while lines := list(itertools.islice(sources, portion or PORTION)):
+                with no_bars():
+                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble)
+                yield from zip(lines, found)
+                bar.advance(sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines))
+
+    def lines(self, number: int, source: str, best: list[Translation]) -> Iterator[str]:
+        """What is written for the source in line `number`."""
+        if self.as_json:
+            found = [one.to_dict() for one in best]
+            values = {"source": source, "translations": found} if self.nbest else {"source": source, **found[0]}
+            yield json.dumps(finite(values), ensure_ascii=False, allow_nan=False)
+        elif self.nbest:
+            yield from (f"{number}\t{one.score:.6f}\t{_one_line(one.text)}" for one in best)
+        else:
+            yield _one_line(best[0].text)
+
+    def facts(self) -> dict[str, Any]:
+        """What a translation that is resumed must have in common with how it began, besides models and text."""
+        return {"options": self.how.to_dict(), "nbest": self.nbest, "json": self.as_json}
+
+
+@click.command(name="translate", epilog="""\b
+Examples:
+  echo "two dogs run" | seqloom translate model
+  seqloom translate model news.en -o news.de --beams 5
+  seqloom translate model news.en -o news.de --resume     # goes on where it was interrupted
+  seqloom translate model news.en --nbest 3 --json
+  seqloom translate model news.en --with model2 --with model3
+  echo "two dogs run" | seqloom translate model --chart alignment.png
+""")
+@click.argument("model")
+@click.argument("text", nargs=-1)
+@click.option("-o", "--output", metavar="FILE", help="Write the translations to this file, a line for each line of TEXT.")
+@click.option("--resume", is_flag=True, help="With --output: continue an interrupted translation at the line where it stopped.")
+@click.option("--nbest", type=click.IntRange(1, 1000), help="The best N translations of each line, each with the number of the "
+              "line and its score.")
+@click.option("--with", "others", multiple=True, metavar="MODEL", help="Translate with this model too, by the mean of the "
+              "probabilities; may be repeated.")
+@click.option("--chart", metavar="FILE", help="One line of text: draw which source tokens each token of the translation comes "
+              "from: .png, .svg, .html.")
+@config_options(TranslationConfig)
+@reading
+@common
+def command(model: str, text: tuple[str, ...], output: str | None, resume: bool, nbest: int | None, others: tuple[str, ...],
+            chart: str | None, as_json: bool, **options: Any) -> None:
+    """Translate each line of TEXT.
+
+    A line is one source; with --column, each row of a table is one. Without TEXT, or with -, standard input is read.
+    """
+    if resume and output is None:
+        raise ConfigError("--resume continues a file; name it with --output")
+    how = TranslationConfig(**given(TranslationConfig, options))
+    if nbest and how.search == "sample":
+        raise ConfigError("--nbest is for beam search; leave out --search sample")
+    texts = TextReading(**given(TextReading, options))
+    opened = [tasks.open_model("translate", place) for place in (model, *others)]
+    for place, one in zip((model, *others), opened):
+        if one.reads_numbers:
+            raise ConfigError(f"{place} reads arrays of numbers, which are no lines of text; use model.translate in Python")
+    job = Job(opened[0], opened[1:], how, nbest, as_json)
+    sources, n_bytes = text_units(text, texts)
+    if chart is not None:
+        _draw(job, sources, chart)
+    elif output is not None:
+        from seqloom.cli.resumable import contents, write_resumable
+
+        facts = {"model": contents(model, *others), "text": contents(*text), **job.facts(), "reading": texts.to_dict()}
+        write_resumable(output, sources, n_bytes, job, facts, resume)
+    else:
+        typed = sys.stdin.isatty() and (not text or "-" in text)
+        with no_bars() if sys.stdout.isatty() else nullcontext():
+            for number, (source, best) in enumerate(job.answers(sources, n_bytes, 1 if typed else None), 1):
+                for line in job.lines(number, source, best):
+                    click.echo(line)
+
+
+def _one_line(text: str) -> str:
+    """Lines of the output are those of the text."""
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _draw(job: Job, sources: Iterator[str], chart: str) -> None:
+    """One line with its alignment."""
+    from seqloom.charts.files import check_target
+    from seqloom.inspect import alignment
+
+    check_target(chart)
+    lines = list(itertools.islice(sources, 2))
+    if len(lines) != 1 or job.ensemble or job.nbest:
+        raise ConfigError("--chart draws one line of text, translated by one model; give one line, without --with and --nbest")
+    best = job.model.translations(lines, job.how)[0]
+    alignment(job.model, lines[0], best[0].text).save(chart)
+    for line in job.lines(1, lines[0], best):
+        click.echo(line)

@@ -1,0 +1,181 @@
+"""Translators compared: BLEU of their translations of the same held-out sources, or exact matches where targets are short.
+
+Networks translate by greedy search, so that a comparison takes its time for training and not for searching.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from seqloom.charts.alignment import length_chart
+from seqloom.charts.measure import Measure
+from seqloom.comparison.bench import Bench, Rung, unfitted
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
+from seqloom.data.parallel import Parallel
+from seqloom.data.parallel_report import count_words, seen_sources
+from seqloom.data.splitting import hashed_parts
+from seqloom.errors import DataError
+from seqloom.metrics import bootstrap
+from seqloom.metrics.bleu import bleu_of
+from seqloom.metrics.corpus_score import CorpusScore, mean_of
+from seqloom.metrics.translation import by_length, lengths_of, text_scores
+from seqloom.registry import model_class
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Page
+    from seqloom.comparison.result import Comparison
+
+SMALLEST = 20  # pairs; fewer say nothing
+SHORT = 4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
+SPELLED = 5  # words of usual sources and targets, below which networks read and write characters
+SHOWN = 8  # translations in the report
+
+
+def _network(name: str, **options: Any) -> Callable[[Bench], Any]:
+    """Of characters where texts are short, as dates and names are, and otherwise of subwords."""
+    def make(bench: Bench) -> Any:
+        train = bench.splits.train
+        sides = [train.targets] if train.numeric else [train.sources, train.targets]
+        spelled = all(_usual_length(side) < SPELLED for side in sides)
+        return model_class(name)(**options, **({"tokenizer": "char"} if spelled else {}))
+
+    return make
+
+
+RUNGS = (
+    Rung("copy", "trivial", "", unfitted("copy"), 1, "nothing: the source again"),
+    Rung("dictionary", "word for word", "", unfitted("dictionary"), 20, "the likeliest translation of each word by itself"),
+    Rung("plain", "network", "", _network("seq2seq", attention="none"), 0,
+         "a network that reads the whole source into one vector and writes from that"),
+    Rung("attention", "network", "", _network("seq2seq"), 0, "a look back at every word of the source, for each that is written"),
+    Rung("transformer", "network", "", _network("transformer"), 0, "attention in the place of recurrence"),
+)
+
+
+class PairLadder(Ladder):
+    name, task, models = "translation", "translator", "translators"
+    measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
+    notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap over "
+             "pairs. Exact: share of translations that equal their references; length: tokens of the translations over those "
+             "of the references. Networks translate by greedy search.")
+    size_unit, score_unit, unit_heading = "pairs", "pairs", "pairs"
+    overlapping = "the test sources"
+    columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
+                                   Column("length", "length_ratio", ".2f"))
+    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
+    python = 'seqloom.load({path}).translate("some text")'
+    rungs: Sequence[Rung] = RUNGS
+    formula = staticmethod(bleu_of)
+
+    def recognises(self, data: Any) -> str:
+        if isinstance(data, Parallel):
+            return "the data has pairs"
+        from seqloom.data.recognise import pairs_in
+
+        if isinstance(data, Path) or (isinstance(data, tuple) and all(isinstance(path, Path) for path in data)):
+            return pairs_in(data)
+        return ""
+
+    def read(self, data: Any) -> Parallel:
+        if data is None:
+            raise DataError("there is no bundled data with pairs; give a file")
+        return Parallel.of(data)
+
+    def suited(self, parts: Parts) -> Ladder:
+        return ShortLadder() if _usual_length(parts.train.targets) < SHORT else self
+
+    def split(self, data: Parallel, valid: Parallel | None, test: Parallel | None) -> Parts:
+        if len(data) < SMALLEST:
+            raise DataError(f"{data.name}: {len(data)} pairs are too few to compare models; give at least {SMALLEST}")
+        if (parts := self.brought(data, valid, test)) is not None:
+            return parts
+        train, held, last = (data.part(places) for places in hashed_parts(data.sources, FRACTIONS))
+        return Parts(train, held, last, "80/10/10 by pairs in hashed order, equal sources together")
+
+    def size(self, part: Parallel) -> int:
+        return len(part)
+
+    def overlap(self, parts: Parts) -> float:
+        return float(seen_sources(parts.test, parts.train).mean())
+
+    def smaller(self, train: Parallel, part: int) -> Parallel | None:
+        n = len(train) // part
+        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        test = parts.test
+        start = time.perf_counter()
+        said = model.translate(test.sources, beams=1)
+        seconds = time.perf_counter() - start
+        scores = text_scores(said, test.targets)
+        first = scores[self.measure.key]
+        measures = {name: score.value for name, score in {self.measure.key: first, **scores}.items()}
+        measures |= {"length_ratio": scores["bleu"].details["length_ratio"], "pairs": len(test)}
+        return Judged(measures, first.interval(), first.statistics, np.ones(len(test)), len(test), seconds)
+
+    def signature(self, model: Any, parts: Parts) -> str:
+        from seqloom.decoding.translation_config import TranslationConfig
+
+        return str(model.signature(parts.test, TranslationConfig(beams=1)))
+
+    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
+        return bootstrap.paired_sums(a[0], b[0], self.formula)
+
+    def warm_up(self) -> None:
+        pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+        for rung in [rung for rung in RUNGS if rung.work]:
+            text_scores(rung.make(Bench(None)).fit(pairs).translate(["a dog", "a cow"]), ["ein Hund", "eine Kuh"])
+
+    # ---- the report
+
+    def details(self, comparison: Comparison) -> dict[str, Any]:
+        """Quality by length of the source, and some translations by every rung."""
+        bench = comparison.bench
+        assert bench is not None
+        test = bench.splits.test
+        lengths, unit = lengths_of(test.sources)
+        score = partial(CorpusScore, self.measure.key, formula=self.formula)
+        rows = {r.name: by_length({self.measure.key: score(comparison.segments[r.name][0])}, lengths, unit)
+                for r in comparison.results}
+        some = test.part(slice(0, SHOWN))
+        said = {r.name: bench.fitted[r.name].translate(some.sources, beams=1) for r in comparison.results}
+        return {"lengths": rows, "examples": [{"source": source if isinstance(source, str) else f"{len(source)} frames",
+                                               "target": target, **{name: texts[i] for name, texts in said.items()}}
+                                              for i, (source, target) in enumerate(zip(some.sources, some.targets))]}
+
+    def details_json(self, details: Any) -> dict[str, Any]:
+        return {"details": details}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        form = ".1%" if self.measure.form.endswith("%") else ".1f"
+        return {"lengths": length_chart(details["lengths"], self.measure.key, self.measure.title, form)}
+
+    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
+        if not details:
+            return
+        page.heading("Quality by length of the source")
+        page.chart(self.pictures(comparison, details)["lengths"], f"{self.measure.title} of each rung by length of the source")
+        page.heading("Translations")
+        for example in details["examples"]:
+            page.table(["", example["source"]], [[name, text] for name, text in example.items() if name != "source"])
+
+
+class ShortLadder(PairLadder):
+    """Where targets are a word or two, such as dates and names."""
+
+    measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
+    notes = ("Exact matches: share of the translations that equal their references; the interval is a bootstrap over pairs. "
+             "CER: character edits over the characters of the references; chrF: shared character n-grams, up to 100. Networks "
+             "translate by greedy search.")
+    columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
+    formula = staticmethod(mean_of)
+
+
+def _usual_length(texts: Sequence[str]) -> float:
+    return float(np.median([count_words(text) for text in texts]))

@@ -1,0 +1,82 @@
+"""Translators: pairs of sources and targets in, targets of new sources out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from seqloom.config import Config, option
+from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.tasks.task import Command, Outcome, Task, in_one_field
+
+if TYPE_CHECKING:
+    from seqloom.charts.sheet import Sheet
+    from seqloom.contracts import Translator
+    from seqloom.data.parallel import Parallel
+    from seqloom.metrics.result import Result
+
+SCORED = 1000  # pairs that are scored together
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsReading(Config):
+    form: Literal["auto", "lines", "tsv", "csv", "jsonl", "parquet"] = option(
+        "auto", "Format of the data: lines (two files, line by line), tsv, csv, jsonl, parquet; auto: by name and content.")
+    source: str | None = option(None, "The column of the sources, by name or number, or what the first of two files is called  "
+                                "[default: by name, else the first].", metavar="NAME|N")
+    target: str | None = option(None, "The same of the targets  [default: by name, else the second].", metavar="NAME|N")
+    separator: str | None = option(None, "Lines of source, this separator, target.", metavar="TEXT")
+    encoding: str = option("utf-8", "Encoding of the text files.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsJudging(TranslationConfig):
+    """Options of `evaluate`: how to translate, and the chart."""
+
+    chart: str | None = option(None, "Draw the quality by length of the source: .png, .svg, .html.", metavar="FILE")
+
+
+class Translating(Task):
+    name, phrase = "translator", "a translator"
+    data_help = ("pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
+                 "with a source and its target in the same line; none, or -, is standard input.")
+    reading, judging, scoring = PairsReading, PairsJudging, PairsReading
+    commands: ClassVar = {
+        "translate": Command("seqloom.cli.translate:command", "Translate each line of a text."),
+        "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
+    }
+
+    def read(self, paths: tuple[str, ...], reading: PairsReading) -> Parallel:
+        from seqloom.data.parallel import read_parallel
+
+        return read_parallel(list(paths) or ["-"], **reading.to_dict())
+
+    def judge(self, model: Translator, paths: tuple[str, ...], reading: PairsReading, judging: PairsJudging) -> Result:
+        return model.evaluate(self.read(paths, reading), how=judging)
+
+    def chart(self, result: Result) -> Sheet:
+        from seqloom.inspect import quality_by_length
+
+        return quality_by_length(result)
+
+    def score(self, model: Translator, paths: tuple[str, ...], reading: PairsReading, tokens: bool) -> Iterator[Outcome]:
+        """Of each target given its source, or of each of its tokens."""
+        data = self.read(paths, reading)
+        for start in range(0, len(data), SCORED):
+            some = data.part(slice(start, start + SCORED))
+            each = zip(some.sources, some.targets, model.token_scores(some.sources, some.targets))
+            for number, (source, target, scores) in enumerate(each, start + 1):
+                if tokens:
+                    yield from _by_token(model, number, target, scores.tolist())
+                    continue
+                shown = {"source": source} if isinstance(source, str) else {}
+                text = "\t".join([f"{scores.sum():.6f}", *shown.values(), target])
+                yield Outcome(text, {"score": float(scores.sum()), **shown, "target": target})
+
+
+def _by_token(model: Translator, number: int, target: str, scores: list[float]) -> Iterator[Outcome]:
+    for token, log_prob in zip(model.target_ids([target])[0].tolist(), scores):
+        name = model.target_tokenizer.token(token)
+        yield Outcome(f"{in_one_field(name)}\t{log_prob:.6f}", {"unit": number, "token": name, "log_prob": log_prob})
+

@@ -1,0 +1,186 @@
+"""fit, translate, score, evaluate and compare of translators; a translation of many lines that is interrupted and goes on."""
+
+import json
+import signal
+
+import pytest
+
+import seqloom as library
+from seqloom.cli.resumable import contents
+from seqloom.decoding.translation_config import TranslationConfig
+from seqloom.tasks.task import TextReading
+from tests.own_models import Backwards
+
+from .ends import end, started
+
+PAIRS = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book"), ("ein Hund", "a dog")]
+LINES = [f"das Haus {i} ein Buch" for i in range(40)]
+SLOWLY = """
+import time
+import seqloom.cli.translate as translate
+
+translate.PORTION = 7
+lines = translate.Job.lines
+
+def slowly(self, number, source, best):
+    print("now", flush=True)
+    time.sleep(0.05)
+    return lines(self, number, source, best)
+
+translate.Job.lines = slowly
+from seqloom.cli.main import run
+run()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    made = tmp_path_factory.mktemp("translators")
+    (made / "pairs.tsv").write_text("de\ten\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    library.Dictionary().fit(PAIRS).save(made / "model")
+    library.Dictionary(iterations=1).fit(PAIRS).save(made / "other")
+    library.Copy().fit(PAIRS).save(made / "copy")
+    (made / "lines").write_text("\n".join(LINES) + "\n")
+    return made
+
+
+def test_from_fit_to_translation(seqloom, place):
+    said = seqloom("fit", "dictionary", place / "pairs.tsv", "-o", "m", "--json").json()[0]
+    assert (said["source"], said["target"], said["pairs"], said["longest_target"]) == ("de", "en", 4, 3)
+    found = seqloom("translate", "m", stdin="das Haus\n\nein  Hund!\n")
+    assert (found.out, found.err) == ("the house\n\na  dog!\n", "")
+    row = seqloom("translate", "m", "--json", stdin="das Haus\n").json()[0]
+    assert (row["source"], row["text"], row["finished"]) == ("das Haus", "the house", True)
+    assert row["log_prob"] == pytest.approx(library.load("m").score("das Haus", "the house"), abs=1e-5)
+    assert seqloom("translate", "m", "--nbest", 2, stdin="das Haus\nein Hund\n").out.splitlines()[1].startswith("2\t-")
+    found = seqloom("translate", "m", "--nbest", 2, "--json", stdin="das Haus\n").json()[0]
+    assert [one["text"] for one in found["translations"]] == ["the house"]
+    assert seqloom("info", "m").code == 0
+
+
+def test_two_files_and_columns(seqloom, place, tmp_path):
+    (tmp_path / "train.de").write_text("".join(f"{a}\n" for a, _ in PAIRS))
+    (tmp_path / "train.en").write_text("".join(f"{b}\n" for _, b in PAIRS))
+    said = seqloom("fit", "dictionary", "train.de", "train.en", "-o", "m", "--json").json()[0]
+    assert (said["source"], said["target"]) == ("de", "en")
+    seqloom("fit", "dictionary", place / "pairs.tsv", "-o", "back", "--source", "en", "--target", "de")
+    assert seqloom("translate", "back", stdin="the book").out == "das Buch\n"
+    (tmp_path / "table.csv").write_text("id,text\n1,das Haus\n2,ein Buch\n")
+    assert seqloom("translate", "m", "table.csv", "--column", "text").out == "the house\na book\n"
+
+
+def test_scores_of_pairs(seqloom, place):
+    model = library.load(place / "model")
+    rows = seqloom("score", place / "model", place / "pairs.tsv", "--json").json()
+    assert [(row["source"], row["target"]) for row in rows] == PAIRS
+    assert [row["score"] for row in rows] == pytest.approx(model.score(*map(list, zip(*PAIRS))), abs=1e-5)
+    assert seqloom("score", place / "model", place / "pairs.tsv").out.splitlines()[0].endswith("\tdas Haus\tthe house")
+    tokens = seqloom("score", place / "model", place / "pairs.tsv", "--tokens", "--json").json()
+    assert [row["token"] for row in tokens[:3]] == ["the", "house", "</s>"]
+    assert sum(row["log_prob"] for row in tokens[:3]) == pytest.approx(rows[0]["score"], abs=1e-5)
+    refused = seqloom("score", place / "model", place / "pairs.tsv", "--colour").one_line()
+    assert "is a translator" in refused
+
+
+def test_evaluate_and_its_chart(seqloom, place, tmp_path):
+    result = seqloom("evaluate", place / "model", place / "pairs.tsv", "--json", "--chart", "q.svg").json()[0]
+    assert result["metrics"]["exact_match"] == 1.0
+    assert result["metrics"]["bleu"] == library.load(place / "model").evaluate(PAIRS)["bleu"]
+    assert any("tok:13a" in note for note in result["notes"])
+    assert sum(row["pairs"] for row in result["details"]["lengths"]) == len(PAIRS)
+    assert (tmp_path / "q.svg").read_text().startswith("<svg")
+    assert "mean_length" in seqloom("evaluate", place / "model", place / "pairs.tsv").out
+
+
+def test_an_alignment_is_drawn(seqloom, place, tmp_path):
+    done = seqloom("translate", place / "model", "--chart", "a.svg", stdin="das Haus\n")
+    assert done.out == "the house\n"
+    drawn = (tmp_path / "a.svg").read_text()
+    assert all(word in drawn for word in ("das", "Haus", "the", "house"))
+    assert "one line of text" in seqloom("translate", place / "model", "--chart", "a.svg", stdin="a\nb\n").one_line()
+
+
+def test_what_is_refused(seqloom, place):
+    for args, message in ((("--resume",), "name it with --output"),
+                          (("--search", "sample", "--nbest", 2), "--nbest is for beam search"),
+                          (("--with", place / "copy"), "do not write token by token"),
+                          (("--temperature", 2), "temperature has no effect with"),
+                          (("-o", "no/such/place"), "is no directory")):
+        assert message in seqloom("translate", place / "model", *args, stdin="das Haus\n").one_line()
+
+
+def test_an_ensemble_from_the_command_line(seqloom, tmp_path, own_registry):
+    library.register(Backwards)
+    for name in ("a", "b"):
+        Backwards().fit([("abc", "cba")]).save(tmp_path / name)
+    assert seqloom("translate", "a", "--with", "b", "--beams", 2, stdin="ab\nabc\n").out == "ba\ncba\n"
+
+
+# ---- interruptions
+
+@pytest.fixture
+def whole(seqloom, place):
+    """What an undisturbed run gives."""
+    return seqloom("translate", place / "model", place / "lines").out
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_an_interrupted_translation_goes_on(seqloom, place, tmp_path, whole, how, code):
+    args = ("translate", place / "model", place / "lines", "-o", "out")
+    ended, err = end(SLOWLY, args, how, tmp_path, lines=12)
+    assert ended == code
+    done = (tmp_path / "out.part").read_bytes()
+    assert 10 <= done.count(b"\n") < 40
+    assert not (tmp_path / "out").exists()
+    if how != signal.SIGKILL:
+        assert "lines are in out.part; run the same command with --resume to continue" in err
+    assert "continue it with --resume, or delete it" in seqloom(*args).one_line()
+    (tmp_path / "out.part").write_bytes(done + b"half a l")
+    resumed = seqloom(*args, "--resume")
+    assert f"continuing out after line {done.count(bytes([10]))}" in resumed.err
+    assert (tmp_path / "out").read_text() == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_the_n_best_of_a_line_stay_together(seqloom, place, tmp_path):
+    args = ("translate", place / "model", place / "lines", "-o", "out", "--nbest", 2)
+    assert seqloom(*args).code == 0
+    whole = (tmp_path / "out").read_bytes()
+    assert end(SLOWLY, args, signal.SIGKILL, tmp_path, lines=5)[0] == -9
+    assert seqloom(*args, "--resume").code == 0
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+def test_another_model_or_text_does_not_go_on(seqloom, place, tmp_path):
+    (tmp_path / "lines").write_text("\n".join(LINES))
+    args = ("translate", place / "model", "lines", "-o", "out")
+    assert end(SLOWLY, args, signal.SIGKILL, tmp_path, lines=5)[0] == -9
+    assert "begun with other values of model;" in seqloom("translate", place / "other", "lines", "-o", "out", "--resume").one_line()
+    assert "begun with other values of options;" in seqloom(*args, "--resume", "--beams", 3).one_line()
+    (tmp_path / "lines").write_text("something else\n")
+    assert "begun with other values of text;" in seqloom(*args, "--resume").one_line()
+    (tmp_path / "out.part.json").write_text("{")
+    assert "cannot be read" in seqloom(*args, "--resume").one_line()
+
+
+def test_one_at_a_time(seqloom, place, tmp_path):
+    args = ("translate", place / "model", place / "lines", "-o", "out")
+    with started(SLOWLY, args, tmp_path, lines=3):
+        assert "is being written by process" in seqloom(*args, "--resume").one_line()
+
+
+def test_standard_input_is_resumed_by_its_lines(seqloom, place, tmp_path, whole):
+    (tmp_path / "out.part").write_text("".join(f"{line}\n" for line in whole.splitlines()[:3]))
+    facts = {"model": contents(place / "model"), "options": TranslationConfig().to_dict(), "nbest": None, "json": False,
+             "reading": TextReading().to_dict(), "text": []}
+    (tmp_path / "out.part.json").write_text(json.dumps(facts))
+    assert seqloom("translate", place / "model", "-o", "out", "--resume", stdin="\n".join(LINES[:2])).code == 1
+    assert seqloom("translate", place / "model", "-o", "out", "--resume", stdin="\n".join(LINES)).code == 0
+    assert (tmp_path / "out").read_text() == whole
+
+
+def test_a_sentence_from_a_pipe_needs_neither_torch_nor_numba(process, place):
+    code = ("import sys; sys.argv = ['seqloom', 'translate', sys.argv[1]]\nfrom seqloom.cli.main import run\ntry:\n    run()\n"
+            "except SystemExit: pass\nprint(*({'torch', 'numba', 'scipy'} & set(sys.modules)))")
+    for name, said in (("model", "the house"), ("copy", "das Haus")):
+        assert process(place / name, python=code, stdin=b"das Haus\n").out == f"{said}\n\n"

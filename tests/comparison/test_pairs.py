@@ -1,0 +1,101 @@
+"""Translators compared: BLEU of the table is that of sacrebleu's formula on the same sentences, differences are paired over them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seqloom import Copy, Dictionary, Parallel, compare
+from seqloom.comparison import ladder as ladders
+from seqloom.comparison.pairs import RUNGS, PairLadder, ShortLadder
+from seqloom.comparison.report import write_report
+from seqloom.data.recognise import pairs_in
+from seqloom.errors import DataError
+from seqloom.metrics.bleu import bleu
+
+NOUNS = [("dog", "Hund"), ("boy", "Junge"), ("man", "Mann"), ("friend", "Freund"), ("bird", "Vogel")]
+VERBS = [("sees", "sieht"), ("hears", "hört"), ("finds", "findet"), ("likes", "mag")]
+ENDS = [("today", "heute"), ("now", "jetzt"), ("here", "hier")]
+PAIRS = [(f"the {a} {v} the {b} {e}", f"der {x} {w} den {y} {z}") for a, x in NOUNS for v, w in VERBS for b, y in NOUNS
+         for e, z in ENDS]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Parallel.of(PAIRS)
+
+
+@pytest.fixture(scope="module")
+def found(data, tmp_path_factory):
+    return compare(data, work=tmp_path_factory.mktemp("work"), rungs=["copy", "dictionary"])
+
+
+def test_every_rung_against_a_score_by_hand(found, data):
+    parts = PairLadder().split(data, None, None)
+    assert found.sizes == {"train": len(parts.train), "valid": len(parts.valid), "test": len(parts.test)}
+    assert not set(parts.train.sources) & set(parts.test.sources)
+    models = {"copy": Copy(), "dictionary": Dictionary()}
+    scores = {}
+    for result in found.results:
+        said = models[result.name].fit(parts.train).translate(parts.test.sources)
+        scores[result.name] = bleu(said, parts.test.targets)
+        assert result.value == scores[result.name].value
+        assert result.interval == scores[result.name].interval()
+    assert found.best.name == "dictionary"
+    assert found.best.measures["wer"] < 0.3  # of six words one: "the" has two translations
+    paired = found.ladder.difference(found.segments["copy"], found.segments["dictionary"])
+    assert paired == scores["copy"].against(scores["dictionary"])
+    assert paired.p_value < 0.01
+
+
+def test_the_report_has_lengths_and_translations(found, tmp_path):
+    write_report(found, tmp_path / "report")
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "Quality by length of the source" in page
+    details = json.loads((tmp_path / "report" / "comparison.json").read_text())["details"]
+    assert sum(row["pairs"] for row in details["lengths"]["copy"]) == found.sizes["test"]
+    assert details["examples"][0]["copy"] == details["examples"][0]["source"]
+    assert (tmp_path / "report" / "lengths.png").stat().st_size > 1000
+
+
+def test_short_targets_are_judged_by_exact_matches(tmp_path):
+    dates = [(f"{d}.{m}.1999", f"1999-{m:02}-{d:02}") for d in range(10, 29) for m in range(10, 13)]
+    found = compare(Parallel.of(dates), work=tmp_path, rungs=["copy"])
+    assert isinstance(found.ladder, ShortLadder)
+    assert (found.best.value, list(found.best.measures)[0]) == (0.0, "exact_match")
+    bench = type("", (), {"splits": PairLadder().split(Parallel.of(dates), None, None)})
+    for rung in RUNGS[2:]:
+        assert rung.make(bench).config.tokenizer == "char"
+
+
+def test_sources_that_were_trained_on_are_said(tmp_path, monkeypatch, data):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    compare(data, test=data.part(slice(0, 50)), work=tmp_path, rungs=["copy"])
+    assert any("100.0% of the test sources also occur in the training part" in line for line in said)
+
+
+def test_which_data_has_pairs(tmp_path, data):
+    assert ladders.of_data(data)[0].name == "translation"
+    table = tmp_path / "t.tsv"
+    table.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    assert "two columns of texts" in pairs_in(table)
+    assert ladders.of_data(table)[0].name == "translation"
+    named = tmp_path / "t.jsonl"
+    named.write_text("".join(json.dumps({"translation": {"en": a, "de": b}}) + "\n" for a, b in PAIRS))
+    assert "'translation.en' and 'translation.de'" in pairs_in(named)
+    for name, rows in (("labels.tsv", [f"{a}\t{'good' if i % 2 else 'bad'}" for i, (a, _) in enumerate(PAIRS)]),
+                       ("numbers.tsv", [f"{a}\t{i}" for i, (a, _) in enumerate(PAIRS)]), ("plain.txt", [a for a, _ in PAIRS])):
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+        assert pairs_in(tmp_path / name) == ""
+    assert pairs_in((Path("a/train.en"), Path("a/train.de"))) == "train.en and train.de are two sides of one text"
+    assert pairs_in((Path("train.en"), Path("train.de.gz")))
+    for names in (("a.txt", "b.txt"), ("a.en", "b.de"), ("one.py", "one.txt")):
+        assert pairs_in(tuple(map(Path, names))) == ""
+
+
+def test_too_few_pairs_are_refused(tmp_path):
+    with pytest.raises(DataError, match="3 pairs are too few"):
+        compare(Parallel.of(PAIRS[:3]), work=tmp_path)
+    with pytest.raises(DataError, match="no bundled data with pairs"):
+        compare(task="translation", work=tmp_path)
