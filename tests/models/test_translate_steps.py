@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import seqloom  # noqa: E402
 from seqloom.decoding.beam import beam_search  # noqa: E402
-from seqloom.decoding.stepper import join, prefill, select  # noqa: E402
+from seqloom.decoding.stepper import join, select  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
@@ -22,18 +24,18 @@ SOURCES = ["abcde", "a", "", "deadbeefcab", "bb"]
 ONE = {"one_network": True, "shared_vocabulary": True}
 
 
-def made(cls, **options):
-    """A model with random weights, none of them zero, on the alphabet."""
+def made(cls, *, columns=0, **options):
+    """A model with random weights, none of them zero, on the alphabet; `columns` of sources that are numbers."""
     small = ({"d_embed": 12, "d_hidden": 8} if cls is Seq2Seq else
              {"d_model": 12, "n_heads": 2, "n_layers": 2, "n_decoder_layers": 2, "d_mlp": 20})
     model = cls(**{"tokenizer": "char", **small, **options})
-    numeric = options.pop("numeric", False)
     tokenizer = Tokenizer(kind="char").fit(["abcdef"])
-    model.tokenizers = {"source": tokenizer, "target": tokenizer}
-    model.learnt = {"sizes": Sizes(tokenizer.vocab_size, model.d_embed).to_dict(), "longest_source": 9, "longest_target": 9}
+    model.tokenizers = {"target": tokenizer} | ({} if columns else {"source": tokenizer})
+    sizes = Sizes(columns=columns, missing=True) if columns else Sizes(tokenizer.vocab_size, model.d_embed)
+    model.learnt = {"sizes": sizes.to_dict(), "longest_source": 9, "longest_target": 9}
     rng = np.random.default_rng(0)
     model.net.restore({name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in model.fitted_shapes().items()})
-    assert not numeric
+    model.fitted = True
     return model
 
 
@@ -56,6 +58,11 @@ def assert_same(ours, theirs, sources):
         ids = rng.integers(0, vocabulary, len(own.source))
         assert own.source.tolist() == other.source.tolist()
         states = [ours.step(own, ids), theirs.step(other, ids)]
+
+
+@pytest.fixture(scope="module", params=[Transformer, Seq2Seq])
+def model(request):
+    return made(request.param)
 
 
 @pytest.mark.parametrize("options", [
@@ -81,3 +88,69 @@ def test_recurrent_networks_step_as_torch_does(options):
     assert_same(*both(model), SOURCES)
     ours, theirs = both(model, SOURCES[:1])  # read alone
     assert np.allclose(ours.start(1)[1], theirs.start(1)[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("cls", [Transformer, Seq2Seq])
+def test_sources_of_numbers_step_as_torch_does(cls):
+    rng = np.random.default_rng(2)
+    sources = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 1, 0, 7, 2)]
+    sources[0][1, 1] = np.nan
+    model = made(cls, columns=3)
+    ours, theirs = both(model, sources)
+    (state, log_probs), (other, expected) = ours.start(5), theirs.start(5)
+    assert np.allclose(log_probs, expected, atol=1e-4)
+    assert np.allclose(ours.step(state, np.arange(5))[1], theirs.step(other, np.arange(5))[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, 3, 5])
+def test_a_search_finds_what_it_finds_with_torch(model, beams):
+    options = {"beams": beams, "nbest": beams, "max_tokens": 40, "min_tokens": 36}  # more than a row has place for at first
+    ours, theirs = (beam_search(stepper, [np.zeros(0, np.int64)] * len(SOURCES), **options) for stepper in both(model))
+    for found, expected in zip(ours, theirs, strict=True):
+        assert [h.ids.tolist() for h in found] == [h.ids.tolist() for h in expected]
+        assert np.allclose([h.log_prob for h in found], [h.log_prob for h in expected], atol=1e-3)
+
+
+def test_a_state_is_a_value(model):
+    stepper = both(model)[0]
+    kept, _ = stepper.start(3)
+    every = np.arange(3)
+    once, first = stepper.step(select(kept, every), np.array([1, 2, 3]))
+    stepper.step(select(kept, every), np.array([3, 3, 3]))
+    stepper.step(stepper.start(5)[0], np.arange(5))
+    assert np.array_equal(stepper.step(select(kept, every), np.array([1, 2, 3]))[1], first)
+    expected = stepper.step(select(once, every), np.array([2, 2, 2]))[1]
+    other = stepper.step(stepper.start(3)[0], np.array([1, 2, 3]))[0]
+    mixed = join([select(once, every[:1]), select(other, every[1:])])  # rows of two starts
+    assert np.allclose(stepper.step(mixed, np.array([2, 2, 2]))[1], expected, atol=1e-5)
+
+
+def test_no_rows(model):
+    stepper = both(model)[0]
+    state, _ = stepper.start(2)
+    state, log_probs = stepper.step(select(state, np.zeros(0, np.int64)), np.zeros(0, np.int64))
+    assert log_probs.shape == (0, stepper.vocab_size)
+    assert len(state.source) == 0
+
+
+def test_new_weights_are_stepped_with(model):
+    before = model.decoder(SOURCES[:1]).start(1)[1]
+    old = model.weights
+    model.net.restore({name: array * np.float32(0.5) for name, array in old.items()})
+    changed = model.decoder(SOURCES[:1]).start(1)[1]
+    model.net.restore(old)
+    assert not np.allclose(changed, before, atol=1e-3)
+    assert np.array_equal(model.decoder(SOURCES[:1]).start(1)[1], before)
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq"])
+def test_torch_is_not_imported_to_translate_nor_needed_to_score(name):
+    place = Path(__file__).parent.parent / "saved" / "format-2" / name
+    call = ("import sys, seqloom\nmodel = seqloom.load(sys.argv[1])\nprint(model.translate('ab', beams=3))\n"
+            "print('torch' in sys.modules)\nsys.modules['torch'] = None\nprint(model.score('ab', 'b'))")
+    text, imported, score = subprocess.run([sys.executable, "-c", call, str(place)], capture_output=True, text=True,
+                                           check=True).stdout.splitlines()
+    model = seqloom.load(place)
+    assert imported == "False"
+    assert text == model.translate("ab", beams=3)
+    assert float(score) == pytest.approx(model.score("ab", "b"), abs=1e-4)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqloom.kernels.decode import log_softmax, product_8bit
-from seqloom.kernels.few_rows import product
+from seqloom.kernels.translate import product
 
 SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
 SEVERAL = 10  # rows, as those of a beam, up to which our kernel is quicker than BLAS

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.kernels.decode import add_tanh
-from seqloom.kernels.memory_attention import attend_memory
+from seqloom.kernels.translate import attend_memory
 from seqloom.models.network.recurrent_layer import Cell, RecurrentLayer, State
 from seqloom.models.network.step_weights import Weights
 from seqloom.models.sequence.encoded import Encoded

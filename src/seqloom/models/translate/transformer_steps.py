@@ -3,7 +3,7 @@
 The weights are those of `nn.encoder_decoder.EncoderDecoder` by name, so this is the same network: a test holds both to the same
 numbers. The sources are read once, without padding, and their keys and values for each layer of the decoder stay where they
 are. Keys and values of target tokens lie in a pool that grows with every step; of a row the state only has the numbers of its
-slots there, so that a search may reorder rows without copying them (`kernels/cross_decode`).
+slots there, so that a search may reorder rows without copying them (`kernels/translate`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.kernels.cross_decode import attend_slots, attend_sources, decode
-from seqloom.kernels.decode import ONE, add_gelu, add_relu, add_row, norm_rows
-from seqloom.models.network.step_weights import SEVERAL, Softmax, Weights
+from seqloom.kernels.decode import add_gelu, add_relu, add_row, norm_rows
+from seqloom.kernels.translate import ONE, attend_slots, attend_sources, decode
+from seqloom.models.network.step_weights import SEVERAL, Weights
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import TransformerConfig
@@ -69,12 +69,10 @@ class TransformerSteps:
         queries, self.memory = slice(c.d_model), affine("cross.qkv", slice(c.d_model, None))
         self.layers = (*affine("norm1"), *affine("attention.qkv"), *affine("attention.out"),
                        *affine("norm_cross"), *affine("cross.qkv", queries), *affine("cross.out"),
-                       *affine("norm2"), *affine("mlp.up"), *affine("mlp.down"))  # as `kernels.cross_decode.decode` takes them
+                       *affine("norm2"), *affine("mlp.up"), *affine("mlp.down"))  # as `kernels.translate.decode` takes them
         self.embedding = weights.vector("embedding.weight")
         self.norm = weights.vector("decoder_norm.weight"), weights.vector("decoder_norm.bias")
-        self.output = Softmax(weights.matrix("output.weight" if "output.weight" in weights else "embedding.weight"),
-                              weights.vector("output.bias"))
-        self.last = *self.norm, self.output.matrix.weight, self.output.bias
+        self.output = weights.output()
         self.positions = sinusoids(np.arange(ROOM), c.d_model)
 
     def decoder(self, encoded: Encoded) -> TransformerStepper:
@@ -108,7 +106,7 @@ class TransformerStepper:
     """The targets of these sources; row i of `start(n)` belongs to source i."""
 
     def __init__(self, steps: TransformerSteps, encoded: Encoded) -> None:
-        self.steps, self.eos_id, self.vocab_size = steps, steps.eos_id, len(steps.output.matrix.weight)
+        self.steps, self.eos_id, self.vocab_size = steps, steps.eos_id, len(steps.embedding)
         self.borders, self.lengths = np.ascontiguousarray(encoded.borders, np.int64), encoded.lengths
         self.memory = steps.encode(encoded)
         self.longest = int(self.lengths.max(initial=0))
@@ -123,9 +121,9 @@ class TransformerStepper:
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         n, steps = len(ids), self.steps
-        looked, log_probs = np.zeros((n, self.longest), np.float32), np.empty((n, self.vocab_size), np.float32)
+        looked = np.zeros((n, self.longest), np.float32)
         if not n:
-            return state._replace(looked=looked), log_probs
+            return state._replace(looked=looked), np.empty((0, self.vocab_size), np.float32)
         state = in_one_pool(state)
         x, slots = steps.embed(ids, state.lengths), state.slots
         if state.lengths.max() == slots.shape[1]:
@@ -135,15 +133,15 @@ class TransformerStepper:
             first = pool.take(n)
             if n <= SEVERAL:
                 decode(x, pool.array, slots, state.lengths, first, self.memory, self.borders, state.source, steps.layers,
-                       steps.last, steps.c.n_heads, steps.pre, steps.relu, looked, log_probs)
+                       steps.c.n_heads, steps.pre, steps.relu, looked)
             else:
                 self._layers(x, pool.array, slots, state.lengths, first, state.source, looked)
-                log_probs = steps.output.log_probs(x)
-        return TransformerState(state.source, slots, state.lengths + 1, state.pool, looked), log_probs
+        x = _normed(x, *steps.norm, x, steps.pre)
+        return TransformerState(state.source, slots, state.lengths + 1, state.pool, looked), steps.output.log_probs(x)
 
     def _layers(self, x: np.ndarray, pool: np.ndarray, slots: np.ndarray, lengths: np.ndarray, first: int, source: np.ndarray,
                 looked: np.ndarray) -> None:
-        """`kernels.cross_decode.decode` for many rows, in place on x (n, D)."""
+        """`kernels.translate.decode` for many rows, in place on x (n, D)."""
         steps, heads = self.steps, self.steps.c.n_heads
         pre, y = steps.pre, np.empty_like(x)
         share = ONE / np.float32(len(self.memory) * heads)
@@ -163,7 +161,6 @@ class TransformerStepper:
             (add_relu if steps.relu else add_gelu)(inner, up_b)
             add_row(x, inner @ down_w.T, down_b)
             _normed(x, norm3, shift3, x, not pre)
-        _normed(x, *steps.norm, x, pre)
 
     def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """The weights of the source (n, S) behind the log-probabilities that came with this state, the mean over heads and

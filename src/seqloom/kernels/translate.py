@@ -1,0 +1,273 @@
+"""One more token for the rows of a search over translations: products of a few rows, attention to the sources, and the layers
+of a Transformer (Vaswani et al. 2017) in one call.
+
+For a few rows, as in beam search, a matrix library spends more time on packing a matrix than on multiplying, and its threads on
+waiting for each other; so `product` is written out. The keys and values of target tokens lie in a pool in which every token of
+every row has a slot of its own; a row is a list of slots. When a search drops, copies and reorders rows only these lists move,
+and hypotheses share what they have in common. The sources lie one after the other; a row has the number of its own.
+
+`fastmath` only lets sums be reordered (without that no sum uses vector units); NaN and infinity keep their meaning.
+"""
+
+import numpy as np
+from numba import njit
+
+from seqloom.kernels.intrinsics import prefetch_row
+
+FAST = {"reassoc", "contract", "nsz"}
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+EPSILON = np.float32(1e-5)  # of layer norm, as in torch
+AHEAD = 4  # rows of weights
+
+
+# ---- products
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def fives(weight, x, first, out):
+    """Of the five rows of x from `first`, or of the last one again where there are fewer: every weight is loaded once for all,
+    and a row of weights further on is asked for, since a matrix that is read once a step comes from far away."""
+    last = len(x) - 1
+    i0, i1, i2, i3, i4 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last)
+    x0, x1, x2, x3, x4 = x[i0], x[i1], x[i2], x[i3], x[i4]
+    for r in range(len(weight)):
+        if r + AHEAD < len(weight):
+            prefetch_row(weight, r + AHEAD)
+        w = weight[r]
+        a0 = a1 = a2 = a3 = a4 = ZERO
+        for j in range(len(w)):
+            value = w[j]
+            a0 += value * x0[j]
+            a1 += value * x1[j]
+            a2 += value * x2[j]
+            a3 += value * x3[j]
+            a4 += value * x4[j]
+        out[i0, r], out[i1, r], out[i2, r], out[i3, r], out[i4, r] = a0, a1, a2, a3, a4
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def dot(a, b):
+    total = ZERO
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def product(weight, x, out):
+    """out (n, R) = x (n, K) times the transpose of weight (R, K)."""
+    n, done = len(x), 0
+    while n - done > 2:
+        fives(weight, x, done, out)
+        done += 5
+    for i in range(done, n):
+        for r in range(len(weight)):
+            out[i, r] = dot(weight[r], x[i])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_scaled(out, share, x):
+    for j in range(len(out)):
+        out[j] += share * x[j]
+
+
+@njit(nogil=True, cache=True)
+def add_rows(x, bias):
+    """x (n, D) += bias (D,)."""
+    for row in range(len(x)):
+        add_scaled(x[row], ONE, bias)
+
+
+# ---- functions
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def exp(x):
+    """e^x of a float32 to 1e-7, as in `kernels/decode`."""
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    k = np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5))
+    r = x - k * np.float32(0.693359375) + k * np.float32(2.12194440e-4)  # ln 2 in two parts
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + ONE
+    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def softmax(scores):
+    top = scores[0]
+    for t in range(len(scores)):
+        top = max(top, scores[t])
+    total = ZERO
+    for t in range(len(scores)):
+        scores[t] = exp(scores[t] - top)
+        total += scores[t]
+    share = ONE / total
+    for t in range(len(scores)):
+        scores[t] *= share
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def norm_rows(x, weight, bias, out):
+    """Layer norm of every row of x (n, D); `out` may be x itself."""
+    for i in range(len(x)):
+        row, size = x[i], np.float32(x.shape[1])
+        mean = ZERO
+        for j in range(len(row)):
+            mean += row[j]
+        mean /= size
+        square = ZERO
+        for j in range(len(row)):
+            square += (row[j] - mean) * (row[j] - mean)
+        scale = ONE / np.sqrt(square / size + EPSILON)
+        for j in range(len(row)):
+            out[i, j] = (row[j] - mean) * scale * weight[j] + bias[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def activate(x, relu):
+    """relu or gelu (in the form with tanh) of x (n, D), in place."""
+    for i in range(len(x)):
+        row = x[i]
+        if relu:
+            for j in range(len(row)):
+                row[j] = max(row[j], ZERO)
+        else:
+            for j in range(len(row)):
+                a = row[j]
+                row[j] = a / (ONE + exp(np.float32(-1.5957691216057308) * (a + np.float32(0.044715) * a * a * a)))
+
+
+# ---- attention
+
+
+@njit(nogil=True, cache=True)
+def attend_slots(qkv, pool, layer, slots, lengths, first, n_heads, out):
+    """Of one new token a row, qkv (n, 3D), to the lengths[row] earlier ones in slots (n, C) of the pool (P, L, 2D) and to
+    itself, which gets the slot first + row; out (n, D)."""
+    width = out.shape[1]
+    size = width // n_heads
+    scale = ONE / np.float32(np.sqrt(size))
+    scores = np.empty(slots.shape[1], np.float32)
+    for row in range(len(out)):
+        steps = lengths[row] + 1
+        slots[row, steps - 1] = first + row
+        pool[first + row, layer] = qkv[row, width:]
+        for head in range(n_heads):
+            lo, hi = head * size, head * size + size
+            for t in range(steps):
+                scores[t] = scale * dot(qkv[row, lo:hi], pool[slots[row, t], layer, lo:hi])
+            softmax(scores[:steps])
+            mixed = out[row, lo:hi]
+            mixed[:] = ZERO
+            for t in range(steps):
+                add_scaled(mixed, scores[t], pool[slots[row, t], layer, width + lo : width + hi])
+
+
+@njit(nogil=True, cache=True)
+def attend_sources(queries, memory, borders, source, n_heads, share, out, looked):
+    """Of queries (n, D) to the keys and values, memory (N, 2D), of each row's source s, steps borders[s] to borders[s + 1];
+    out (n, D). `share` of the weights of each head is added to looked (n, S)."""
+    width = out.shape[1]
+    size = width // n_heads
+    scale = ONE / np.float32(np.sqrt(size))
+    scores = np.empty(looked.shape[1], np.float32)
+    for row in range(len(out)):
+        low = borders[source[row]]
+        steps = borders[source[row] + 1] - low
+        out[row] = ZERO
+        if steps == 0:
+            continue
+        for head in range(n_heads):
+            lo, hi = head * size, head * size + size
+            for t in range(steps):
+                scores[t] = scale * dot(queries[row, lo:hi], memory[low + t, lo:hi])
+            softmax(scores[:steps])
+            mixed = out[row, lo:hi]
+            for t in range(steps):
+                add_scaled(mixed, scores[t], memory[low + t, width + lo : width + hi])
+            add_scaled(looked[row, :steps], share, scores[:steps])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def additive(query, key, energy):
+    """energy . tanh(query + key), with tanh u = 1 - 2 / (1 + exp(2u))."""
+    total = ZERO
+    for j in range(len(query)):
+        total += energy[j] * (ONE - TWO / (ONE + exp(TWO * (query[j] + key[j]))))
+    return total
+
+
+@njit(nogil=True, cache=True)
+def attend_memory(queries, vectors, keys, borders, source, energy, scale, covered, coverage, out, looked):
+    """Of queries (n, Q) to the vectors (N, D), by their keys (N, Q), of each row's source, as in `nn.memory`; out (n, D), and
+    the weights in looked (n, S), which has zeros. With an `energy` (Q,) scores are additive, else products times `scale`. With
+    `covered` (Q,) a key is shifted by what its step was given before, coverage (n, S), to which the weights are added."""
+    shifted = np.empty(queries.shape[1], np.float32)
+    for row in range(len(queries)):
+        low = borders[source[row]]
+        steps = borders[source[row] + 1] - low
+        out[row] = ZERO
+        if steps == 0:
+            continue
+        query, weights = queries[row], looked[row, :steps]
+        for t in range(steps):
+            key = keys[low + t]
+            if len(covered) > 0:
+                shifted[:] = key
+                add_scaled(shifted, coverage[row, t], covered)
+                key = shifted
+            weights[t] = additive(query, key, energy) if len(energy) > 0 else scale * dot(query, key)
+        softmax(weights)
+        for t in range(steps):
+            add_scaled(out[row], weights[t], vectors[low + t])
+        if len(covered) > 0:
+            add_scaled(coverage[row, :steps], ONE, weights)
+
+
+# ---- the layers of a Transformer
+
+
+@njit(nogil=True, cache=True)
+def add_product(x, weight, bias, y, z):
+    """x (n, D) += y times the transpose of weight (D, K), plus the bias; z (n, D) is written over."""
+    product(weight, y, z)
+    for row in range(len(x)):
+        add_scaled(x[row], ONE, z[row])
+    add_rows(x, bias)
+
+
+@njit(nogil=True, cache=True)
+def decode(x, pool, slots, lengths, first, memory, borders, source, weights, n_heads, pre, relu, looked):
+    """All layers, in place on the vectors x (n, D) of tokens in their places. pool (P, L, 2D) and memory (L, N, 2D) as above;
+    `weights`: arrays whose first axis is the layer, in the order of `transformer_steps.TransformerSteps.layers`."""
+    (norm1, shift1, qkv_w, qkv_b, out_w, out_b, norm2, shift2, q_w, q_b, cross_w, cross_b, norm3, shift3, up_w, up_b, down_w,
+     down_b) = weights
+    n, width = x.shape
+    y, z = np.empty((n, width), np.float32), np.empty((n, width), np.float32)
+    qkv, inner = np.empty((n, 3 * width), np.float32), np.empty((n, up_b.shape[1]), np.float32)
+    share = ONE / np.float32(len(norm1) * n_heads)
+    seen = y if pre else x  # what a part reads: with norms after the parts, x itself
+    for layer in range(len(norm1)):
+        if pre:
+            norm_rows(x, norm1[layer], shift1[layer], y)
+        product(qkv_w[layer], seen, qkv)
+        add_rows(qkv, qkv_b[layer])
+        attend_slots(qkv, pool, layer, slots, lengths, first, n_heads, y)
+        add_product(x, out_w[layer], out_b[layer], y, z)
+        norm_rows(x, norm2[layer] if pre else norm1[layer], shift2[layer] if pre else shift1[layer], seen)
+        product(q_w[layer], seen, z)
+        add_rows(z, q_b[layer])
+        attend_sources(z, memory[layer], borders, source, n_heads, share, y, looked)
+        add_product(x, cross_w[layer], cross_b[layer], y, z)
+        norm_rows(x, norm3[layer] if pre else norm2[layer], shift3[layer] if pre else shift2[layer], seen)
+        product(up_w[layer], seen, inner)
+        add_rows(inner, up_b[layer])
+        activate(inner, relu)
+        add_product(x, down_w[layer], down_b[layer], inner, z)
+        if not pre:
+            norm_rows(x, norm3[layer], shift3[layer], x)
