@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ROWS = 256  # windows of a batch, unless the options say otherwise
 MOST_VALID = 500  # windows of each series that are looked at while training
+EPOCHS, STEPS = 5.0, 600  # that are enough where nothing is said; windows overlap, so a pass sees each value many times
 
 
 class ForecastTask:
@@ -33,6 +34,7 @@ class ForecastTask:
                             f"forecast need more than its {max(map(len, data.tracks))}; give smaller ones, or more data")
         self.batches: Batches = Examples(np.ones(int(self.ends[-1])), self._collate, batch_size=train.batch_size or ROWS,
                                          seed=train.seed)
+        self.enough_epochs = max(EPOCHS, STEPS / self.batches.length((0, 0)))
 
     def _collate(self, chosen: np.ndarray) -> Batch:
         owner = np.searchsorted(self.ends, chosen, side="right")
