@@ -90,6 +90,14 @@ def test_recurrent_networks_step_as_torch_does(options):
     assert np.allclose(ours.start(1)[1], theirs.start(1)[1], atol=1e-4)
 
 
+@pytest.mark.parametrize("options", [{}, {"bottleneck": "every-step", "input_feeding": True}], ids=str)
+def test_a_large_vocabulary_is_not_multiplied_beforehand(options, monkeypatch):
+    monkeypatch.setattr("seqloom.models.translate.seq2seq_steps.SMALL", 0)
+    model = made(Seq2Seq, **options)
+    assert_same(*both(model), SOURCES)
+    assert model.steps().token_gates is None
+
+
 @pytest.mark.parametrize("cls", [Transformer, Seq2Seq])
 def test_sources_of_numbers_step_as_torch_does(cls):
     rng = np.random.default_rng(2)

@@ -17,7 +17,6 @@ from seqloom.models.network.step_weights import NONE, Weights
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 
-TOGETHER = 1 << 13  # steps that go through a layer at a time
 ZERO = np.float32(0)
 
 

@@ -23,6 +23,7 @@ from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.encoder_steps import read_sources, recurrent_encoder, rotary_encoder, walk
 
 RECURRENT = ("rnn", "lstm", "gru", "birnn", "bilstm", "bigru")
+SMALL = 256  # tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
 FEW = 2  # sources up to which a recurrent encoder reads them one after the other
 
 
@@ -63,6 +64,8 @@ class Seq2SeqSteps:
         tokens = slice(self.embedding.shape[1])  # of the first layer's inputs; beside them summary and readout
         self.layers = [RecurrentLayer.load(weights, f"decoder.layers.{i}.", cell, columns=slice(None) if i else tokens)
                        for i in range(c.n_decoder_layers)]
+        small = len(self.embedding) <= SMALL
+        self.token_gates = self.layers[0].project(self.embedding) if small else None  # what each token adds to the first gates
         self.initial = None if c.one_network else Affine(weights, "initial")
         fed = self._output_width if c.input_feeding else 0
         self.w_fed = weights.matrix("decoder.layers.0.w_x", columns=slice(-fed, None)) if fed else None
@@ -168,7 +171,8 @@ class Seq2SeqStepper:
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         steps = self.steps
-        gates = steps.layers[0].project(steps.embedding[ids])
+        table = steps.token_gates
+        gates = steps.layers[0].project(steps.embedding[ids]) if table is None else table[ids]
         if steps.w_known is not None:
             gates += self.memory.known[state.source]
         if steps.w_fed is not None:

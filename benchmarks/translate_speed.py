@@ -1,0 +1,266 @@
+"""Translating on a CPU: a Transformer against Hugging Face Marian `generate` and CTranslate2, an RNN against a loop over torch.
+
+Every engine runs in a process of its own, since their threads disturb each other; they are asked in turns. Transformers have
+random weights of the same sizes, and every translation is made exactly as long. The RNN of torch has the weights of ours, and
+both must write the same tokens. Peers that are not installed are named and skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side_by_side import alternate, collect, table
+
+Row = tuple[str, str, str, str]
+Engine = Callable[[int, int], tuple[float, list[int]]]  # sources, beams: seconds, and the tokens of the first translation
+WIDTH, LAYERS, HEADS, VOCABULARY, FEW = 256, 3, 4, 8000, 64  # FEW: a vocabulary of characters
+SOURCE, TARGET = 16, 24  # tokens of each
+EOS = 0
+SETTINGS = ((1, 1), (1, 5), (32, 1), (32, 5))
+
+
+def run(quick: bool, only: str) -> None:
+    rows = collect({"transformer": partial(transformers, quick), "rnn": partial(recurrent, quick)}, only)
+    table(f"Translating, {SOURCE} source and {TARGET} target tokens, sources read included", rows,
+          ("what", "peer", "seqloom", "ratio"))
+
+
+def transformers(quick: bool) -> Iterator[Row]:
+    what = f"Transformer {LAYERS}+{LAYERS} x {WIDTH}, V = {VOCABULARY:,}"
+    for peer in ("hugging_face", "ctranslate2"):
+        yield from compare(what, "seqloom_transformer", peer, SETTINGS, 2 if quick else 5)
+
+
+def recurrent(quick: bool) -> Iterator[Row]:
+    for vocabulary in (VOCABULARY, FEW):
+        yield from compare(f"BiGRU and GRU {WIDTH}, additive attention, V = {vocabulary:,}", f"seqloom_rnn:{vocabulary}",
+                           f"torch_rnn:{vocabulary}", ((1, 1), (32, 1)), 2 if quick else 5, same=True)
+
+
+def compare(what: str, ours: str, peer: str, settings: tuple[tuple[int, int], ...], times: int, *,
+            same: bool = False) -> Iterator[Row]:
+    with Asked(ours) as our, Asked(peer) as other:
+        if not other.there:
+            print(f"(skipped: {peer} is not installed)")
+            return
+        for sources, beams in settings:
+            tokens, theirs = our(sources, beams)[1], other(sources, beams)[1]
+            assert not same or tokens == theirs, f"{peer} writes other tokens than {ours}"
+            ratio = alternate(lambda s=sources, b=beams: our(s, b)[0],  # type: ignore[misc]
+                              lambda s=sources, b=beams: other(s, b)[0], times)  # type: ignore[misc]
+            search = "greedy" if beams == 1 else f"beam {beams}"
+            rates = [f"{sources * TARGET / seconds:,.0f} tokens/s" for seconds in (ratio.peer, ratio.ours)]
+            name = peer.partition(":")[0].replace("_", " ")
+            yield f"{what}, {sources} at a time, {search}", f"{name}: {rates[0]}", rates[1], str(ratio)
+
+
+class Asked:
+    """An engine in a process of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "benchmarks.translate_speed", name], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.there = self._answer() == "ready"
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def __call__(self, sources: int, beams: int) -> tuple[float, list[int]]:
+        assert self.process.stdin is not None
+        time.sleep(0.3)  # until the threads of the other one sleep
+        print(sources, beams, file=self.process.stdin, flush=True)
+        seconds, tokens = json.loads(self._answer())
+        return seconds, tokens
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.stdin.close()  # type: ignore[union-attr]
+        self.process.wait()
+
+
+def serve(name: str) -> None:
+    engine, _, vocabulary = name.partition(":")
+    try:
+        translate = ENGINES[engine](int(vocabulary or VOCABULARY))
+    except ImportError:
+        return
+    print("ready", flush=True)
+    for line in sys.stdin:
+        sources, beams = map(int, line.split())
+        translate(sources, beams)  # once to warm up
+        print(json.dumps(min(translate(sources, beams) for _ in range(5 if sources == 1 else 2))), flush=True)
+
+
+def source_ids(n: int, vocabulary: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(4, vocabulary, (n, SOURCE))
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+# ---- engines
+
+
+class Endless:
+    """A stepper whose translations do not end."""
+
+    eos_id = -1
+
+    def __init__(self, stepper: Any) -> None:
+        self.start, self.step, self.vocab_size = stepper.start, stepper.step, stepper.vocab_size
+
+
+def seqloom_engine(steps: Any, vocabulary: int) -> Engine:
+    from seqloom.decoding.beam import beam_search
+    from seqloom.models.sequence.encoded import Encoded, flat
+
+    def translate(n: int, beams: int) -> tuple[float, list[int]]:
+        ids, borders = flat(list(source_ids(n, vocabulary)))
+        encoded = Encoded({"ids": ids}, borders)
+        seconds, found = timed(lambda: beam_search(Endless(steps.decoder(encoded)), [np.zeros(0, np.int64)] * n, beams=beams,
+                                                   max_tokens=TARGET))
+        return seconds, found[0][0].ids.tolist()
+
+    return translate
+
+
+def drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Weights of these shapes, larger than before training, so that not every step writes the same."""
+    rng = np.random.default_rng(0)
+    return {name: (np.ones(shape) if "norm" in name and name.endswith("weight") else
+                   rng.normal(0, 1.0 if "embedding" in name else 2 * shape[-1] ** -0.5, shape)).astype(np.float32)
+            for name, shape in sorted(shapes.items())}
+
+
+def seqloom_transformer(vocabulary: int) -> Engine:
+    from seqloom.models.sequence.sizes import Sizes
+    from seqloom.models.translate.configs import TransformerConfig
+    from seqloom.models.translate.shapes import transformer_shapes
+    from seqloom.models.translate.transformer_steps import TransformerSteps
+
+    c = TransformerConfig(d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS)
+    sizes = Sizes(vocabulary, WIDTH)
+    return seqloom_engine(TransformerSteps(c, sizes, drawn(transformer_shapes(c, sizes, vocabulary)), EOS), vocabulary)
+
+
+def hugging_face(vocabulary: int) -> Engine:
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    torch.manual_seed(0)
+    config = MarianConfig(vocab_size=vocabulary, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, pad_token_id=1,
+                          encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=4 * WIDTH,
+                          decoder_ffn_dim=4 * WIDTH, activation_function="relu", eos_token_id=EOS, forced_eos_token_id=None,
+                          decoder_start_token_id=EOS, max_position_embeddings=256)
+    network = MarianMTModel(config).eval()
+
+    def translate(n: int, beams: int) -> tuple[float, list[int]]:
+        ids = torch.from_numpy(source_ids(n, vocabulary))
+        with torch.inference_mode():
+            seconds, found = timed(lambda: network.generate(ids, attention_mask=torch.ones_like(ids), num_beams=beams,
+                                                            do_sample=False, min_new_tokens=TARGET, max_new_tokens=TARGET))
+        assert found.shape[1] == TARGET + 1
+        return seconds, found[0, 1:].tolist()
+
+    return translate
+
+
+def ctranslate2(vocabulary: int) -> Engine:
+    import ctranslate2 as ct2
+
+    spec = ct2.specs.TransformerSpec.from_config(LAYERS, HEADS, pre_norm=True, activation=ct2.specs.Activation.RELU)
+    rng = np.random.default_rng(0)
+
+    def linear(part: Any, rows: int, columns: int) -> None:
+        part.weight, part.bias = rng.normal(0, columns ** -0.5, (rows, columns)).astype(np.float32), np.zeros(rows, np.float32)
+
+    def norm(part: Any) -> None:
+        part.gamma, part.beta = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
+
+    for side, cross in ((spec.encoder, False), (spec.decoder, True)):
+        embeddings = side.embeddings if cross else side.embeddings[0]
+        embeddings.weight = rng.normal(0, WIDTH ** -0.5, (vocabulary, WIDTH)).astype(np.float32)
+        norm(side.layer_norm)
+        for layer in side.layer:
+            parts = [layer.self_attention, *([layer.attention] if cross else [])]
+            for part in parts:
+                norm(part.layer_norm)
+            for part, rows in zip(layer.self_attention.linear, (3 * WIDTH, WIDTH)):
+                linear(part, rows, WIDTH)
+            for part, rows in zip(layer.attention.linear if cross else (), (WIDTH, 2 * WIDTH, WIDTH)):
+                linear(part, rows, WIDTH)
+            norm(layer.ffn.layer_norm)
+            linear(layer.ffn.linear_0, 4 * WIDTH, WIDTH)
+            linear(layer.ffn.linear_1, WIDTH, 4 * WIDTH)
+    linear(spec.decoder.projection, vocabulary, WIDTH)
+    words = ["</s>", "<s>", "<unk>", "<pad>", *(f"w{i}" for i in range(4, vocabulary))]
+    spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(words)
+    with tempfile.TemporaryDirectory(prefix="seqloom-translate-") as place:
+        spec.validate()
+        spec.optimize()
+        spec.save(place)
+        translator = ct2.Translator(place, device="cpu", compute_type="float32")
+
+    def translate(n: int, beams: int) -> tuple[float, list[int]]:
+        texts = [[words[i] for i in row] for row in source_ids(n, vocabulary).tolist()]
+        seconds, found = timed(lambda: translator.translate_batch(texts, beam_size=beams, min_decoding_length=TARGET,
+                                                                  max_decoding_length=TARGET, max_batch_size=n))
+        assert all(len(one.hypotheses[0]) == TARGET for one in found)
+        return seconds, [words.index(word) for word in found[0].hypotheses[0]]
+
+    return translate
+
+
+def rnn_parts(vocabulary: int) -> tuple[Any, Any, dict[str, np.ndarray]]:
+    from seqloom.models.sequence.sizes import Sizes
+    from seqloom.models.translate.configs import Seq2SeqConfig
+    from seqloom.models.translate.shapes import seq2seq_shapes
+
+    c, sizes = Seq2SeqConfig(d_embed=WIDTH, d_hidden=WIDTH), Sizes(vocabulary, WIDTH)
+    return c, sizes, drawn(seq2seq_shapes(c, sizes, vocabulary))
+
+
+def seqloom_rnn(vocabulary: int) -> Engine:
+    from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
+
+    c, sizes, arrays = rnn_parts(vocabulary)
+    return seqloom_engine(Seq2SeqSteps(c, sizes, arrays, EOS), vocabulary)
+
+
+def torch_rnn(vocabulary: int) -> Engine:
+    import torch
+
+    from benchmarks.translate_loop import Loop
+
+    loop = Loop(rnn_parts(vocabulary)[2]).eval()
+
+    def translate(n: int, beams: int) -> tuple[float, list[int]]:
+        assert beams == 1, "the loop is greedy"
+        ids = torch.from_numpy(source_ids(n, vocabulary))
+        seconds, found = timed(lambda: loop.greedy(ids, EOS, TARGET))
+        return seconds, found[0].tolist()
+
+    return translate
+
+
+ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,
+                                              "ctranslate2": ctranslate2, "seqloom_rnn": seqloom_rnn, "torch_rnn": torch_rnn}
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
