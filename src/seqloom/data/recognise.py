@@ -88,8 +88,8 @@ def times_in(path: Path) -> str:
 
 
 def pairs_in(data: Path | tuple[Path, ...]) -> str:
-    """Why it holds sources and targets: two files of one name that end in languages, or a table with two columns of texts, of
-    which neither comes again and again as labels do."""
+    """Why it holds sources and targets: two files of one name that end in languages, or a table with two columns of texts that
+    have no names or those of sides, and of which neither comes again and again as labels do."""
     if isinstance(data, tuple):
         return _sides_in(*data) if len(data) == 2 else ""
     document = _document(data)
@@ -107,6 +107,11 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
     except (SeqloomError, UnicodeDecodeError):
         return ""
     if block is None or any(len(set(its[:_HEAD])) < _DIFFERENT * len(its[:_HEAD]) for its in block.values):
+        return ""
+    from seqloom.data.parallel_forms import is_side
+
+    named = [side for side in sides if side is not None and not side.isdecimal()]
+    if named and not all(is_side(side.rsplit(".", 1)[-1]) for side in named):
         return ""
     return f"{document.name} has two columns of texts ({sides[0]!r} and {sides[1]!r})"
 
