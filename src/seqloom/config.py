@@ -224,6 +224,8 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
 
 def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
     low, high = meta.get("minimum"), meta.get("maximum")
+    if isinstance(value, str):  # where an option takes a word or a number
+        return
     if low is not None and value < low:
         raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")
     if high is not None and value > high:
