@@ -6,11 +6,14 @@ Rows are sequences; all kernels work in place on arrays of shape (n, ...), so on
 
 An 8-bit matrix keeps whole numbers from -127 to 127 and one scale a row; activations stay float32. It is read in a
 quarter of the time, which for one sequence is all that matters. `fastmath` only lets sums be reordered (without
-that no sum uses vector units); NaN and infinity keep their meaning, so a broken model is still noticed.
+that no sum uses vector units); NaN and infinity keep their meaning, so a broken model is still noticed. NumPy's rules for
+division, because a check of each divisor keeps a loop from using vector units too.
 """
 
 import numpy as np
 from numba import njit
+
+from seqloom.kernels.intrinsics import exp
 
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
 ONE = np.float32(1.0)
@@ -18,36 +21,17 @@ TWO = np.float32(2.0)
 LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def exp(x):
-    """e^x of a float32 to 1e-7; written out because the library's is a call that keeps loops from using vector units.
-
-    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2: a polynomial (Cephes) for e^r, and k put into the exponent bits.
-    """
-    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
-    k = np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5))
-    r = x - k * np.float32(0.693359375) + k * np.float32(2.12194440e-4)  # ln 2 in two parts
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
-    p = p * r * r + r + ONE
-    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def sigmoid(x):
     return ONE / (ONE + exp(-x))
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def tanh(x):
     return ONE - TWO / (ONE + exp(TWO * x))
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def norm_row(x, weight, bias, out):
     mean = np.float32(0.0)
     for j in range(len(x)):
@@ -68,7 +52,7 @@ def norm_rows(x, weight, bias, out):
         norm_row(x[i], weight, bias, out[i])
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def lstm_cell(from_x, from_h, bias, norm_weight, norm_bias, c, out):
     """Gates i, f, g, o from the two products (n, 4H): c (n, H) is moved on in place, h is written to out (n, H).
 
@@ -92,7 +76,7 @@ def lstm_cell(from_x, from_h, bias, norm_weight, norm_bias, c, out):
             h[j] = o * tanh(shown[j])
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def gru_cell(from_x, from_h, bias, bias_h, replace, h, out):
     """Gates r, z, n from the two products (n, 3H), reset after the product: the new h is written to out (n, H).
 
@@ -109,7 +93,7 @@ def gru_cell(from_x, from_h, bias, bias_h, replace, h, out):
             new[j] = keep * old[j] + (ONE - keep) * n
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def gru_reset(from_x, from_h, bias, h, out):
     """Reset before the product: out (n, H) = r * h, with r from the first third of from_x (n, 3H) and of from_h (n, 2H)."""
     for row in range(len(h)):
@@ -118,7 +102,7 @@ def gru_reset(from_x, from_h, bias, h, out):
             new[j] = sigmoid(x[j] + y[j] + bias[j]) * old[j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def gru_update(from_x, from_h, from_reset, bias, replace, h, out):
     """The rest of it: from_reset (n, H) is the candidate's product with r * h; the new h is written to out (n, H)."""
     size = h.shape[1]
@@ -131,7 +115,7 @@ def gru_update(from_x, from_h, from_reset, bias, replace, h, out):
             new[j] = keep * old[j] + (ONE - keep) * n
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def rnn_cell(from_x, from_h, bias, relu, out):
     """out (n, H) = tanh or relu of the two products and the bias."""
     for row in range(len(out)):
@@ -144,7 +128,7 @@ def rnn_cell(from_x, from_h, bias, relu, out):
                 new[j] = tanh(x[j] + y[j] + bias[j])
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_tanh(x, bias):
     """x = tanh(x + bias), (n, D)."""
     for row in range(len(x)):
@@ -152,7 +136,7 @@ def add_tanh(x, bias):
             x[row, j] = tanh(x[row, j] + bias[j])
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_relu(x, bias):
     """x = max(x + bias, 0), (n, D)."""
     for row in range(len(x)):
@@ -160,7 +144,7 @@ def add_relu(x, bias):
             x[row, j] = max(x[row, j] + bias[j], np.float32(0.0))
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_gelu(x, bias):
     """x = gelu(x + bias), (n, D), in the form with tanh (Hendrycks and Gimpel 2016); 1 + tanh(u) = 2 sigmoid(2u)."""
     for row in range(len(x)):
@@ -169,7 +153,7 @@ def add_gelu(x, bias):
             x[row, j] = a * sigmoid(np.float32(1.5957691216057308) * (a + np.float32(0.044715) * a * a * a))
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_row(x, change, bias):
     """x += change + bias, (n, D)."""
     for row in range(len(x)):
@@ -177,7 +161,7 @@ def add_row(x, change, bias):
             x[row, j] += change[row, j] + bias[j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def log_softmax(logits, bias):
     """Logits (n, V), plus a bias (V,) if it is not empty, become log-probabilities in place.
 
@@ -199,7 +183,7 @@ def log_softmax(logits, bias):
             x[j] -= shift
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def draw(log_probs, uniform):
     """One token from log-probabilities (V,) that sum to one, by inverting the cumulative distribution at `uniform`."""
     block = 256
@@ -230,7 +214,7 @@ def draw(log_probs, uniform):
     return last
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def rotate(x, positions, n_heads, cos, sin):
     """Rotary positions (Su et al. 2021) in place: element j of a head turns with element j + d/2; tables (context, d/2)."""
     half = cos.shape[1]
@@ -244,7 +228,7 @@ def rotate(x, positions, n_heads, cos, sin):
                 x[row, at + half + j] = b * c[j] + a * s[j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
     """Attention of one new token a row, qkv (n, 3D), to the lengths[row] cached ones and to itself; out (n, D).
 
@@ -287,7 +271,7 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
                     mixed[j] += share * value[j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def product_8bit(weight, scale, x, out):
     """out (n, R) = x (n, K) times the transpose of an 8-bit matrix (R, K) with a scale a row (R,).
 

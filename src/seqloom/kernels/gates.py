@@ -12,33 +12,10 @@ import math
 import numpy as np
 from numba import njit
 
-# x P(x^2) / Q(x^2), fitted to tanh on |x| <= 9.1 for the smallest largest relative error (2.3e-8; 3e-7 after
-# rounding to float32). Beyond 9.1 tanh is 1 in float32. numba has no vector form of math.tanh.
-EDGE = np.float32(9.1)
-P0 = np.float32(0.9999999772199577)
-P1 = np.float32(0.1337446318136119)
-P2 = np.float32(0.0034877967696970457)
-P3 = np.float32(2.0480954582865103e-05)
-P4 = np.float32(1.3177212634831404e-08)
-Q1 = np.float32(0.46707776968776)
-Q2 = np.float32(0.02584733426414527)
-Q3 = np.float32(0.00032728969126553036)
-Q4 = np.float32(7.703916507557806e-07)
+from seqloom.kernels.intrinsics import tanh32
+
 ONE = np.float32(1)
 HALF = np.float32(0.5)
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
-def tanh32(x):
-    """tanh in float32; a NaN stays one, since comparisons with it are false."""
-    x = EDGE if x > EDGE else x
-    x = -EDGE if x < -EDGE else x
-    s = x * x
-    p = (((P4 * s + P3) * s + P2) * s + P1) * s + P0
-    q = (((Q4 * s + Q3) * s + Q2) * s + Q1) * s + ONE
-    y = x * p / q
-    y = ONE if y > ONE else y
-    return -ONE if y < -ONE else y
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")

@@ -6,29 +6,24 @@ waiting for each other; so `product` is written out. The keys and values of targ
 every row has a slot of its own; a row is a list of slots. When a search drops, copies and reorders rows only these lists move,
 and hypotheses share what they have in common. The sources lie one after the other; a row has the number of its own.
 
-`fastmath` only lets sums be reordered (without that no sum uses vector units); NaN and infinity keep their meaning.
+`fastmath` and `error_model` as in `kernels/decode`: loops may use vector units; NaN and infinity keep their meaning.
 """
 
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import prefetch_row
+from seqloom.kernels.intrinsics import exp, prefetch_row, tanh32
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
 AHEAD = 4  # rows of weights
-EDGE = np.float32(9.1)  # of tanh, beyond which it is 1
-P0, P1, P2 = np.float32(0.9999999772199577), np.float32(0.1337446318136119), np.float32(0.0034877967696970457)
-P3, P4 = np.float32(2.0480954582865103e-05), np.float32(1.3177212634831404e-08)
-Q1, Q2 = np.float32(0.46707776968776), np.float32(0.02584733426414527)
-Q3, Q4 = np.float32(0.00032728969126553036), np.float32(7.703916507557806e-07)
 
 
 # ---- products
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def fives(weight, x, first, out):
     """Of the five rows of x from `first`, or of the last one again where there are fewer: every weight is loaded once for all,
     and a row of weights further on is asked for, since a matrix that is read once a step comes from far away."""
@@ -50,7 +45,7 @@ def fives(weight, x, first, out):
         out[i0, r], out[i1, r], out[i2, r], out[i3, r], out[i4, r] = a0, a1, a2, a3, a4
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def dot(a, b):
     total = ZERO
     for j in range(len(a)):
@@ -70,7 +65,7 @@ def product(weight, x, out):
             out[i, r] = dot(weight[r], x[i])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def add_scaled(out, share, x):
     for j in range(len(out)):
         out[j] += share * x[j]
@@ -86,23 +81,7 @@ def add_rows(x, bias):
 # ---- functions
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def exp(x):
-    """e^x of a float32 to 1e-7, as in `kernels/decode`."""
-    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
-    k = np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5))
-    r = x - k * np.float32(0.693359375) + k * np.float32(2.12194440e-4)  # ln 2 in two parts
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
-    p = p * r * r + r + ONE
-    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def softmax(scores):
     top = scores[0]
     for t in range(len(scores)):
@@ -116,7 +95,7 @@ def softmax(scores):
         scores[t] *= share
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def norm_rows(x, weight, bias, out):
     """Layer norm of every row of x (n, D); `out` may be x itself."""
     for i in range(len(x)):
@@ -133,7 +112,7 @@ def norm_rows(x, weight, bias, out):
             out[i, j] = (row[j] - mean) * scale * weight[j] + bias[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def activate(x, relu):
     """relu or gelu (in the form with tanh) of x (n, D), in place."""
     for i in range(len(x)):
@@ -198,18 +177,12 @@ def attend_sources(queries, memory, borders, source, n_heads, share, out, looked
             add_scaled(looked[row, :steps], share, scores[:steps])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def additive(query, key, energy):
-    """energy . tanh(query + key), with tanh as in `kernels/gates`, a quotient of polynomials, which uses vector units."""
+    """energy . tanh(query + key)."""
     total = ZERO
     for j in range(len(query)):
-        u = query[j] + key[j]
-        u = EDGE if u > EDGE else u
-        u = -EDGE if u < -EDGE else u
-        s = u * u
-        p = (((P4 * s + P3) * s + P2) * s + P1) * s + P0
-        q = (((Q4 * s + Q3) * s + Q2) * s + Q1) * s + ONE
-        total += energy[j] * (u * p / q)
+        total += energy[j] * tanh32(query[j] + key[j])
     return total
 
 
