@@ -32,6 +32,7 @@ from benchmarks import (
     text_classifier,
     train_speed,
     translate_speed,
+    translate_training,
     vector_training,
     vectors,
 )
@@ -39,7 +40,7 @@ from benchmarks import (
 SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "series": series.run,
           "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
-          "beam-speed": beam_speed.run, "translate-speed": translate_speed.run,
+          "beam-speed": beam_speed.run, "translate-speed": translate_speed.run, "translate-training": translate_training.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run, "crf": crf.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,

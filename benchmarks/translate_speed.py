@@ -36,7 +36,7 @@ def run(quick: bool, only: str) -> None:
 
 def transformers(quick: bool) -> Iterator[Row]:
     what = f"Transformer {LAYERS}+{LAYERS} x {WIDTH}, V = {VOCABULARY:,}"
-    for peer in ("hugging_face", "ctranslate2"):
+    for peer in ("hugging_face", "ctranslate2", "ctranslate2_one_thread"):
         yield from compare(what, "seqloom_transformer", peer, SETTINGS, 2 if quick else 5)
 
 
@@ -180,7 +180,8 @@ def hugging_face(vocabulary: int) -> Engine:
     return translate
 
 
-def ctranslate2(vocabulary: int) -> Engine:
+def ctranslate2(vocabulary: int, threads: int = 0) -> Engine:
+    """`threads` 0: as many as it likes. For one sentence at a time they are a burden to it."""
     import ctranslate2 as ct2
 
     spec = ct2.specs.TransformerSpec.from_config(LAYERS, HEADS, pre_norm=True, activation=ct2.specs.Activation.RELU)
@@ -215,7 +216,7 @@ def ctranslate2(vocabulary: int) -> Engine:
         spec.validate()
         spec.optimize()
         spec.save(place)
-        translator = ct2.Translator(place, device="cpu", compute_type="float32")
+        translator = ct2.Translator(place, device="cpu", compute_type="float32", intra_threads=threads)
 
     def translate(n: int, beams: int) -> tuple[float, list[int]]:
         texts = [[words[i] for i in row] for row in source_ids(n, vocabulary).tolist()]
@@ -260,7 +261,8 @@ def torch_rnn(vocabulary: int) -> Engine:
 
 
 ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,
-                                              "ctranslate2": ctranslate2, "seqloom_rnn": seqloom_rnn, "torch_rnn": torch_rnn}
+                                              "ctranslate2": ctranslate2, "seqloom_rnn": seqloom_rnn, "torch_rnn": torch_rnn,
+                                              "ctranslate2_one_thread": partial(ctranslate2, threads=1)}
 
 if __name__ == "__main__":
     serve(sys.argv[1])

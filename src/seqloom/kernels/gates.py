@@ -182,6 +182,45 @@ def add_products(h, turned, gates):
             gates[j] += h[k] * turned[k, j]
 
 
+TILE = 256  # columns of the sums that stay in the first cache
+
+
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
+def project(x, turned, bias, out):
+    """out (T, G) = x (T, D) times turned (D, G) + bias (G,), in this thread.
+
+    The threads of a matrix library wait for each other: for a few rows that costs more than it brings, and on a busy machine
+    it costs ten times as much.
+    """
+    for start in range(0, len(bias), TILE):
+        part = slice(start, min(start + TILE, len(bias)))
+        for t in range(len(x)):
+            out[t, part] = bias[part]
+        whole = x.shape[1] // 4 * 4
+        for k in range(0, whole, 4):
+            p, q, r, s = turned[k, part], turned[k + 1, part], turned[k + 2, part], turned[k + 3, part]
+            for t in range(len(x)):
+                a, b, c, d, sums = x[t, k], x[t, k + 1], x[t, k + 2], x[t, k + 3], out[t, part]
+                for j in range(len(sums)):
+                    sums[j] += a * p[j] + b * q[j] + c * r[j] + d * s[j]
+        for k in range(whole, x.shape[1]):
+            for t in range(len(x)):
+                a, p, sums = x[t, k], turned[k, part], out[t, part]
+                for j in range(len(sums)):
+                    sums[j] += a * p[j]
+
+
+@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
+def lstm_cell(gates, c, h):
+    """The new c and h (H,) from the gates i, f, g, o (4H,)."""
+    size = len(h)
+    i, f, g, o = gates[:size], gates[size : 2 * size], gates[2 * size : 3 * size], gates[3 * size :]
+    for j in range(size):
+        c[j] = sigmoid32(f[j]) * c[j] + sigmoid32(i[j]) * tanh32(g[j])
+    for j in range(size):
+        h[j] = sigmoid32(o[j]) * tanh32(c[j])
+
+
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def lstm_walk(projected, turned, reverse, out):
     """Gates i, f, g, o from the input (T, 4H), bias included, and W_h transposed (H, 4H): all h, out (T, H)."""
@@ -191,16 +230,7 @@ def lstm_walk(projected, turned, reverse, out):
         at = steps - 1 - t if reverse else t
         gates[:] = projected[at]
         add_products(h, turned, gates)
-        for j in range(2 * size):
-            gates[j] = sigmoid32(gates[j])
-        for j in range(2 * size, 3 * size):
-            gates[j] = tanh32(gates[j])
-        for j in range(3 * size, 4 * size):
-            gates[j] = sigmoid32(gates[j])
-        for j in range(size):
-            c[j] = gates[size + j] * c[j] + gates[j] * gates[2 * size + j]
-        for j in range(size):
-            h[j] = gates[3 * size + j] * tanh32(c[j])
+        lstm_cell(gates, c, h)
         out[at] = h
 
 
@@ -234,3 +264,31 @@ def rnn_walk(projected, turned, reverse, out):
         for j in range(size):
             h[j] = tanh32(sums[j])
         out[at] = h
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+def character_maxima(ids, lengths, taps, bias, out):
+    """Filters over three characters of each word, and their maxima over its places: out (U, F).
+
+    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors with the parts of the
+    filters for the character before, the one at the place and the one after, so a place is a sum of three rows.
+    """
+    places = np.empty(len(bias), np.float32)
+    for word in range(len(lengths)):
+        best, length = out[word], lengths[word]
+        best[:] = np.float32(-np.inf if length else 0.0)
+        for i in range(length):
+            places[:] = taps[1, ids[word, i]]
+            if i > 0:
+                before = taps[0, ids[word, i - 1]]
+                for j in range(len(places)):
+                    places[j] += before[j]
+            if i + 1 < length:
+                after = taps[2, ids[word, i + 1]]
+                for j in range(len(places)):
+                    places[j] += after[j]
+            for j in range(len(places)):
+                best[j] = max(best[j], places[j])
+        if length:
+            for j in range(len(places)):
+                best[j] += bias[j]

@@ -8,17 +8,19 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import numpy as np
 
 from seqloom.kernels.decode import add_gelu
-from seqloom.kernels.gates import gru_walk, lstm_walk, rnn_walk
+from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, project, rnn_walk
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
 FEW = 8  # examples up to which this is quicker than batches
+SHORT = 32  # steps up to which `project` is quicker than the matrix library
 ZERO = np.float32(0)
 
 
@@ -53,31 +55,34 @@ class QuickNetwork:
             absent = np.isnan(values)
             scaled = np.where(absent, ZERO, (values - weights["reader.mean"]) / weights["reader.scale"])
             return np.concatenate([scaled, absent.astype(np.float32)], 1) if self.sizes.missing else scaled
-        ids, size = encoded.steps["ids"][steps], self.sizes.vocab_size
-        vectors = weights["reader.embedding.weight"][np.minimum(ids, size - 1)]
+        words, size = encoded.steps["ids"][steps], self.sizes.vocab_size
+        vectors = weights["reader.embedding.weight"][np.minimum(words, size - 1)]
         if self.sizes.further:
-            beyond = np.flatnonzero(ids >= size)
-            vectors[beyond] = weights["reader.further"][ids[beyond] - size]
+            beyond = np.flatnonzero(words >= size)
+            vectors[beyond] = weights["reader.further"][words[beyond] - size]
         if self.spell is None or encoded.spellings is None:
             return vectors
-        used, where = np.unique(encoded.steps["words"][steps], return_inverse=True)
-        lengths = encoded.spellings.lengths[used]
-        characters = encoded.spellings.ids[used, :max(int(lengths.max(initial=0)), 1)]
-        return np.concatenate([vectors, self.spell(characters, lengths)[where]], 1)
-
-    def _characters(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors of characters (U, L, d), zero beyond the words, and which are there (U, L)."""
-        there = np.arange(ids.shape[1]) < lengths[:, None]
-        return np.where(there[:, :, None], self.weights["reader.characters.embedding.weight"][ids], ZERO), there
+        spelled, where = encoded.spellings, encoded.steps["words"][steps]
+        ids, lengths = spelled.ids, spelled.lengths
+        if len(encoded) > 1:
+            used, where = np.unique(where, return_inverse=True)
+            ids, lengths = ids[used], lengths[used]
+        return np.concatenate([vectors, self.spell(ids, lengths)[where]], 1)
 
     def _filters(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        x, there = self._characters(ids, lengths)
-        values = _neighbours(x, 1) @ self.weights["reader.characters.filters.weight"].T
-        values = np.where(there[:, :, None], values + self.weights["reader.characters.filters.bias"], -np.inf).max(1)
-        return np.where((lengths > 0)[:, None], values, ZERO).astype(np.float32)
+        bias = self.weights["reader.characters.filters.bias"]
+        out = np.empty((len(ids), len(bias)), np.float32)
+        character_maxima(ids, lengths, self.taps, bias, out)
+        return out
+
+    @cached_property
+    def taps(self) -> np.ndarray:
+        """The vectors of the characters times the three parts of the filters (3, C, F)."""
+        vectors, filters = (self.weights[f"reader.characters.{name}.weight"] for name in ("embedding", "filters"))
+        return np.stack([vectors @ part.T for part in np.split(filters, 3, axis=1)])
 
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        place, (x, _) = "reader.characters.recurrent.layers.0.", self._characters(ids, lengths)
+        place, x = "reader.characters.recurrent.layers.0.", self.weights["reader.characters.embedding.weight"][ids]
         layer, half = _recurrent(self.weights, place, "bilstm"), self.weights[f"{place}w_h"].shape[1]
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
@@ -114,13 +119,18 @@ def _recurrent(weights: Mapping[str, np.ndarray], place: str, encoder: str) -> L
     cell = encoder.removeprefix("bi")
     directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
     inputs = np.stack([weights[f"{at}w_x"].T for at in directions])  # (directions, D, G)
-    biases = np.stack([weights[f"{at}b"] for at in directions])[:, None]
+    biases = np.stack([weights[f"{at}b"] for at in directions])  # (directions, G)
     turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]
     further = [weights.get(f"{at}b_h") for at in directions]
 
     def layer(x: np.ndarray) -> np.ndarray:
-        projected = x @ inputs  # (directions, T, G)
-        projected += biases
+        if len(x) <= SHORT:
+            projected = np.empty((len(inputs), len(x), biases.shape[1]), np.float32)
+            for i, into in enumerate(projected):
+                project(x, inputs[i], biases[i], into)
+        else:
+            projected = x @ inputs  # (directions, T, G)
+            projected += biases[:, None]
         out = np.empty((len(turned), len(x), len(turned[0])), np.float32)
         for i, states in enumerate(out):
             if cell == "gru":
