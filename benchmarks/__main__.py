@@ -31,6 +31,7 @@ from benchmarks import (
     text,
     text_classifier,
     train_speed,
+    translate,
     translate_speed,
     translate_training,
     vector_training,
@@ -41,6 +42,7 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "beam-speed": beam_speed.run, "translate-speed": translate_speed.run, "translate-training": translate_training.run,
+          "translate": translate.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run, "crf": crf.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
@@ -48,7 +50,7 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "classify": classify.run, "classify-quality": classify.run_quality,
           "tagging": tagging.run, "tagging-quality": tagging.run_quality}
 LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series")  # only when named
+        "series", "translate")  # only when named
 
 
 def main() -> None:
