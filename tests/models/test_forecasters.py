@@ -236,6 +236,14 @@ def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
     assert widths[0] > 1.1 * widths[1]
 
 
+def test_intervals_from_a_short_held_out_part_take_their_shape_from_the_training_part():
+    """Held-out steps happen to be all of one size, as a few may; in training they were not."""
+    rng = np.random.default_rng(0)
+    training, held_out = np.cumsum(rng.normal(size=400)), np.cumsum(rng.choice([-1.0, 1.0], 40))
+    residuals = Naive(horizon=1, season=1).fit(training, valid=held_out).scale["residuals"][:, 0, 0]
+    assert residuals[6] > 2 * residuals[4]  # quantiles of 97.5 and 75 %; of the held-out part alone they are equal
+
+
 def test_what_is_unusual_is_found():
     values = wave(600)
     values[[450, 520]] += [6, -6]
