@@ -258,6 +258,33 @@ def test_what_is_unusual_is_found():
         model.anomalies(values, rate=0.9)
 
 
+@pytest.mark.parametrize("gap", [slice(0, 100), slice(150, 250), slice(340, 400), slice(60, 200)], ids=str)
+@pytest.mark.parametrize("kind", [Naive, SeasonalNaive, ExponentialSmoothing, LinearWindow, Arima])
+def test_long_runs_of_missing_values(kind, gap):
+    """Read as the last value before them and never judged; forecasts and intervals stay numbers."""
+    values = wave(400)
+    values[gap] = np.nan
+    model = kind(horizon=6, season=12).fit(values)
+    made = model.forecast(values)
+    low, high = made.band(95)
+    assert (low < high).all()
+    assert np.isfinite([made.values, low, high]).all()
+    filled = values.copy()
+    filled[gap] = values[gap.start - 1] if gap.start else np.nanmean(values)
+    np.testing.assert_allclose(made.values, model.forecast(filled).values)
+    judged = model.backtest(values, start=300 if gap.stop <= 300 else 320)
+    assert np.isnan(judged.truth).any() == (gap.stop == 400)
+    assert np.isfinite(judged.point).all()
+    assert np.isfinite(model.evaluate(values, start=300 if gap.stop <= 300 else 320)["mse"])
+
+
+def test_nothing_but_missing_values_is_refused():
+    with pytest.raises(DataError, match="has no numbers in value"):
+        Naive(horizon=2).fit(np.full(50, np.nan))
+    with pytest.raises(DataError, match="no 6 steps in a row without a missing value; give a smaller horizon"):
+        LinearWindow(horizon=6, season=12).fit(np.where(np.arange(400) % 5, wave(400), np.nan))
+
+
 def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():
     series = Series.of([1.0, None, 3.0, 4.0, None, 6.0])
     scale = {"mean": np.zeros(1), "std": np.ones(1), "known_mean": np.zeros(0), "known_std": np.ones(0)}
