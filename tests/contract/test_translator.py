@@ -1,11 +1,14 @@
 """The verbs of a translator, on a model of a few lines that writes its source backwards."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from seqloom import Copy
 from seqloom.contracts import Translator
-from seqloom.contracts.translator import forced_log_probs
+from seqloom.contracts.translations import TranslationConfig
+from seqloom.contracts.translator import BATCH, forced_log_probs
 from seqloom.errors import ConfigError, DataError
 from tests.own_models import Backwards
 
@@ -54,6 +57,17 @@ def test_draws_differ_by_seed_and_not_by_batch(model: Backwards) -> None:
     drawn = [model.translate(["abcabcabc"], search="sample", temperature=4.0, seed=seed)[0] for seed in range(8)]
     assert len(set(drawn)) > 1
     assert model.translate("abcabcabc", search="sample", temperature=4.0, seed=3) == drawn[3]
+
+
+def test_a_draw_depends_on_its_number_and_not_on_the_lengths_of_others(model: Backwards) -> None:
+    first, short, long = ["abc"] * BATCH, ["ab"] * 10, ["abcabcabcabc"] * 10
+    how: dict[str, Any] = {"search": "sample", "temperature": 4.0, "max_tokens": 20}
+    watched = ["abcab", "cabca", "bcabc", "abccc"]
+    before, after = (model.translate([*first, *watched, *others], **how) for others in (short, long))
+    assert before[BATCH:-10] == after[BATCH:-10]
+    assert len(set(before[:BATCH])) > 1
+    parts = [best[0].text for best in model.translations(watched, TranslationConfig(**how), first=BATCH)]
+    assert parts == before[BATCH:-10]
 
 
 def test_evaluates(model: Backwards) -> None:

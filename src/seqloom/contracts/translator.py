@@ -61,7 +61,7 @@ class Translator(Model):
 
     def translate_batch(self, sources: Sources, how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
         """The best translations of each source, best first."""
-        return self._search(self.decoder(sources), len(sources), how, nbest)
+        return self._search(self.decoder(sources), range(len(sources)), how, nbest)
 
     def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """Natural-log probability of each token of each target, `</s>` last."""
@@ -124,8 +124,9 @@ class Translator(Model):
         return results[0] if one else results
 
     def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1,
-                     ensemble: Sequence[Translator] = ()) -> list[list[Translation]]:
-        """The best translations of each source: sources of like length together, answers in the order of the sources."""
+                     ensemble: Sequence[Translator] = (), *, first: int = 0) -> list[list[Translation]]:
+        """The best translations of each source: sources of like length together, answers in the order of the sources.
+        `first`: the number of the first one, where these are a part of all; a source is drawn by its number."""
         self.check_fitted()
         how = how or TranslationConfig()
         self._check_sources(sources)
@@ -136,7 +137,7 @@ class Translator(Model):
                 order = start + self._by_length(sources[start:start + PORTION])
                 for low in range(0, len(order), BATCH):
                     chosen = order[low:low + BATCH].tolist()
-                    batch = self._batch([sources[i] for i in chosen], how, nbest, ensemble)
+                    batch = self._batch([sources[i] for i in chosen], [first + i for i in chosen], how, nbest, ensemble)
                     for i, best in zip(chosen, batch):
                         answers[i] = best
                     bar.advance(len(chosen))
@@ -234,26 +235,27 @@ class Translator(Model):
                                   f"({member.target_tokenizer.label()}, not {self.target_tokenizer.label()}); fit all members "
                                   "with the same target tokenizer")
 
-    def _batch(self, sources: Sources, how: TranslationConfig, nbest: int,
+    def _batch(self, sources: Sources, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                ensemble: Sequence[Translator]) -> list[list[Translation]]:
-        if not ensemble:
+        if not ensemble and type(self).translate_batch is not Translator.translate_batch:
             return self.translate_batch(sources, how, nbest)
         members = [member.decoder(sources) for member in (self, *ensemble)]
-        return self._search(Ensemble(members), len(sources), how, nbest)
+        return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest)
 
-    def _search(self, stepper: Stepper, n: int, how: TranslationConfig, nbest: int) -> list[list[Translation]]:
-        max_tokens, nothing = how.max_tokens or self.most_tokens, [np.zeros(0, np.int64)] * n
+    def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int) -> list[list[Translation]]:
+        max_tokens, nothing = how.max_tokens or self.most_tokens, [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
-            return [[translation] for translation in self._drawn(stepper, nothing, how, max_tokens)]
+            return [[translation] for translation in self._drawn(stepper, nothing, numbers, how, max_tokens)]
         hypotheses = beam_search(stepper, nothing, beams=max(how.beams, nbest), nbest=nbest, max_tokens=max_tokens,
                                  length_penalty=how.length_penalty, length_normalization=how.length_normalization,
                                  coverage_penalty=how.coverage_penalty)
         return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
 
-    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], how: TranslationConfig, max_tokens: int) -> list[Translation]:
+    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int], how: TranslationConfig,
+               max_tokens: int) -> list[Translation]:
         config = SamplingConfig(max_tokens=max_tokens, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p,
                                 seed=how.seed)
-        drawn = list(sample(stepper, prompts, config))
+        drawn = list(sample(stepper, prompts, config, numbers=numbers))
         rows = [np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64) for row in range(len(prompts))]
         log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
         finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
