@@ -11,9 +11,9 @@ out. What a source becomes does not depend on the others beside it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import beam_search
 from seqloom.decoding.ensemble import Ensemble
+from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.sampling import SamplingConfig, sample
-from seqloom.decoding.stepper import Stepper, select
+from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.translation import judge
@@ -37,6 +38,7 @@ from seqloom.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
+T = TypeVar("T")
 Sources = list[Any]  # texts, or arrays
 BATCH = 64  # sources that are translated together, of like length
 PORTION = 20 * BATCH  # sources that are sorted by length
@@ -155,17 +157,20 @@ class Translator(Model):
 
     def token_scores(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """The same token by token: `tokenizers["target"].encode(target)`, then `</s>`."""
+        return self.of_pairs(self.pair_log_probs, sources, targets)
+
+    def of_pairs(self, what: Callable[[Sources, list[str]], list[T]], sources: Sources, targets: list[str]) -> list[T]:
+        """What a function of sources and targets says of each pair, those of like length together."""
         self.check_fitted()
         self._check_sources(sources)
         if len(sources) != len(targets):
             raise DataError(f"every source needs a target; there are {len(sources):,} sources and {len(targets):,} targets")
-        scored: list[np.ndarray] = [np.empty(0)] * len(sources)
+        answers: dict[int, T] = {}
         order = np.argsort([len(target) for target in targets], kind="stable")
         for low in range(0, len(order), BATCH):
             chosen = order[low:low + BATCH].tolist()
-            for i, log_probs in zip(chosen, self.pair_log_probs([sources[i] for i in chosen], [targets[i] for i in chosen])):
-                scored[i] = log_probs
-        return scored
+            answers |= zip(chosen, what([sources[i] for i in chosen], [targets[i] for i in chosen]))
+        return [answers[i] for i in range(len(sources))]
 
     def evaluate(self, data: Any, targets: Any = None, *, samples: int = 1000, how: TranslationConfig | None = None,
                  **options: Any) -> Result:
@@ -225,11 +230,15 @@ class Translator(Model):
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
 
+    def check_writes(self, what: str) -> None:
+        """Refuse a model without a decoder; `what` needs one."""
+        self.check_fitted()
+        if type(self).decoder is Translator.decoder:
+            raise ConfigError(f"{self.name} models do not write token by token, by which {what}")
+
     def _check_ensemble(self, others: Sequence[Translator]) -> None:
         for number, member in enumerate((self, *others) if others else (), 1):
-            member.check_fitted()
-            if type(member).decoder is Translator.decoder:
-                raise ConfigError(f"{member.name} models do not write token by token and cannot be part of an ensemble")
+            member.check_writes("an ensemble decides")
             if member.target_tokenizer != self.target_tokenizer:
                 raise ConfigError(f"member {number} of the ensemble has other target tokens than the first "
                                   f"({member.target_tokenizer.label()}, not {self.target_tokenizer.label()}); fit all members "
@@ -273,21 +282,3 @@ def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     lines = "".join(f"{text.replace(chr(10), ' ')}\n" for text in texts)
     ids = tokenizer.encode_block(to_bytes(lines), True)
     return np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1) - 1
-
-
-def forced_log_probs(stepper: Stepper, targets: list[np.ndarray]) -> list[np.ndarray]:
-    """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside."""
-    out = [np.empty(len(target), np.float32) for target in targets]
-    lengths = np.array([len(target) for target in targets])
-    state, log_probs = stepper.start(len(targets))
-    rows = np.arange(len(targets))
-    for t in range(int(lengths.max(initial=0))):
-        if not (there := lengths[rows] > t).all():
-            kept = np.flatnonzero(there)
-            state, log_probs, rows = select(state, kept), log_probs[kept], rows[kept]
-        ids = np.array([targets[row][t] for row in rows.tolist()], np.int64)
-        for row, log_prob in zip(rows.tolist(), log_probs[np.arange(len(rows)), ids].tolist()):
-            out[row][t] = log_prob
-        if t + 1 < lengths.max():
-            state, log_probs = stepper.step(state, ids)
-    return out

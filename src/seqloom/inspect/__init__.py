@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.costs import portrait as portrait
     from seqloom.inspect.costs import surprise as surprise
     from seqloom.inspect.explanations import explanation as explanation
+    from seqloom.inspect.exposure import exposure_bias as exposure_bias
     from seqloom.inspect.hidden import states as states
     from seqloom.inspect.results import comparison as comparison
     from seqloom.inspect.results import description as description
@@ -40,6 +41,7 @@ _PUBLIC = {
     "description": "results",
     "errors": "results",
     "explanation": "explanations",
+    "exposure_bias": "exposure",
     "forecast": "series",
     "leaning": "vectors",
     "neighbours": "vectors",
