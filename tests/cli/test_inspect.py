@@ -24,6 +24,17 @@ def test_views_are_listed_and_wrong_names_answered(seqloom):
     assert "unknown view 'exposure'" in seqloom("inspect", "exposure", "m").one_line()
 
 
+def test_trace(seqloom, place):
+    said = seqloom("inspect", "trace", "model", "ab", "--beams", 2, "--chart", "t.svg").out
+    assert said.startswith("step 1\n* #1 0.00  (nothing yet)\n     b 0.900 -> #1")
+    assert "ended: ba  score -0.1054" in said
+    assert (place / "t.svg").exists()
+    found = seqloom("inspect", "trace", "model", "--json", stdin="ab\n").json()[0]
+    assert (found["translation"], found["source"]) == ("ba", ["a", "b", "</s>"])
+    assert found["steps"][0]["hypotheses"][0]["best"] is True
+    assert "there is no source" in seqloom("inspect", "trace", "model", stdin="").one_line()
+
+
 def test_exposure_bias(seqloom, place):
     said = seqloom("inspect", "exposure-bias", "model", "pairs.tsv", "--chart", "e.svg")
     assert "exposure-bias gap 0.0000 (95 %: 0.0000 to 0.0000), +0.0%" in said.out

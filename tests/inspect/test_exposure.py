@@ -25,7 +25,8 @@ class Trigrams(Translator):
         v, rng = self.target_tokenizer.vocab_size, np.random.default_rng(1)
         logits = rng.normal(size=(3, v, v, v)) * 2
         logits[..., self.target_tokenizer.eos_id] -= 1
-        logits[..., self.target_tokenizer.unk_id] = -30
+        letters = [self.target_tokenizer.id(letter) for letter in "abc"]
+        logits[..., np.setdiff1d(np.arange(v), [*letters, self.target_tokenizer.eos_id])] = -30
         self.table = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
 
     def decoder(self, sources):

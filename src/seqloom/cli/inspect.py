@@ -24,6 +24,7 @@ class Views(LazyGroup):
 
 @click.group(cls=Views, name="inspect", subcommand_metavar="VIEW [ARGS]...", epilog="""\b
 Examples:
+  seqloom inspect trace model "two dogs run"
   seqloom inspect exposure-bias model test.tsv
 """)
 def command() -> None:

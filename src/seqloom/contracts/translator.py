@@ -23,7 +23,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, positive
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
-from seqloom.decoding.beam import beam_search
+from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.sampling import SamplingConfig, sample
@@ -131,7 +131,7 @@ class Translator(Model):
         `first`: the number of the first one, where these are a part of all; a source is drawn by its number."""
         self.check_fitted()
         how = how or TranslationConfig()
-        self._check_sources(sources)
+        self.check_sources(sources)
         self._check_ensemble(ensemble)
         answers: list[list[Translation]] = [[]] * len(sources)
         with progress.task("translating", len(sources), "sources") as bar:
@@ -162,7 +162,7 @@ class Translator(Model):
     def of_pairs(self, what: Callable[[Sources, list[str]], list[T]], sources: Sources, targets: list[str]) -> list[T]:
         """What a function of sources and targets says of each pair, those of like length together."""
         self.check_fitted()
-        self._check_sources(sources)
+        self.check_sources(sources)
         if len(sources) != len(targets):
             raise DataError(f"every source needs a target; there are {len(sources):,} sources and {len(targets):,} targets")
         answers: dict[int, T] = {}
@@ -222,7 +222,7 @@ class Translator(Model):
             return np.arange(len(sources))
         return np.argsort(-self.source_lengths(sources), kind="stable")
 
-    def _check_sources(self, sources: Sources) -> None:
+    def check_sources(self, sources: Sources) -> None:
         for i, source in enumerate(sources):
             if self.reads_numbers and not (isinstance(source, np.ndarray) and source.ndim == 2):
                 raise DataError(f"this {self.name} model reads arrays of numbers (steps, columns); source {i + 1} is "
@@ -252,18 +252,22 @@ class Translator(Model):
         return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest)
 
     def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int) -> list[list[Translation]]:
-        max_tokens, nothing = how.max_tokens or self.most_tokens, [np.zeros(0, np.int64)] * len(numbers)
+        nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
-            return [[translation] for translation in self._drawn(stepper, nothing, numbers, how, max_tokens)]
-        hypotheses = beam_search(stepper, nothing, beams=max(how.beams, nbest), nbest=nbest, max_tokens=max_tokens,
-                                 length_penalty=how.length_penalty, length_normalization=how.length_normalization,
-                                 coverage_penalty=how.coverage_penalty)
+            return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
+        hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest))
         return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
 
-    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int], how: TranslationConfig,
-               max_tokens: int) -> list[Translation]:
-        config = SamplingConfig(max_tokens=max_tokens, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p,
-                                seed=how.seed)
+    def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
+        """How beam search finds what `translate` gives."""
+        return BeamConfig(beams=max(how.beams, nbest), nbest=nbest, max_tokens=how.max_tokens or self.most_tokens,
+                          length_penalty=how.length_penalty, length_normalization=how.length_normalization,
+                          coverage_penalty=how.coverage_penalty)
+
+    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int],
+               how: TranslationConfig) -> list[Translation]:
+        config = SamplingConfig(max_tokens=how.max_tokens or self.most_tokens, temperature=how.temperature, top_k=how.top_k,
+                                top_p=how.top_p, seed=how.seed)
         drawn = list(sample(stepper, prompts, config, numbers=numbers))
         rows = [np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64) for row in range(len(prompts))]
         log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]

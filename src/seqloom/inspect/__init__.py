@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.runs import training_curves as training_curves
     from seqloom.inspect.series import anomalies as anomalies
     from seqloom.inspect.series import forecast as forecast
+    from seqloom.inspect.tracing import trace as trace
     from seqloom.inspect.translations import alignment as alignment
     from seqloom.inspect.translations import quality_by_length as quality_by_length
     from seqloom.inspect.vectors import analogies as analogies
@@ -50,6 +51,7 @@ _PUBLIC = {
     "robustness": "results",
     "states": "hidden",
     "surprise": "costs",
+    "trace": "tracing",
     "training_curves": "runs",
     "word_map": "vectors",
 }

@@ -45,6 +45,8 @@ class Translating(Task):
     commands: ClassVar = {
         "translate": Command("seqloom.cli.translate:command", "Translate each line of a text."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
+        "inspect trace": Command("seqloom.cli.translation_views:trace_command",
+                                 "A translation token by token: beam, candidates, attention."),
         "inspect exposure-bias": Command("seqloom.cli.translation_views:exposure_command",
                                          "Teacher forcing against free running, in nats per token."),
     }

@@ -29,7 +29,7 @@ from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
-from seqloom.models.translate.pairs import PairBatches, encode_texts, target_arrays
+from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_config import TokenizerConfig
 
@@ -79,6 +79,11 @@ class TranslationModel(NetworkModel, Translator):
     @abstractmethod
     def d_embed(self) -> int:
         """Width of token vectors."""
+
+    @property
+    def backwards(self) -> bool:
+        """Whether texts are read from right to left; numbers never are."""
+        return self.reverse_source and not self.sizes.columns
 
     # ---- fitting
 
@@ -212,7 +217,7 @@ class TranslationModel(NetworkModel, Translator):
         """Sources as the network reads them."""
         if self.sizes.columns:
             return NumberInputs(self.sizes).encode(sources)
-        return encode_texts(self.tokenizers["source"], sources, reverse=self.reverse_source)
+        return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards)
 
     def decoder(self, sources: Any) -> Stepper:
         """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
@@ -231,7 +236,8 @@ class TranslationModel(NetworkModel, Translator):
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
         encoded, target = self.encode_sources(sources), self.target_tokenizer
-        return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id)
+        return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id,
+                              backwards=self.backwards)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
         if not has_torch():
@@ -260,8 +266,8 @@ class TranslationModel(NetworkModel, Translator):
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
                 out[i] = one[:, :read.lengths[i]]
-                if self.reverse_source:
-                    out[i] = np.concatenate([out[i][:, -2::-1], out[i][:, -1:]], 1)
+                if self.backwards:
+                    out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
         lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
         return [one[:length] for one, length in zip(out, lengths)]
 
