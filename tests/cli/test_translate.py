@@ -129,6 +129,15 @@ def test_draws_do_not_depend_on_portions(monkeypatch):
     assert [best[0].text for _, _, best in Job(model, [], how, None, False).answers(iter(lines[3:]), done=3)] == texts[3:]
 
 
+def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
+    library.register(Backwards)
+    Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 2)
+    err = seqloom("translate", "m", stdin="abcc\nab\nabc\nabcb\nabca\n").err
+    assert err.count("longer than any") == 1
+    assert "3 of 5 sources are longer than any in training (3 tokens)" in err
+
+
 # ---- interruptions
 
 @pytest.fixture

@@ -45,6 +45,21 @@ def test_a_translation_that_never_ends_is_cut_off_and_said(model: Backwards, mon
     assert "1 of 1 translations did not end and were cut off after 2 tokens" in said[0]
 
 
+def test_sources_longer_than_in_training_are_said_once(model: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    many = "2 of 132 sources are longer than any in training (3 tokens); expect worse translations"
+    model.translate(["abca", *["abc"] * 130, "aaaa"])
+    assert said.pop() == many
+    model.evaluate([("abca", "acba"), *[("abc", "cba")] * 130, ("aaaa", "aaaa")], samples=0)
+    assert said.pop() == many
+    model.translate("abcc")
+    assert said.pop() == "1 of 1 source is longer than any in training (3 tokens); expect worse translations"
+    model.translate(["abc", "a"])
+    Copy().fit(PAIRS).translate("abcabc")
+    assert said == []
+
+
 def test_score_is_the_sum_over_tokens_with_the_end(model: Backwards) -> None:
     assert model.score("ab", "ba") == pytest.approx(3 * np.log(SURE), abs=1e-5)
     first, second = model.score(["ab", "abc"], ["ba", "a"])

@@ -39,13 +39,15 @@ class Job:
                 done: int = 0) -> Iterator[tuple[int, str, list[Translation]]]:
         """The best translations of each line, with the line and its number, in the order of the lines and with progress over
         all their bytes; `done`: lines before these."""
+        long, before = 0, done
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
                     found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done)
                 yield from zip(itertools.count(done + 1), lines, found)
-                done += len(lines)
+                done, long = done + len(lines), long + self.model.count_long(lines)
                 bar.advance(sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines))
+        self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: str, best: list[Translation]) -> Iterator[str]:
         """What is written for the source in line `number`."""

@@ -93,9 +93,14 @@ class Translator(Model):
             self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
                              "source": pairs.source_name, "target": pairs.target_name}
             self.fit_pairs(pairs, how)
-            self.learnt["longest_source"] = int(self.source_lengths(pairs.sources).max()) or 1
+            if "longest_source" not in self.learnt:  # a model that leaves out pairs knows better
+                self.note_longest(pairs.sources)
             self.learnt["longest_target"] = int(token_counts(self.target_tokenizer, pairs.targets).max()) + 1
         return self
+
+    def note_longest(self, sources: Sources) -> None:
+        """Remember the length of the longest source of training."""
+        self.learnt["longest_source"] = int(self.source_lengths(sources).max()) or 1
 
     # ---- the verbs
 
@@ -121,7 +126,9 @@ class Translator(Model):
             raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        answers = self.translations([source] if one else list(source), how, nbest or 1, ensemble)
+        sources = [source] if one else list(source)
+        answers = self.translations(sources, how, nbest or 1, ensemble)
+        self.remark_long_sources(self.count_long(sources), len(sources))
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
 
@@ -147,6 +154,19 @@ class Translator(Model):
             progress.say(f"warning: {cut:,} of {len(answers):,} translations did not end and were cut off after "
                          f"{how.max_tokens or self.most_tokens:,} tokens; --max-tokens allows more")
         return answers
+
+    def count_long(self, sources: Sources) -> int:
+        """How many are longer than any in training; none for models without a decoder, to which length does not matter."""
+        if not sources or type(self).decoder is Translator.decoder:
+            return 0
+        return int(np.count_nonzero(self.source_lengths(sources) > self.learnt["longest_source"]))
+
+    def remark_long_sources(self, long: int, n: int) -> None:
+        """Say it once for all n sources."""
+        if long:
+            progress.say(f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
+                         f"({self.learnt['longest_source']:,} {'steps' if self.reads_numbers else 'tokens'}); expect worse "
+                         "translations")
 
     def score(self, source: Any, target: Any) -> Any:
         """Natural-log probability of a target given its source, the end symbol included; lists in, a list out."""
@@ -180,6 +200,7 @@ class Translator(Model):
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
         answers = [best[0] for best in self.translations(pairs.sources, how)]
+        self.remark_long_sources(self.count_long(pairs.sources), len(pairs))
         metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, pairs.sources, samples=samples)
         log_probs = self.token_scores(pairs.sources, pairs.targets)
         tokens = sum(map(len, log_probs))

@@ -100,6 +100,7 @@ class TranslationModel(NetworkModel, Translator):
         if len(chosen) < len(data):
             data = data.part(chosen)
             sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
+        self.note_longest(data.sources)
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
