@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -24,6 +25,7 @@ from seqloom.contracts.learnt import Kind, positive
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import BeamConfig, beam_search
+from seqloom.decoding.beam_options import BeamOptions
 from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.sampling import SamplingConfig, sample
@@ -281,9 +283,9 @@ class Translator(Model):
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
         """How beam search finds what `translate` gives."""
-        return BeamConfig(beams=max(how.beams, nbest), nbest=nbest, max_tokens=how.max_tokens or self.most_tokens,
-                          length_penalty=how.length_penalty, length_normalization=how.length_normalization,
-                          coverage_penalty=how.coverage_penalty)
+        shared = {field.name: getattr(how, field.name) for field in fields(BeamOptions)}
+        return BeamConfig(**shared | {"beams": max(how.beams, nbest)}, nbest=nbest,
+                          max_tokens=how.max_tokens or self.most_tokens)
 
     def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int],
                how: TranslationConfig) -> list[Translation]:

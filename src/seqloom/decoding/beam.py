@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.config import MOST, Config, option
+from seqloom.config import MOST, option
+from seqloom.decoding.beam_options import BeamOptions
 from seqloom.decoding.constraints import Prefixes, postpone_end
 from seqloom.decoding.coverage import Coverage
 from seqloom.decoding.healing import restrict
@@ -32,24 +33,16 @@ from seqloom.decoding.sanity import ABOVE_ONE, check_log_probs
 from seqloom.decoding.stepper import State, Stepper, prefill, select
 from seqloom.errors import ConfigError
 
-STEEPEST = 30  # length_penalty, an exponent of lengths
 NO_COVERAGE = np.empty(0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamConfig(Config):
+class BeamConfig(BeamOptions):
     """How to search for the best output."""
 
-    beams: int = option(5, "number of beams; 1 is greedy search", minimum=1, maximum=MOST)
     nbest: int = option(1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST)
     max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
     min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
-    length_penalty: float = option(1.0, "exponent of the length that scores are divided by; 0 favours short outputs",
-                                   minimum=0.0, maximum=STEEPEST)
-    length_normalization: Literal["simple", "gnmt"] = option(
-        "simple", "what is raised to the length penalty: the length (simple) or (5 + length) / 6 (gnmt)")
-    coverage_penalty: float = option(0.0, "models with attention: above 0 lowers the scores of outputs that leave parts of the "
-                                          "source out", minimum=0.0, maximum=100.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,6 @@ of a batch of sources, `features` reads known targets all at once, `start` and `
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.config import choices, field_types
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.contracts.translator import Translator
@@ -22,7 +20,7 @@ from seqloom.data.parallel import Parallel
 from seqloom.data.splitting import hashed_order
 from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
-from seqloom.errors import ConfigError, DataError, ModelError, quoted, suggest
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
@@ -30,8 +28,8 @@ from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays
+from seqloom.text.choosing import choose_tokenizer
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
     import torch
@@ -325,13 +323,5 @@ def subword_size(characters: int) -> int:
 
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
     """Fitted on the texts, or a saved one."""
-    kinds = choices(field_types(TokenizerConfig)["kind"])
-    if kind in kinds:
-        size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-        return Tokenizer(kind=kind, vocab_size=size, min_count=c.min_count).fit(texts)
-    if not os.path.exists(kind):
-        raise ConfigError(f"tokenizer {quoted(kind)} is neither one of {', '.join(kinds)} nor an existing file or "
-                          f"directory{suggest(kind, kinds)}")
-    if c.vocab_size is not None or c.min_count != 1:
-        raise ConfigError(f"vocab_size and min_count cannot change the finished tokenizer {kind!r}")
-    return Tokenizer.load(kind)
+    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)
