@@ -129,6 +129,16 @@ def test_draws_do_not_depend_on_portions(monkeypatch):
     assert [best[0].text for _, _, best in Job(model, [], how, None, False).answers(iter(lines[3:]), done=3)] == texts[3:]
 
 
+def test_odd_pairs_are_dropped_if_asked(seqloom, tmp_path):
+    rows = [*PAIRS, PAIRS[0], ("Berlin", "Berlin"), ("ein Haus", "")]
+    (tmp_path / "odd.tsv").write_text("de\ten\n" + "".join(f"{a}\t{b}\n" for a, b in rows))
+    for drop, left in (("nothing", 7), ("empty", 6), ("duplicates", 5), ("copies", 5), ("all", 4)):
+        said = seqloom("fit", "dictionary", "odd.tsv", "-o", f"m-{drop}", "--drop", drop, "--json", "--valid", "odd.tsv")
+        assert said.json()[0]["pairs"] == left
+        assert ("dropped" in said.err) == (left < 7)
+    assert "1 with an empty side, 1 copies, 1 duplicates" in said.err
+
+
 def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
     library.register(Backwards)
     Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
