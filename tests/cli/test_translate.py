@@ -7,6 +7,7 @@ import pytest
 
 import seqloom as library
 from seqloom.cli.resumable import contents
+from seqloom.cli.translate import Job
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.tasks.task import TextReading
 from tests.own_models import Backwards
@@ -114,6 +115,37 @@ def test_an_ensemble_from_the_command_line(seqloom, tmp_path, own_registry):
     for name in ("a", "b"):
         Backwards().fit([("abc", "cba")]).save(tmp_path / name)
     assert seqloom("translate", "a", "--with", "b", "--beams", 2, stdin="ab\nabc\n").out == "ba\ncba\n"
+
+
+def test_draws_do_not_depend_on_portions(monkeypatch):
+    model, lines = Backwards().fit([("abc", "cba")]), ["abcab"] * 9
+    how = TranslationConfig(search="sample", temperature=4.0)
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 4)
+    answers = list(Job(model, [], how, None, False).answers(iter(lines)))
+    assert [number for number, _, _ in answers] == list(range(1, 10))
+    texts = [best[0].text for _, _, best in answers]
+    assert texts == [best[0].text for best in model.translations(lines, how)]
+    assert texts[:4] != texts[4:8]
+    assert [best[0].text for _, _, best in Job(model, [], how, None, False).answers(iter(lines[3:]), done=3)] == texts[3:]
+
+
+def test_odd_pairs_are_dropped_if_asked(seqloom, tmp_path):
+    rows = [*PAIRS, PAIRS[0], ("Berlin", "Berlin"), ("ein Haus", "")]
+    (tmp_path / "odd.tsv").write_text("de\ten\n" + "".join(f"{a}\t{b}\n" for a, b in rows))
+    for drop, left in (("nothing", 7), ("empty", 6), ("duplicates", 5), ("copies", 5), ("all", 4)):
+        said = seqloom("fit", "dictionary", "odd.tsv", "-o", f"m-{drop}", "--drop", drop, "--json", "--valid", "odd.tsv")
+        assert said.json()[0]["pairs"] == left
+        assert ("dropped" in said.err) == (left < 7)
+    assert "1 with an empty side, 1 copies, 1 duplicates" in said.err
+
+
+def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
+    library.register(Backwards)
+    Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 2)
+    err = seqloom("translate", "m", stdin="abcc\nab\nabc\nabcb\nabca\n").err
+    assert err.count("longer than any") == 1
+    assert "3 of 5 sources are longer than any in training (3 tokens)" in err
 
 
 # ---- interruptions

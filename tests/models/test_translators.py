@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
-from seqloom.contracts.translator import forced_log_probs  # noqa: E402
 from seqloom.data.parallel import Parallel  # noqa: E402
+from seqloom.decoding.forced import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402
@@ -154,6 +154,11 @@ def test_reversed_sources_are_aligned_in_their_own_order():
     plain.net.restore(model.weights)
     ours, theirs = model.alignments(["abcd"], ["x"])[0], plain.alignments(["dcba"], ["x"])[0]
     assert np.allclose(ours, theirs[:, [3, 2, 1, 0, 4]], atol=1e-6)
+    sources = ["abcd", "ab"]
+    for stepper in (model.decoder(sources), model._stepper(model.network(), sources)):
+        weights, lengths = stepper.attention(stepper.start(2)[0])
+        for row, length, aligned in zip(weights, lengths, model.alignments(sources, ["x", "x"]), strict=True):
+            assert np.allclose(row[:length], aligned[0], atol=1e-5)
     encoded = encode_texts(model.tokenizers["source"], ["ab", "cde"], reverse=True).steps["ids"]
     assert model.tokenizers["source"].decode(encoded) == "baedc"
 

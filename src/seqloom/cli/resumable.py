@@ -43,7 +43,7 @@ def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, jo
             with part.open("r+b") as file:
                 file.truncate(size)
                 file.seek(size)
-                for count, (source, best) in enumerate(job.answers(sources, n_bytes), done + 1):
+                for count, source, best in job.answers(sources, n_bytes, done=done):
                     file.write("".join(f"{line}\n" for line in job.lines(count, source, best)).encode("utf-8", "replace"))
                     file.flush()
         except KeyboardInterrupt as error:

@@ -35,15 +35,19 @@ class Job:
     nbest: int | None
     as_json: bool
 
-    def answers(self, sources: Iterator[str], n_bytes: int | None = None,
-                portion: int | None = None) -> Iterator[tuple[str, list[Translation]]]:
-        """The best translations of each line, in the order of the lines, with progress over all their bytes."""
+    def answers(self, sources: Iterator[str], n_bytes: int | None = None, *, portion: int | None = None,
+                done: int = 0) -> Iterator[tuple[int, str, list[Translation]]]:
+        """The best translations of each line, with the line and its number, in the order of the lines and with progress over
+        all their bytes; `done`: lines before these."""
+        long, before = 0, done
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
-                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble)
-                yield from zip(lines, found)
+                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done)
+                yield from zip(itertools.count(done + 1), lines, found)
+                done, long = done + len(lines), long + self.model.count_long(lines)
                 bar.advance(sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines))
+        self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: str, best: list[Translation]) -> Iterator[str]:
         """What is written for the source in line `number`."""
@@ -111,7 +115,7 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
     else:
         typed = sys.stdin.isatty() and (not text or "-" in text)
         with no_bars() if sys.stdout.isatty() else nullcontext():
-            for number, (source, best) in enumerate(job.answers(sources, n_bytes, 1 if typed else None), 1):
+            for number, source, best in job.answers(sources, n_bytes, portion=1 if typed else None):
                 for line in job.lines(number, source, best):
                     click.echo(line)
 
