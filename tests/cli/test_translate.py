@@ -3,6 +3,7 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 
 import seqloom as library
@@ -146,6 +147,32 @@ def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
     err = seqloom("translate", "m", stdin="abcc\nab\nabc\nabcb\nabca\n").err
     assert err.count("longer than any") == 1
     assert "3 of 5 sources are longer than any in training (3 tokens)" in err
+
+
+def test_arrays_from_files_and_lines(seqloom, tmp_path):
+    """The same answers from a file of NumPy, from numbers and from JSON, each in its line."""
+    pytest.importorskip("torch")
+    vectors = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    model = library.Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8, dropout=0.0)
+    model.fit(library.Parallel.of(vectors, ["ab", "ba"] * 10), train=library.TrainConfig(steps=3)).save(tmp_path / "m")
+    wanted = "".join(f"{text}\n" for text in model.translate(list(vectors[:4])))
+    np.save(tmp_path / "x.npy", vectors[:4])
+    np.savez(tmp_path / "x.npz", *vectors[:4])
+    rows = [[float(value) for value in vector] for vector in vectors[:4]]
+    lines = {"numbers": [" ".join(map(str, row)) for row in rows], "json": [json.dumps(row) for row in rows],
+             "frames": [json.dumps([row]) for row in rows], "objects": [json.dumps({"x": row, "n": 1}) for row in rows],
+             "source": [json.dumps({"source": row}) for row in rows]}
+    for name, some in lines.items():
+        column = ("--column", "x") if name == "objects" else ()
+        assert seqloom("translate", "m", *column, stdin="\n".join(some)).out == wanted
+    for name in ("x.npy", "x.npz"):
+        assert seqloom("translate", "m", name).out == wanted
+    assert "translations" in seqloom("translate", "m", "x.npy", "--nbest", 2, "--json").json()[0]
+    seqloom("translate", "m", "x.npy", "-o", "out.txt")
+    assert (tmp_path / "out.txt").read_text() == wanted
+    for given, message in (("1 2 a", "line 1: 'a' is not a number"), ("[1, 2", "line 1: not valid JSON"),
+                           ('{"y": [1]}', "--column says"), ("1 2", "has 2 columns")):
+        assert message in seqloom("translate", "m", stdin=given).one_line()
 
 
 # ---- interruptions

@@ -210,6 +210,15 @@ def test_held_out_pairs_share_no_source_with_the_others():
     assert hold_out(data, train) == (data, train)
 
 
+def test_of_labels_some_targets_are_held_out_and_no_label():
+    data = Parallel.of([(label, f"{label}{i % 90}") for label in "abc" for i in range(100)])
+    train, held = hold_out(data, None)
+    assert 0 < len(held) <= 20
+    assert set(train.sources) == set("abc")
+    assert len(set(held.sources)) > 1
+    assert not set(zip(train.sources, train.targets)) & set(zip(held.sources, held.targets))
+
+
 def test_long_pairs_are_left_out_and_said(monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
@@ -232,6 +241,17 @@ def test_sources_may_be_arrays():
         assert len(model.translate(sources[:2])) == 2
         with pytest.raises(ConfigError, match="sources of pairs are numbers, which have no tokens"):
             fitted(name, data, shared_vocabulary=True)
+
+
+def test_a_source_may_be_a_vector():
+    vectors = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    targets = ["ab", "c"] * 10
+    model = fitted("seq2seq", Parallel.of(vectors, targets))
+    each = model.translate(list(vectors[:3]))
+    assert [model.translate(vector) for vector in vectors[:3]] == each == model.translate(vectors[:3, None])
+    assert model.score(vectors[0], "ab") == pytest.approx(model.score(vectors[:1, None], ["ab"])[0])
+    with pytest.raises(DataError, match="fitted on single vectors; source 1 has 3 steps"):
+        model.translate(vectors[:3])
 
 
 def test_the_number_of_subwords_follows_from_the_text():

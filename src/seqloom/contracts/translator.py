@@ -123,12 +123,12 @@ class Translator(Model):
         how = make(TranslationConfig, None, options)
         if nbest is not None and (nbest < 1 or how.search == "sample"):
             raise ConfigError(f"nbest must be at least 1 and needs search beam; got {nbest} and {how.search}")
-        one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim == 2)
+        one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim < 3 and source.dtype.kind in "fiub")
         if not one and not isinstance(source, Iterable):
             raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        sources = [source] if one else list(source)
+        sources = _framed([source] if one else list(source))
         answers = self.translations(sources, how, nbest or 1, ensemble)
         self.remark_long_sources(self.count_long(sources), len(sources))
         results = [best if nbest is not None else best[0].text for best in answers]
@@ -174,6 +174,7 @@ class Translator(Model):
         """Natural-log probability of a target given its source, the end symbol included; lists in, a list out."""
         one = isinstance(target, str)
         sources, targets = ([source], [target]) if one else (list(source), list(target))
+        sources = _framed(sources)
         scores = [float(log_probs.sum()) for log_probs in self.token_scores(sources, targets)]
         return scores[0] if one else scores
 
@@ -250,6 +251,9 @@ class Translator(Model):
             if self.reads_numbers and not (isinstance(source, np.ndarray) and source.ndim == 2):
                 raise DataError(f"this {self.name} model reads arrays of numbers (steps, columns); source {i + 1} is "
                                 f"{type(source).__name__}")
+            if self.reads_numbers and len(source) > self.learnt["longest_source"] == 1:
+                raise DataError(f"this {self.name} model was fitted on single vectors; source {i + 1} has {len(source)} steps "
+                                "(several vectors are a list: translate(list(array)))")
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
 
@@ -298,6 +302,11 @@ class Translator(Model):
         ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
         return [Translation(self.text_of(some), total, total, ended, some)
                 for some, total, ended in zip(ids, log_probs, finished)]
+
+
+def _framed(sources: Sources) -> Sources:
+    """The same, where a vector of features is an array of one step."""
+    return [source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source for source in sources]
 
 
 def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:

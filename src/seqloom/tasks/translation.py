@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.decoding.translation_config import TranslationConfig
@@ -97,6 +98,27 @@ class Translating(Task):
                 shown = {"source": source} if isinstance(source, str) else {}
                 text = "\t".join([f"{scores.sum():.6f}", *shown.values(), target])
                 yield Outcome(text, {"score": float(scores.sum()), **shown, "target": target})
+
+    # ---- files of other programs
+
+    def recognises(self, path: Path) -> bool:
+        from seqloom.interop.g2p import is_g2p
+
+        return is_g2p(path)
+
+    def open_file(self, path: Path) -> Any:
+        return self.import_file(path)
+
+    def import_file(self, path: Path) -> Any:
+        """The weights of g2p-en."""
+        from seqloom.interop.g2p import read_g2p
+
+        return read_g2p(path) if self.recognises(path) else None
+
+    def converted(self, model: Translator) -> Outcome:
+        sizes = {side: tokenizer.vocab_size for side, tokenizer in model.tokenizers.items()}
+        return Outcome(f"{model.label()}, tokens of {', '.join(f'{side}s: {n:,}' for side, n in sizes.items())}",
+                       {"model": model.name, "tokens": sizes})
 
 
 def _by_token(model: Translator, number: int, target: str, scores: list[float]) -> Iterator[Outcome]:

@@ -17,6 +17,7 @@ from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
+from seqloom.data.parallel_parts import undivided
 from seqloom.data.splitting import hashed_order
 from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
@@ -298,12 +299,12 @@ def _part(number: int | None, many: int, what: str) -> slice:
 
 
 def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
-    """Training and held-out pairs: as given, or a few in hashed order, equal sources together."""
+    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
     if valid is not None and len(valid):
         return data, valid
     if len(data) < FEWEST:
         return data, None
-    order, may_begin = hashed_order(data.sources)
+    order, may_begin = hashed_order(undivided(data))
     wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
     cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
     if cut == len(order):
