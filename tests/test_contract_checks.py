@@ -238,7 +238,7 @@ TRANSLATOR = {
     "evaluate_measures_what_translate_says": {
         "evaluate": lambda self, data, **rest: replace(
             (result := Backwards.evaluate(self, data, **rest)), metrics={**result.metrics, "exact_match": 0.123})},
-    "what_is_no_source_is_refused": {"_check_sources": lambda self, sources: None},
+    "what_is_no_source_is_refused": {"check_sources": lambda self, sources: None},
     "save_and_load_keep_every_bit": {"arrays": lambda self: {}, "restore_arrays": lambda self, arrays: None, "sure": 0.5},
 }
 TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),

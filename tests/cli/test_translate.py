@@ -3,10 +3,12 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 
 import seqloom as library
 from seqloom.cli.resumable import contents
+from seqloom.cli.translate import Job
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.tasks.task import TextReading
 from tests.own_models import Backwards
@@ -114,6 +116,63 @@ def test_an_ensemble_from_the_command_line(seqloom, tmp_path, own_registry):
     for name in ("a", "b"):
         Backwards().fit([("abc", "cba")]).save(tmp_path / name)
     assert seqloom("translate", "a", "--with", "b", "--beams", 2, stdin="ab\nabc\n").out == "ba\ncba\n"
+
+
+def test_draws_do_not_depend_on_portions(monkeypatch):
+    model, lines = Backwards().fit([("abc", "cba")]), ["abcab"] * 9
+    how = TranslationConfig(search="sample", temperature=4.0)
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 4)
+    answers = list(Job(model, [], how, None, False).answers(iter(lines)))
+    assert [number for number, _, _ in answers] == list(range(1, 10))
+    texts = [best[0].text for _, _, best in answers]
+    assert texts == [best[0].text for best in model.translations(lines, how)]
+    assert texts[:4] != texts[4:8]
+    assert [best[0].text for _, _, best in Job(model, [], how, None, False).answers(iter(lines[3:]), done=3)] == texts[3:]
+
+
+def test_odd_pairs_are_dropped_if_asked(seqloom, tmp_path):
+    rows = [*PAIRS, PAIRS[0], ("Berlin", "Berlin"), ("ein Haus", "")]
+    (tmp_path / "odd.tsv").write_text("de\ten\n" + "".join(f"{a}\t{b}\n" for a, b in rows))
+    for drop, left in (("nothing", 7), ("empty", 6), ("duplicates", 5), ("copies", 5), ("all", 4)):
+        said = seqloom("fit", "dictionary", "odd.tsv", "-o", f"m-{drop}", "--drop", drop, "--json", "--valid", "odd.tsv")
+        assert said.json()[0]["pairs"] == left
+        assert ("dropped" in said.err) == (left < 7)
+    assert "1 with an empty side, 1 copies, 1 duplicates" in said.err
+
+
+def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
+    library.register(Backwards)
+    Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 2)
+    err = seqloom("translate", "m", stdin="abcc\nab\nabc\nabcb\nabca\n").err
+    assert err.count("longer than any") == 1
+    assert "3 of 5 sources are longer than any in training (3 tokens)" in err
+
+
+def test_arrays_from_files_and_lines(seqloom, tmp_path):
+    """The same answers from a file of NumPy, from numbers and from JSON, each in its line."""
+    pytest.importorskip("torch")
+    vectors = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    model = library.Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8, dropout=0.0)
+    model.fit(library.Parallel.of(vectors, ["ab", "ba"] * 10), train=library.TrainConfig(steps=3)).save(tmp_path / "m")
+    wanted = "".join(f"{text}\n" for text in model.translate(list(vectors[:4])))
+    np.save(tmp_path / "x.npy", vectors[:4])
+    np.savez(tmp_path / "x.npz", *vectors[:4])
+    rows = [[float(value) for value in vector] for vector in vectors[:4]]
+    lines = {"numbers": [" ".join(map(str, row)) for row in rows], "json": [json.dumps(row) for row in rows],
+             "frames": [json.dumps([row]) for row in rows], "objects": [json.dumps({"x": row, "n": 1}) for row in rows],
+             "source": [json.dumps({"source": row}) for row in rows]}
+    for name, some in lines.items():
+        column = ("--column", "x") if name == "objects" else ()
+        assert seqloom("translate", "m", *column, stdin="\n".join(some)).out == wanted
+    for name in ("x.npy", "x.npz"):
+        assert seqloom("translate", "m", name).out == wanted
+    assert "translations" in seqloom("translate", "m", "x.npy", "--nbest", 2, "--json").json()[0]
+    seqloom("translate", "m", "x.npy", "-o", "out.txt")
+    assert (tmp_path / "out.txt").read_text() == wanted
+    for given, message in (("1 2 a", "line 1: 'a' is not a number"), ("[1, 2", "line 1: not valid JSON"),
+                           ('{"y": [1]}', "--column says"), ("1 2", "has 2 columns")):
+        assert message in seqloom("translate", "m", stdin=given).one_line()
 
 
 # ---- interruptions

@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from seqloom import Copy, Dictionary, Parallel, compare
+from seqloom import Copy, Dictionary, Parallel, Seq2Seq, TrainConfig, compare, read_parallel
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.pairs import RUNGS, PairLadder, ShortLadder
+from seqloom.comparison.pairs import RUNGS, ArrayLadder, PairLadder, ShortArrayLadder, ShortLadder
 from seqloom.comparison.report import write_report
 from seqloom.data.recognise import pairs_in
-from seqloom.errors import DataError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
 
 NOUNS = [("dog", "Hund"), ("boy", "Junge"), ("man", "Mann"), ("friend", "Freund"), ("bird", "Vogel")]
@@ -92,6 +93,33 @@ def test_which_data_has_pairs(tmp_path, data):
     assert pairs_in((Path("train.en"), Path("train.de.gz")))
     for names in (("a.txt", "b.txt"), ("a.en", "b.de"), ("one.py", "one.txt")):
         assert pairs_in(tuple(map(Path, names))) == ""
+
+
+def test_labels_are_in_all_parts():
+    data = Parallel.of([(label, f"{label} {i}") for label in ("x", "y") for i in range(40)])
+    parts = PairLadder().split(data, None, None)
+    assert {source for part in (parts.train, parts.test) for source in part.sources} == {"x", "y"}
+    assert set(parts.train.sources) == {"x", "y"}
+    assert "equal pairs together" in parts.description
+    assert PairLadder().overlap(parts) == 0.0
+
+
+def test_arrays_are_compared_without_rungs_that_need_words(tmp_path):
+    pytest.importorskip("torch")
+    vectors = np.random.default_rng(0).normal(size=(40, 3))
+    for texts, ladder in ((["one two three four"] * 40, ArrayLadder), (["one", "two"] * 20, ShortArrayLadder)):
+        np.save(tmp_path / "x.npy", vectors)
+        (tmp_path / "y.txt").write_text("\n".join(texts))
+        place = tmp_path / "x.npy", tmp_path / "y.txt"
+        assert pairs_in(place) == "x.npy has arrays, for which y.txt may have texts"
+        parts = PairLadder().split(read_parallel(place), None, None)
+        assert [rung.name for rung in PairLadder().suited(parts).rungs] == ["plain", "attention", "transformer"]
+        assert type(PairLadder().suited(parts)) is ladder
+    own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(parts.train, train=TrainConfig(steps=2))
+    found = compare(read_parallel(place), work=tmp_path / "work", rungs=[own])
+    assert found.best.measures["pairs"] == 4
+    with pytest.raises(ConfigError, match="unknown rung 'copy'"):
+        compare(read_parallel(place), work=tmp_path / "work", rungs=["copy"])
 
 
 def test_too_few_pairs_are_refused(tmp_path):

@@ -361,3 +361,11 @@ def test_a_language_model_of_a_few_lines_is_a_rung(shakespeare, place):
     assert found.best.name == "byte-2"
     write_report(found, place / "few-lines")
     assert "a model of your own" in (place / "few-lines" / "report.md").read_text()
+
+
+def test_series_of_numbers_are_compared_without_rungs_that_need_words(tmp_path):
+    series = [np.arange(4.0) * (1 if i % 2 else -1) + i for i in range(40)]
+    data = Labelled(series, [str(i % 2) for i in range(40)])
+    assert compare(data, work=tmp_path, rungs=["majority"]).best.name == "majority"
+    with pytest.raises(ConfigError, match="unknown rung 'bayes-1'"):
+        compare(data, work=tmp_path, rungs=["bayes-1"])

@@ -1,11 +1,15 @@
 """The verbs of a translator, on a model of a few lines that writes its source backwards."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from seqloom import Copy
 from seqloom.contracts import Translator
-from seqloom.contracts.translator import forced_log_probs
+from seqloom.contracts.translations import TranslationConfig
+from seqloom.contracts.translator import BATCH
+from seqloom.decoding.forced import forced_log_probs
 from seqloom.errors import ConfigError, DataError
 from tests.own_models import Backwards
 
@@ -41,6 +45,21 @@ def test_a_translation_that_never_ends_is_cut_off_and_said(model: Backwards, mon
     assert "1 of 1 translations did not end and were cut off after 2 tokens" in said[0]
 
 
+def test_sources_longer_than_in_training_are_said_once(model: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    many = "2 of 132 sources are longer than any in training (3 tokens); expect worse translations"
+    model.translate(["abca", *["abc"] * 130, "aaaa"])
+    assert said.pop() == many
+    model.evaluate([("abca", "acba"), *[("abc", "cba")] * 130, ("aaaa", "aaaa")], samples=0)
+    assert said.pop() == many
+    model.translate("abcc")
+    assert said.pop() == "1 of 1 source is longer than any in training (3 tokens); expect worse translations"
+    model.translate(["abc", "a"])
+    Copy().fit(PAIRS).translate("abcabc")
+    assert said == []
+
+
 def test_score_is_the_sum_over_tokens_with_the_end(model: Backwards) -> None:
     assert model.score("ab", "ba") == pytest.approx(3 * np.log(SURE), abs=1e-5)
     first, second = model.score(["ab", "abc"], ["ba", "a"])
@@ -54,6 +73,17 @@ def test_draws_differ_by_seed_and_not_by_batch(model: Backwards) -> None:
     drawn = [model.translate(["abcabcabc"], search="sample", temperature=4.0, seed=seed)[0] for seed in range(8)]
     assert len(set(drawn)) > 1
     assert model.translate("abcabcabc", search="sample", temperature=4.0, seed=3) == drawn[3]
+
+
+def test_a_draw_depends_on_its_number_and_not_on_the_lengths_of_others(model: Backwards) -> None:
+    first, short, long = ["abc"] * BATCH, ["ab"] * 10, ["abcabcabcabc"] * 10
+    how: dict[str, Any] = {"search": "sample", "temperature": 4.0, "max_tokens": 20}
+    watched = ["abcab", "cabca", "bcabc", "abccc"]
+    before, after = (model.translate([*first, *watched, *others], **how) for others in (short, long))
+    assert before[BATCH:-10] == after[BATCH:-10]
+    assert len(set(before[:BATCH])) > 1
+    parts = [best[0].text for best in model.translations(watched, TranslationConfig(**how), first=BATCH)]
+    assert parts == before[BATCH:-10]
 
 
 def test_evaluates(model: Backwards) -> None:

@@ -241,6 +241,29 @@ def test_a_declared_scheme_must_fit(tmp_path, said):
     assert said == []
 
 
+BIO, IOB1, BIOES = "a B-X\nb I-X\nc O\n\n", "a I-X\nb I-X\nc O\n\n", "a B-X\nb E-X\nc O\n\nd S-X\n\n"
+
+
+@pytest.mark.parametrize(("text", "scheme", "place", "count"), [
+    (BIO * 3 + IOB1, "bio", "line 13: I-X after O, where a span begins with B-X", "1 such place among 4"),
+    (IOB1 * 3 + BIO, "iob1", "line 13: B-X after O", "1 such place among 4"),
+    (BIO * 2 + IOB1 * 2, "bio", "line 9: I-X after O", "2 such places among 4"),
+    (BIOES * 3 + BIO, "bioes", "line 21: I-X before O, where its span needs E-X", "1 such place among 7"),
+    (BIO + BIOES, "bioes", "line 3: I-X before O", "1 such place among 3"),
+    (IOB1 + BIOES + BIO, "bioes", "line 1: I-X after O", "3 such places among 4"),
+])
+def test_schemes_mixed_in_one_file_lose_no_span(tmp_path, said, text, scheme, place, count):
+    """The scheme is the one that fewest tags break, bioes where E or S occur; the first place that breaks it is said."""
+    path = write(tmp_path / "a.txt", text)
+    data = read_tagged(path)
+    assert data.scheme == scheme
+    assert len(said) == 1
+    assert said[0].startswith(f"warning: {path}, {place}")
+    assert said[0].endswith(f"; {count} spans, read as conlleval does (scheme {scheme})")
+    right = [["B-X"] if words == ["d"] else ["B-X", "I-X", "O"] for words in data.sentences]
+    assert data.converted("bio").tags == right
+
+
 # ---- in memory
 
 

@@ -24,10 +24,15 @@ MEMORY = 2 << 30  # bytes that an attempt may take
 TEXT = "the cat sat on the mat\nthe dog met a cat on the road\nthe road led to the sea\n\nA Dog barked at the sea\n" * 12
 LABELLED = "good\ta lovely warm film\nbad\ta dull cold film\ngood\twarm and funny\nbad\tcold and boring\n" * 4
 SERIES = "date,load\n" + "".join(f"2024-{1 + d // 28:02}-{1 + d % 28:02},{d % 7 + d / 50}\n" for d in range(112))
+PAIRS = "the cat\tdie Katze\nthe dog\tder Hund\na cat sat\teine Katze sass\nthe dog met a cat\tder Hund traf eine Katze\n" * 4
 TAGGED = "the DET\ndog NOUN\nsleeps VERB\n\na DET\ncat NOUN\nruns VERB\n\n" * 4
 
+DATA = {"classifier": "labelled.tsv", "tagger": "tagged.conll", "forecaster": "series.csv", "translator": "pairs.tsv"}
 SMALL = {"gpt": ("--d-model", "8", "--n-layers", "1", "--context", "8"), "nplm": ("--d-hidden", "8"),
          **{name: ("--d-hidden", "8") for name in ("rnn", "lstm", "gru")}, "hmm": ("--states", "2", "--iterations", "2"),
+         **{name: ("--d-hidden", "8") for name in ("classifier", "tagger", "forecaster")},
+         "seq2seq": ("--d-hidden", "8", "--d-embed", "8"),
+         "transformer": ("--d-model", "8", "--n-layers", "1", "--n-heads", "2"),
          "mixture": ("--members", "ngram,other"), "neural-cache": ("--member", "lstm"),
          **{name: ("--dimensions", "4", "--epochs", "1", "--min-count", "1")
             for name in ("word2vec", "fasttext", "charngram", "glove")}}
@@ -39,9 +44,10 @@ BASES = {  # arguments of a run that works
     "analogy": ("word2vec", "cat", "dog", "sea"), "embed": ("word2vec", "cat"),
     "bias": ("word2vec", "--direction", "cat,dog"), "phrases": ("text",), "tokenize": ("text", "--kind", "word"),
     "convert": ("word2vec", "out.vec"), "models": (), "info": ("ngram",), "forecast": ("seasonal-naive", "series.csv"),
-    "anomalies": ("seasonal-naive", "series.csv")}
+    "anomalies": ("seasonal-naive", "series.csv"), "translate": ("dictionary", "text")}
 OTHERS = {"generate": ("lstm",), "evaluate": ("lstm", "naive-bayes", "hmm-tagger", "word2vec"), "score": ("lstm",),
-          "predict": ("hmm-tagger",), "info": ("lstm", "word2vec", "hmm-tagger"), "plot": ("word2vec",)}  # instead of the first
+          "predict": ("hmm-tagger",), "info": ("lstm", "word2vec", "hmm-tagger"), "plot": ("word2vec",),
+          "translate": ("seq2seq", "copy")}  # instead of the first
 
 WORDS = ("", " ", "x", "-", "漢字", "😀", "no/such/file", "text", ".", "/dev/null", "a,b", "a=b", "0", "None", "cat",
          "case=lower", "\u202e", "x" * 300)
@@ -71,12 +77,10 @@ def arguments(words: tuple[str, ...], command: click.Command, draw: random.Rando
     """One attempt: a run that works, with one to four options added."""
     name = words[-1]
     if words[0] == "fit":
-        data = {"majority": "labelled.tsv", "naive-bayes": "labelled.tsv", "fasttext-classifier": "labelled.tsv",
-                "hmm-tagger": "tagged.conll", "most-frequent-tag": "tagged.conll",
-                **{name: "series.csv" for name, entry in MODELS.items() if entry.task == "forecaster"}}
+        data = DATA.get(MODELS[name].task, "text")
         steps = ("--steps", "2") if any(p.name == "steps" for p in command.params) and draw.random() < 0.8 else ()
         steps = steps or (("--minutes", "0.01") if any(p.name == "steps" for p in command.params) else ())
-        start = [*words, data.get(name, "text"), "-o", "out", *SMALL.get(name, ()), *steps]
+        start = [*words, data, "-o", "out", *SMALL.get(name, ()), *steps]
     else:
         start = [*words, *BASES[name]]
         if name in OTHERS and draw.random() < 0.5:
@@ -119,13 +123,14 @@ def prepare(worker: Worker, place: Path) -> None:
     (place / "labelled.tsv").write_text(LABELLED)
     (place / "tagged.conll").write_text(TAGGED)
     (place / "series.csv").write_text(SERIES)
-    data = {"naive-bayes": "labelled.tsv", "hmm-tagger": "tagged.conll", "seasonal-naive": "series.csv"}
+    (place / "pairs.tsv").write_text(PAIRS)
     for name, out, *options in (("ngram", "ngram", "--order", "2"), ("ngram", "other", "--order", "1"),
                                 ("lstm", "lstm", *SMALL["lstm"], "--tokenizer", "char", "--steps", "3"),
                                 ("naive-bayes", "naive-bayes"), ("hmm-tagger", "hmm-tagger"),
-                                ("seasonal-naive", "seasonal-naive", "--horizon", "7"),
+                                ("seasonal-naive", "seasonal-naive", "--horizon", "7"), ("dictionary", "dictionary"),
+                                ("copy", "copy"), ("seq2seq", "seq2seq", *SMALL["seq2seq"], "--steps", "3"),
                                 ("word2vec", "word2vec", *SMALL["word2vec"])):
-        ended = worker.run(["fit", name, data.get(name, "text"), "-o", out, *options, "-q"])
+        ended = worker.run(["fit", name, DATA.get(MODELS[name].task, "text"), "-o", out, *options, "-q"])
         if ended.code:
             raise RuntimeError(f"preparing {name}: {ended.err}")
 

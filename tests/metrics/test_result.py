@@ -44,6 +44,15 @@ def test_metrics_by_name():
         result["bits_per_bite"]
 
 
+def test_a_result_is_read_like_a_dictionary():
+    metrics = {"bleu": 30.5, "chrf": 55.0}
+    result = Result(metrics, FULL)
+    assert [name in result for name in ("bleu", "rouge", 0)] == [True, False, False]
+    assert (list(result), len(result)) == (["bleu", "chrf"], 2)
+    assert dict(result) == {**result} == metrics
+    assert Result({}, FULL), "one without metrics is a result, too"
+
+
 def test_the_table():
     metrics = {"bits_per_byte": 2.25, "interval": (2.0, 2.5), "tokens": np.int64(12345), "oov": None, "ppl": math.inf}
     assert str(Result(metrics, Signature(model="m", version="1"), ("a remark",))).splitlines() == [

@@ -236,6 +236,14 @@ def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
     assert widths[0] > 1.1 * widths[1]
 
 
+def test_intervals_from_a_short_held_out_part_take_their_shape_from_the_training_part():
+    """Held-out steps happen to be all of one size, as a few may; in training they were not."""
+    rng = np.random.default_rng(0)
+    training, held_out = np.cumsum(rng.normal(size=400)), np.cumsum(rng.choice([-1.0, 1.0], 40))
+    residuals = Naive(horizon=1, season=1).fit(training, valid=held_out).scale["residuals"][:, 0, 0]
+    assert residuals[6] > 2 * residuals[4]  # quantiles of 97.5 and 75 %; of the held-out part alone they are equal
+
+
 def test_what_is_unusual_is_found():
     values = wave(600)
     values[[450, 520]] += [6, -6]
@@ -248,6 +256,33 @@ def test_what_is_unusual_is_found():
     assert "steps are above the threshold" in str(found)
     with pytest.raises(ConfigError, match=r"rate must be between 0.0001 and 0.5"):
         model.anomalies(values, rate=0.9)
+
+
+@pytest.mark.parametrize("gap", [slice(0, 100), slice(150, 250), slice(340, 400), slice(60, 200)], ids=str)
+@pytest.mark.parametrize("kind", [Naive, SeasonalNaive, ExponentialSmoothing, LinearWindow, Arima])
+def test_long_runs_of_missing_values(kind, gap):
+    """Read as the last value before them and never judged; forecasts and intervals stay numbers."""
+    values = wave(400)
+    values[gap] = np.nan
+    model = kind(horizon=6, season=12).fit(values)
+    made = model.forecast(values)
+    low, high = made.band(95)
+    assert (low < high).all()
+    assert np.isfinite([made.values, low, high]).all()
+    filled = values.copy()
+    filled[gap] = values[gap.start - 1] if gap.start else np.nanmean(values)
+    np.testing.assert_allclose(made.values, model.forecast(filled).values)
+    judged = model.backtest(values, start=300 if gap.stop <= 300 else 320)
+    assert np.isnan(judged.truth).any() == (gap.stop == 400)
+    assert np.isfinite(judged.point).all()
+    assert np.isfinite(model.evaluate(values, start=300 if gap.stop <= 300 else 320)["mse"])
+
+
+def test_nothing_but_missing_values_is_refused():
+    with pytest.raises(DataError, match="has no numbers in value"):
+        Naive(horizon=2).fit(np.full(50, np.nan))
+    with pytest.raises(DataError, match="no 6 steps in a row without a missing value; give a smaller horizon"):
+        LinearWindow(horizon=6, season=12).fit(np.where(np.arange(400) % 5, wave(400), np.nan))
 
 
 def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():

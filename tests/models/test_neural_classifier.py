@@ -59,6 +59,25 @@ def test_numbers_of_any_length_with_gaps():
         model.predict([np.array([1.0, np.inf])])
 
 
+def test_long_runs_of_missing_numbers():
+    """They tell nothing but that they are missing; where training had none, they are read as the mean."""
+    rng = np.random.default_rng(0)
+    rows = [np.sin((0.2, 1.5)[i % 2] * np.arange(60) + rng.normal()) for i in range(24)]
+    gaps = [row.copy() for row in rows]
+    for gap in gaps:
+        gap[8:52] = np.nan
+    gaps[0][:] = np.nan
+    labels, options = ["slow", "fast"] * 12, {"encoder": "gru", "d_hidden": 8, "dropout": 0.0}
+    model = NeuralClassifier(**options).fit(gaps, labels, train=TrainConfig(steps=80))
+    assert model.score(gaps[1:], labels[1:]) > 0.8
+    assert np.isfinite(model.class_log_probs([np.full(500, np.nan)])).all()
+    whole = NeuralClassifier(**options).fit(rows, labels, train=TrainConfig(steps=5))
+    mean = np.where(np.isnan(gaps[1]), float(whole.net.weights["reader.mean"][0]), gaps[1])
+    np.testing.assert_allclose(whole.class_log_probs([gaps[1]]), whole.class_log_probs([mean]), atol=1e-5)
+    with pytest.raises(DataError, match="hold no numbers"):
+        NeuralClassifier(**options).fit([np.full(5, np.nan)] * 12, labels[:12], train=TrainConfig(steps=5))
+
+
 def test_several_labels_each_on_its_own():
     data = [("a", ["x"]), ("b", ["y"]), ("a b", ["x", "y"]), ("c", [])] * 6
     model = fitted(data, encoder="bag", steps=150)

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
-from seqloom.contracts.translator import forced_log_probs  # noqa: E402
 from seqloom.data.parallel import Parallel  # noqa: E402
+from seqloom.decoding.forced import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402
@@ -154,6 +154,11 @@ def test_reversed_sources_are_aligned_in_their_own_order():
     plain.net.restore(model.weights)
     ours, theirs = model.alignments(["abcd"], ["x"])[0], plain.alignments(["dcba"], ["x"])[0]
     assert np.allclose(ours, theirs[:, [3, 2, 1, 0, 4]], atol=1e-6)
+    sources = ["abcd", "ab"]
+    for stepper in (model.decoder(sources), model._stepper(model.network(), sources)):
+        weights, lengths = stepper.attention(stepper.start(2)[0])
+        for row, length, aligned in zip(weights, lengths, model.alignments(sources, ["x", "x"]), strict=True):
+            assert np.allclose(row[:length], aligned[0], atol=1e-5)
     encoded = encode_texts(model.tokenizers["source"], ["ab", "cde"], reverse=True).steps["ids"]
     assert model.tokenizers["source"].decode(encoded) == "baedc"
 
@@ -205,6 +210,15 @@ def test_held_out_pairs_share_no_source_with_the_others():
     assert hold_out(data, train) == (data, train)
 
 
+def test_of_labels_some_targets_are_held_out_and_no_label():
+    data = Parallel.of([(label, f"{label}{i % 90}") for label in "abc" for i in range(100)])
+    train, held = hold_out(data, None)
+    assert 0 < len(held) <= 20
+    assert set(train.sources) == set("abc")
+    assert len(set(held.sources)) > 1
+    assert not set(zip(train.sources, train.targets)) & set(zip(held.sources, held.targets))
+
+
 def test_long_pairs_are_left_out_and_said(monkeypatch):
     said = []
     monkeypatch.setattr("seqloom.progress.say", said.append)
@@ -227,6 +241,17 @@ def test_sources_may_be_arrays():
         assert len(model.translate(sources[:2])) == 2
         with pytest.raises(ConfigError, match="sources of pairs are numbers, which have no tokens"):
             fitted(name, data, shared_vocabulary=True)
+
+
+def test_a_source_may_be_a_vector():
+    vectors = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    targets = ["ab", "c"] * 10
+    model = fitted("seq2seq", Parallel.of(vectors, targets))
+    each = model.translate(list(vectors[:3]))
+    assert [model.translate(vector) for vector in vectors[:3]] == each == model.translate(vectors[:3, None])
+    assert model.score(vectors[0], "ab") == pytest.approx(model.score(vectors[:1, None], ["ab"])[0])
+    with pytest.raises(DataError, match="fitted on single vectors; source 1 has 3 steps"):
+        model.translate(vectors[:3])
 
 
 def test_the_number_of_subwords_follows_from_the_text():

@@ -1,4 +1,5 @@
-"""Which source tokens each target token comes from, as a map; and the quality of translations by length of their sources."""
+"""Which source tokens each target token comes from, as a map; and the quality of translations by length of their sources or by
+position."""
 
 from __future__ import annotations
 
@@ -31,17 +32,24 @@ def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence
 
 def length_chart(systems: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, title: str, form: str) -> Any:
     """One line for each system: a metric by bands of length, from short to long."""
+    return band_chart(systems, metric, title, form, by="length", axis="length of the source", many="pairs")
+
+
+def band_chart(systems: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, title: str, form: str, *, by: str,
+               many: str, axis: str | None = None) -> Any:
+    """One line for each system: a metric by bands, in their order. A row has the name of its band (`by`), the metric and how
+    many there are of what is counted."""
     import altair as alt
 
-    values = [{"system": name, "length": row["length"], "value": row[metric], "pairs": row["pairs"]}
+    values = [{"system": name, by: row[by], "value": row[metric], many: row[many]}
               for name, rows in systems.items() for row in rows]
-    order = list(dict.fromkeys(value["length"] for value in values))
+    order = list(dict.fromkeys(value[by] for value in values))
     colours = theme.group_colours(list(systems))
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("length:N", sort=order, title="length of the source", axis=alt.Axis(labelAngle=0)),
+        x=alt.X(f"{by}:N", sort=order, title=axis or by, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format=form)),
         color=alt.Color("system:N", title=None, legend=None if len(systems) == 1 else alt.Legend(symbolOpacity=1),
                         scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
-        tooltip=[alt.Tooltip("system:N"), alt.Tooltip("length:N"), alt.Tooltip("value:Q", title=title, format=form),
-                 alt.Tooltip("pairs:Q", format=",")])
+        tooltip=[alt.Tooltip("system:N"), alt.Tooltip(f"{by}:N"), alt.Tooltip("value:Q", title=title, format=form),
+                 alt.Tooltip(f"{many}:Q", format=",")])
     return alt.layer(base.mark_line(), base.mark_point(size=45, opacity=1))

@@ -9,15 +9,15 @@ import errno
 import os
 import signal
 import sys
-from importlib import import_module
 from typing import NoReturn
 
 import click
 
 from seqloom import registry, tasks
 from seqloom._version import __version__
+from seqloom.cli.groups import LazyGroup
 from seqloom.cli.interruptions import CODES, Interruptions
-from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened, suggest
+from seqloom.errors import SeqloomError, Terminated, lacks_memory, shortened
 from seqloom.tasks.task import Command
 
 FIRST = {
@@ -26,6 +26,7 @@ FIRST = {
     "evaluate": "How good a model is on held-out data.",
     "ab": "Two models, or one with and without a step, paired.",
     "plot": "Draw how training went, or a map of word vectors.",
+    "inspect": "Look into a model: what it does step by step.",
 }
 LAST = {
     "phrases": "Join words that belong together: new_york.",
@@ -39,36 +40,19 @@ RENAMED = {"--learning-rate": "--lr"}  # options by their earlier names
 
 
 def commands() -> dict[str, Command]:
-    """All of them by name: the general ones, and between them those of each task."""
+    """All of them by name: the general ones, and between them those of each task. Names of two words are views of `inspect`."""
     first, last = ({name: Command(f"seqloom.cli.{name}:command", help) for name, help in part.items()}
                    for part in (FIRST, LAST))
-    return first | {name: command for task in tasks.every() for name, command in task.commands.items()} | last
+    between = {name: command for task in tasks.every() for name, command in task.commands.items() if " " not in name}
+    return first | between | last
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(commands())
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (entry := commands().get(cmd_name)) is None:
-            return None
-        module, _, attribute = entry.target.partition(":")
-        return getattr(import_module(module), attribute)
-
-    def resolve_command(self, ctx: click.Context,
-                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in (known := commands()) and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown command {args[0]!r}{suggest(args[0], known)}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in commands().items()])
+class Commands(LazyGroup):
+    def entries(self) -> dict[str, Command]:
+        return commands()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog="""\b
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog="""\b
 Examples:
   seqloom compare                               # the bundled text
   seqloom fit ngram corpus.txt -o model

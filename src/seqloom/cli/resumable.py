@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seqloom.cli.translate import Job
 
 
-def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, job: Job, facts: dict[str, Any],
+def write_resumable(target: str, sources: Iterator[Any], n_bytes: int | None, job: Job, facts: dict[str, Any],
                     resume: bool) -> None:
     """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must have in common with its
     beginning."""
@@ -43,7 +43,7 @@ def write_resumable(target: str, sources: Iterator[str], n_bytes: int | None, jo
             with part.open("r+b") as file:
                 file.truncate(size)
                 file.seek(size)
-                for count, (source, best) in enumerate(job.answers(sources, n_bytes), done + 1):
+                for count, source, best in job.answers(sources, n_bytes, done=done):
                     file.write("".join(f"{line}\n" for line in job.lines(count, source, best)).encode("utf-8", "replace"))
                     file.flush()
         except KeyboardInterrupt as error:
@@ -109,7 +109,7 @@ def contents(*names: str) -> list[str]:
     return found
 
 
-def _skip(sources: Iterator[str], done: int, target: str) -> None:
+def _skip(sources: Iterator[Any], done: int, target: str) -> None:
     there = sum(1 for _ in itertools.islice(sources, done))
     if there < done:
         raise DataError(f"the text has {there:,} lines, but {done:,} of {target} are translated already: it is another text")

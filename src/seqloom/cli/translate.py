@@ -35,21 +35,26 @@ class Job:
     nbest: int | None
     as_json: bool
 
-    def answers(self, sources: Iterator[str], n_bytes: int | None = None,
-                portion: int | None = None) -> Iterator[tuple[str, list[Translation]]]:
-        """The best translations of each line, in the order of the lines, with progress over all their bytes."""
+    def answers(self, sources: Iterator[Any], n_bytes: int | None = None, *, portion: int | None = None,
+                done: int = 0) -> Iterator[tuple[int, Any, list[Translation]]]:
+        """The best translations of each source, a line or an array, with the source and its number, in their order and with
+        progress over all their bytes; `done`: sources before these."""
+        long, before = 0, done
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
-                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble)
-                yield from zip(lines, found)
-                bar.advance(sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines))
+                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done)
+                yield from zip(itertools.count(done + 1), lines, found)
+                done, long = done + len(lines), long + self.model.count_long(lines)
+                bar.advance(sum(map(_size, lines)))
+        self.model.remark_long_sources(long, done - before)
 
-    def lines(self, number: int, source: str, best: list[Translation]) -> Iterator[str]:
+    def lines(self, number: int, source: Any, best: list[Translation]) -> Iterator[str]:
         """What is written for the source in line `number`."""
         if self.as_json:
             found = [one.to_dict() for one in best]
-            values = {"source": source, "translations": found} if self.nbest else {"source": source, **found[0]}
+            values: dict[str, Any] = {"source": source} if isinstance(source, str) else {}
+            values |= {"translations": found} if self.nbest else found[0]
             yield json.dumps(finite(values), ensure_ascii=False, allow_nan=False)
         elif self.nbest:
             yield from (f"{number}\t{one.score:.6f}\t{_one_line(one.text)}" for one in best)
@@ -69,6 +74,7 @@ Examples:
   seqloom translate model news.en --nbest 3 --json
   seqloom translate model news.en --with model2 --with model3
   echo "two dogs run" | seqloom translate model --chart alignment.png
+  seqloom translate captions features.npy                 # a model whose sources are arrays of numbers
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
@@ -87,7 +93,8 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
             chart: str | None, as_json: bool, **options: Any) -> None:
     """Translate each line of TEXT.
 
-    A line is one source; with --column, each row of a table is one. Without TEXT, or with -, standard input is read.
+    A line is one source; with --column, each row of a table is one. Without TEXT, or with -, standard input is read. If the
+    model reads numbers, TEXT is a file of NumPy (.npy, .npz), or each line is a vector: numbers, or a list in JSON.
     """
     if resume and output is None:
         raise ConfigError("--resume continues a file; name it with --output")
@@ -96,11 +103,8 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
         raise ConfigError("--nbest is for beam search; leave out --search sample")
     texts = TextReading(**given(TextReading, options))
     opened = [tasks.open_model("translate", place) for place in (model, *others)]
-    for place, one in zip((model, *others), opened):
-        if one.reads_numbers:
-            raise ConfigError(f"{place} reads arrays of numbers, which are no lines of text; use model.translate in Python")
     job = Job(opened[0], opened[1:], how, nbest, as_json)
-    sources, n_bytes = text_units(text, texts)
+    sources, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else text_units(text, texts)
     if chart is not None:
         _draw(job, sources, chart)
     elif output is not None:
@@ -111,9 +115,21 @@ def command(model: str, text: tuple[str, ...], output: str | None, resume: bool,
     else:
         typed = sys.stdin.isatty() and (not text or "-" in text)
         with no_bars() if sys.stdout.isatty() else nullcontext():
-            for number, (source, best) in enumerate(job.answers(sources, n_bytes, 1 if typed else None), 1):
+            for number, source, best in job.answers(sources, n_bytes, portion=1 if typed else None):
                 for line in job.lines(number, source, best):
                     click.echo(line)
+
+
+def _arrays(paths: tuple[str, ...], texts: TextReading) -> tuple[Iterator[Any], None]:
+    """Sources of a model that reads numbers; how many there are is not known."""
+    from seqloom.data.number_sources import number_sources
+
+    return number_sources(paths, encoding=texts.encoding, column=texts.column), None
+
+
+def _size(source: Any) -> int:
+    """In bytes."""
+    return len(source.encode("utf-8", "surrogatepass")) + 1 if isinstance(source, str) else int(source.nbytes)
 
 
 def _one_line(text: str) -> str:
@@ -121,7 +137,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def _draw(job: Job, sources: Iterator[str], chart: str) -> None:
+def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     """One line with its alignment."""
     from seqloom.charts.files import check_target
     from seqloom.inspect import alignment

@@ -18,7 +18,8 @@ from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
 from seqloom.data.parallel import Parallel
-from seqloom.data.parallel_report import count_words, seen_sources
+from seqloom.data.parallel_parts import known_pairs, repeats_sources, undivided
+from seqloom.data.parallel_report import count_words
 from seqloom.data.splitting import hashed_parts
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
@@ -57,6 +58,7 @@ RUNGS = (
          "a look back at every word of the source, for each that is written"),
     Rung("transformer", "network", "", _network("transformer"), 0, "attention in the place of recurrence"),
 )
+NETWORKS = RUNGS[2:]  # which read arrays of numbers too
 
 
 class PairLadder(Ladder):
@@ -70,7 +72,7 @@ class PairLadder(Ladder):
     columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
                                    Column("length", "length_ratio", ".2f"))
     commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
-    python = 'seqloom.load({path}).translate("some text")'
+    python: ClassVar[str] = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
 
@@ -89,21 +91,24 @@ class PairLadder(Ladder):
         return Parallel.of(data)
 
     def suited(self, parts: Parts) -> Ladder:
-        return ShortLadder() if _usual_length(parts.train.targets) < SHORT else self
+        if _usual_length(parts.train.targets) < SHORT:
+            return ShortArrayLadder() if parts.train.numeric else ShortLadder()
+        return ArrayLadder() if parts.train.numeric else self
 
     def split(self, data: Parallel, valid: Parallel | None, test: Parallel | None) -> Parts:
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} pairs are too few to compare models; give at least {SMALLEST}")
         if (parts := self.brought(data, valid, test)) is not None:
             return parts
-        train, held, last = (data.part(places) for places in hashed_parts(data.sources, FRACTIONS))
-        return Parts(train, held, last, "80/10/10 by pairs in hashed order, equal sources together")
+        train, held, last = (data.part(places) for places in hashed_parts(undivided(data), FRACTIONS))
+        together = "equal pairs" if repeats_sources(data) else "equal sources"
+        return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
 
     def size(self, part: Parallel) -> int:
         return len(part)
 
     def overlap(self, parts: Parts) -> float:
-        return float(seen_sources(parts.test, parts.train).mean())
+        return float(known_pairs(parts.test, parts.train).mean())
 
     def smaller(self, train: Parallel, part: int) -> Parallel | None:
         n = len(train) // part
@@ -176,6 +181,18 @@ class ShortLadder(PairLadder):
              "translate by greedy search.")
     columns = (Column("CER", "cer", ".3f"), Column("chrF", "chrf", ".1f"))
     formula = staticmethod(mean_of)
+
+
+class ArrayLadder(PairLadder):
+    """Where sources are arrays of numbers."""
+
+    commands = ("seqloom translate {path} FILE.npy",)
+    python = "seqloom.load({path}).translate(array)"
+    rungs: Sequence[Rung] = NETWORKS
+
+
+class ShortArrayLadder(ShortLadder):
+    commands, python, rungs = ArrayLadder.commands, ArrayLadder.python, NETWORKS
 
 
 def _usual_length(texts: Sequence[str]) -> float:

@@ -52,10 +52,11 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
-    wanted = _choose(ladder, rungs)
+    _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
     ladder = ladder.suited(parts)
+    wanted = _choose(ladder, rungs)
     if why:
         progress.say(f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})")
     out = Comparison(ladder.short_name(whole), whole.fingerprint, parts.description,

@@ -9,7 +9,6 @@ attributes (`k: float = option(...)`), and saved are the attributes that `fit` g
 
 from __future__ import annotations
 
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
@@ -22,16 +21,17 @@ import numpy as np
 
 from seqloom import history, progress, storage
 from seqloom.arrays import Length, Spec, check_arrays, lengths
-from seqloom.config import Config, choices, config_with, declared_options, field_types, make, parse_size
+from seqloom.config import Config, config_with, declared_options, make, parse_size
 from seqloom.contracts import attributes
 from seqloom.contracts.learnt import Kind, check_learnt
 from seqloom.data.corpus import Corpus
 from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
-from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted, suggest
+from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted
 from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
+from seqloom.text.choosing import KINDS, choose_tokenizer
 from seqloom.text.normalize import NormalizerConfig
-from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
+from seqloom.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -241,24 +241,15 @@ class Model(ABC):
 
     def _make_tokenizer(self, corpus: Corpus) -> Tokenizer:
         c = self.config
-        kinds = choices(field_types(TokenizerConfig)["kind"])
         default = type(c).__dataclass_fields__["min_count"].default
-        finished = c.vocab_file is not None or c.tokenizer not in kinds  # which a default does not contradict
+        finished = c.vocab_file is not None or c.tokenizer not in KINDS  # which a default does not contradict
         least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
-        if corpus.of_words and c.tokenizer in kinds and c.tokenizer != "whitespace":
+        if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
             raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
                               "tokenizer='whitespace', which keeps words as they are")
-        if c.tokenizer in kinds:  # also where a directory happens to have that name
-            return Tokenizer(kind=c.tokenizer, **chosen).fit(corpus)
-        if not os.path.exists(c.tokenizer):  # unlike Path, no error where it cannot be the name of a file
-            raise ConfigError(f"tokenizer {quoted(c.tokenizer)} is neither one of {', '.join(kinds)} nor an existing "
-                              f"file or directory{suggest(c.tokenizer, kinds)}")
-        idle = [name for name, value in chosen.items() if value not in (None, 1, "none")]
-        if idle:
-            raise ConfigError(f"{' and '.join(idle)} cannot change the finished tokenizer {c.tokenizer!r}")
-        return Tokenizer.load(c.tokenizer)
+        return choose_tokenizer(c.tokenizer, corpus, **chosen)
 
     # ---- persistence
 

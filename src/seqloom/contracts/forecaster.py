@@ -4,8 +4,8 @@ A forecaster writes `fit_series` and `forecast_windows`: it gets the last steps 
 standard deviation of the training data, and answers the next steps. From that come `forecast`, `evaluate` (a backtest from
 rolling origins) and `anomalies`. A window ends before its origin (`data/series_windows`), so no model can see the future.
 
-Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from.
-Errors are taken in units of how large they were lately, so that intervals grow and shrink with them.
+Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
+units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.config import Config, SeriesConfig
-from seqloom.contracts import series_scale
+from seqloom.contracts import calibration, series_scale
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast, Unusual
 from seqloom.contracts.learnt import Kind, names, positive
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
 HELD_OUT = 0.2  # of the data that intervals are learnt from, where no other is given
-CALIBRATED, JUDGED = 3000, 20_000  # forecasts that are looked at, evenly spread
+JUDGED = 20_000  # forecasts that are looked at, evenly spread
 RATE = 0.001  # of false alarms
 RECENT, LATELY = 7, (48, 1000)  # seasons that are recent, and how many steps those may be
 
@@ -122,7 +122,7 @@ class Forecaster(Model):
             self.learnt["window"] = self.choose_window(series)
             learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
             self.fit_series(learnt, replace(how, valid=kept))
-            self._calibrate(kept)
+            self.scale |= calibration.learn(self, learnt, kept)
             if held_out is None and not self.trained and len(learnt) < len(series):
                 self.fit_series(series, replace(how, valid=None))
         return self
@@ -136,20 +136,6 @@ class Forecaster(Model):
                          "and may be too narrow")
             return series, series
         return series.between(0, 1 - share), series.between(1 - share, 1.0)
-
-    def _calibrate(self, series: Series) -> None:
-        """The quantiles of errors by horizon and column, and of the score of single steps."""
-        parts = [(prepared, origins) for prepared in self.prepared(series)
-                 if len(origins := self.origins(prepared, 1, CALIBRATED))]
-        if not parts:
-            raise DataError(f"{series.name} has no steps to learn intervals from; give more")
-        self.scale["typical"] = np.ones(len(self.columns))
-        answers = [self._answers(prepared, origins, self.horizon) for prepared, origins in parts]
-        raw = np.concatenate([(prepared.truth(origins, self.horizon) - one.point) / one.spread
-                              for (prepared, origins), one in zip(parts, answers)])
-        self.scale["typical"] = series_scale.positive_means(np.abs(raw))
-        lately = np.concatenate([one.recent(self.scale["typical"]) for one in answers])
-        self.scale |= series_scale.usual_errors(raw / lately[:, None], raw)
 
     # ---- windows
 
@@ -189,7 +175,7 @@ class Forecaster(Model):
         spread = self.spread_windows(windows, horizon)
         return point, np.ones(wanted) if spread is None else np.maximum(spread, SMALLEST)
 
-    def _answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
+    def answers(self, prepared: Prepared, origins: np.ndarray, horizon: int) -> Answers:
         """Forecasts from origins, and from those shortly before them, by whose errors the recent ones are known."""
         low, high = int(origins[0]), int(origins[-1]) + 1
         length = int(np.clip(RECENT * self.season, *LATELY))
@@ -230,7 +216,7 @@ class Forecaster(Model):
             if end < self.window:
                 progress.say(f"{series.name} has {end} steps, fewer than the {self.window} that {self.name} looks back; the "
                              "missing ones count as the mean")
-            made = self._answers(prepared, np.array([end]), ahead)
+            made = self.answers(prepared, np.array([end]), ahead)
             bands = self._bands(made)[:, 0] * std + mean
             tracks.append(Ahead(prepared.track.key, series.times(prepared.track, end, end + ahead), made.point[0] * std + mean,
                                 {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()}))
@@ -248,7 +234,7 @@ class Forecaster(Model):
         each = max(JUDGED // len(series.tracks), 100)
         for k, prepared in enumerate(self.prepared(series)):
             if len(origins := self.origins(prepared, ahead, each)):
-                made = self._answers(prepared, origins, ahead)
+                made = self.answers(prepared, origins, ahead)
                 parts.append((prepared.truth(origins, ahead), made.point, self._bands(made), origins + k * apart))
         if not parts:
             raise DataError(f"{series.name} has {len(series)} steps to judge by, too few to forecast {ahead}; give more, or a "

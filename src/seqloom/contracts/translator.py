@@ -11,9 +11,10 @@ out. What a source becomes does not depend on the others beside it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -23,10 +24,12 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, positive
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
-from seqloom.decoding.beam import beam_search
+from seqloom.decoding.beam import BeamConfig, beam_search
+from seqloom.decoding.beam_options import BeamOptions
 from seqloom.decoding.ensemble import Ensemble
+from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.sampling import SamplingConfig, sample
-from seqloom.decoding.stepper import Stepper, select
+from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.translation import judge
@@ -37,6 +40,7 @@ from seqloom.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
 
+T = TypeVar("T")
 Sources = list[Any]  # texts, or arrays
 BATCH = 64  # sources that are translated together, of like length
 PORTION = 20 * BATCH  # sources that are sorted by length
@@ -61,7 +65,7 @@ class Translator(Model):
 
     def translate_batch(self, sources: Sources, how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
         """The best translations of each source, best first."""
-        return self._search(self.decoder(sources), len(sources), how, nbest)
+        return self._search(self.decoder(sources), range(len(sources)), how, nbest)
 
     def pair_log_probs(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """Natural-log probability of each token of each target, `</s>` last."""
@@ -91,9 +95,14 @@ class Translator(Model):
             self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
                              "source": pairs.source_name, "target": pairs.target_name}
             self.fit_pairs(pairs, how)
-            self.learnt["longest_source"] = int(self.source_lengths(pairs.sources).max()) or 1
+            if "longest_source" not in self.learnt:  # a model that leaves out pairs knows better
+                self.note_longest(pairs.sources)
             self.learnt["longest_target"] = int(token_counts(self.target_tokenizer, pairs.targets).max()) + 1
         return self
+
+    def note_longest(self, sources: Sources) -> None:
+        """Remember the length of the longest source of training."""
+        self.learnt["longest_source"] = int(self.source_lengths(sources).max()) or 1
 
     # ---- the verbs
 
@@ -114,21 +123,24 @@ class Translator(Model):
         how = make(TranslationConfig, None, options)
         if nbest is not None and (nbest < 1 or how.search == "sample"):
             raise ConfigError(f"nbest must be at least 1 and needs search beam; got {nbest} and {how.search}")
-        one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim == 2)
+        one = isinstance(source, str) or (isinstance(source, np.ndarray) and source.ndim < 3 and source.dtype.kind in "fiub")
         if not one and not isinstance(source, Iterable):
             raise DataError(f"expected a source or a list of them; got {type(source).__name__}")
         if isinstance(source, str):
             refuse_existing_file(source)
-        answers = self.translations([source] if one else list(source), how, nbest or 1, ensemble)
+        sources = _framed([source] if one else list(source))
+        answers = self.translations(sources, how, nbest or 1, ensemble)
+        self.remark_long_sources(self.count_long(sources), len(sources))
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
 
     def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1,
-                     ensemble: Sequence[Translator] = ()) -> list[list[Translation]]:
-        """The best translations of each source: sources of like length together, answers in the order of the sources."""
+                     ensemble: Sequence[Translator] = (), *, first: int = 0) -> list[list[Translation]]:
+        """The best translations of each source: sources of like length together, answers in the order of the sources.
+        `first`: the number of the first one, where these are a part of all; a source is drawn by its number."""
         self.check_fitted()
         how = how or TranslationConfig()
-        self._check_sources(sources)
+        self.check_sources(sources)
         self._check_ensemble(ensemble)
         answers: list[list[Translation]] = [[]] * len(sources)
         with progress.task("translating", len(sources), "sources") as bar:
@@ -136,7 +148,7 @@ class Translator(Model):
                 order = start + self._by_length(sources[start:start + PORTION])
                 for low in range(0, len(order), BATCH):
                     chosen = order[low:low + BATCH].tolist()
-                    batch = self._batch([sources[i] for i in chosen], how, nbest, ensemble)
+                    batch = self._batch([sources[i] for i in chosen], [first + i for i in chosen], how, nbest, ensemble)
                     for i, best in zip(chosen, batch):
                         answers[i] = best
                     bar.advance(len(chosen))
@@ -145,26 +157,43 @@ class Translator(Model):
                          f"{how.max_tokens or self.most_tokens:,} tokens; --max-tokens allows more")
         return answers
 
+    def count_long(self, sources: Sources) -> int:
+        """How many are longer than any in training; none for models without a decoder, to which length does not matter."""
+        if not sources or type(self).decoder is Translator.decoder:
+            return 0
+        return int(np.count_nonzero(self.source_lengths(sources) > self.learnt["longest_source"]))
+
+    def remark_long_sources(self, long: int, n: int) -> None:
+        """Say it once for all n sources."""
+        if long:
+            progress.say(f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
+                         f"({self.learnt['longest_source']:,} {'steps' if self.reads_numbers else 'tokens'}); expect worse "
+                         "translations")
+
     def score(self, source: Any, target: Any) -> Any:
         """Natural-log probability of a target given its source, the end symbol included; lists in, a list out."""
         one = isinstance(target, str)
         sources, targets = ([source], [target]) if one else (list(source), list(target))
+        sources = _framed(sources)
         scores = [float(log_probs.sum()) for log_probs in self.token_scores(sources, targets)]
         return scores[0] if one else scores
 
     def token_scores(self, sources: Sources, targets: list[str]) -> list[np.ndarray]:
         """The same token by token: `tokenizers["target"].encode(target)`, then `</s>`."""
+        return self.of_pairs(self.pair_log_probs, sources, targets)
+
+    def of_pairs(self, what: Callable[[Sources, list[str]], list[T]], sources: Sources, targets: list[str]) -> list[T]:
+        """What a function of sources and targets says of each pair, those of like length together."""
         self.check_fitted()
-        self._check_sources(sources)
+        self.check_sources(sources)
         if len(sources) != len(targets):
             raise DataError(f"every source needs a target; there are {len(sources):,} sources and {len(targets):,} targets")
-        scored: list[np.ndarray] = [np.empty(0)] * len(sources)
+        answers: dict[int, T] = {}
         order = np.argsort([len(target) for target in targets], kind="stable")
         for low in range(0, len(order), BATCH):
             chosen = order[low:low + BATCH].tolist()
-            for i, log_probs in zip(chosen, self.pair_log_probs([sources[i] for i in chosen], [targets[i] for i in chosen])):
-                scored[i] = log_probs
-        return scored
+            answers |= zip(chosen, what([sources[i] for i in chosen], [targets[i] for i in chosen]))
+        return [answers[i] for i in range(len(sources))]
 
     def evaluate(self, data: Any, targets: Any = None, *, samples: int = 1000, how: TranslationConfig | None = None,
                  **options: Any) -> Result:
@@ -174,6 +203,7 @@ class Translator(Model):
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
         answers = [best[0] for best in self.translations(pairs.sources, how)]
+        self.remark_long_sources(self.count_long(pairs.sources), len(pairs))
         metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, pairs.sources, samples=samples)
         log_probs = self.token_scores(pairs.sources, pairs.targets)
         tokens = sum(map(len, log_probs))
@@ -216,50 +246,67 @@ class Translator(Model):
             return np.arange(len(sources))
         return np.argsort(-self.source_lengths(sources), kind="stable")
 
-    def _check_sources(self, sources: Sources) -> None:
+    def check_sources(self, sources: Sources) -> None:
         for i, source in enumerate(sources):
             if self.reads_numbers and not (isinstance(source, np.ndarray) and source.ndim == 2):
                 raise DataError(f"this {self.name} model reads arrays of numbers (steps, columns); source {i + 1} is "
                                 f"{type(source).__name__}")
+            if self.reads_numbers and len(source) > self.learnt["longest_source"] == 1:
+                raise DataError(f"this {self.name} model was fitted on single vectors; source {i + 1} has {len(source)} steps "
+                                "(several vectors are a list: translate(list(array)))")
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
 
+    def check_writes(self, what: str) -> None:
+        """Refuse a model without a decoder; `what` needs one."""
+        self.check_fitted()
+        if type(self).decoder is Translator.decoder:
+            raise ConfigError(f"{self.name} models do not write token by token, by which {what}")
+
     def _check_ensemble(self, others: Sequence[Translator]) -> None:
         for number, member in enumerate((self, *others) if others else (), 1):
-            member.check_fitted()
-            if type(member).decoder is Translator.decoder:
-                raise ConfigError(f"{member.name} models do not write token by token and cannot be part of an ensemble")
+            member.check_writes("an ensemble decides")
             if member.target_tokenizer != self.target_tokenizer:
                 raise ConfigError(f"member {number} of the ensemble has other target tokens than the first "
                                   f"({member.target_tokenizer.label()}, not {self.target_tokenizer.label()}); fit all members "
                                   "with the same target tokenizer")
 
-    def _batch(self, sources: Sources, how: TranslationConfig, nbest: int,
+    def _batch(self, sources: Sources, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                ensemble: Sequence[Translator]) -> list[list[Translation]]:
-        if not ensemble:
+        if not ensemble and type(self).translate_batch is not Translator.translate_batch:
             return self.translate_batch(sources, how, nbest)
         members = [member.decoder(sources) for member in (self, *ensemble)]
-        return self._search(Ensemble(members), len(sources), how, nbest)
+        return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest)
 
-    def _search(self, stepper: Stepper, n: int, how: TranslationConfig, nbest: int) -> list[list[Translation]]:
-        max_tokens, nothing = how.max_tokens or self.most_tokens, [np.zeros(0, np.int64)] * n
+    def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int) -> list[list[Translation]]:
+        nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
-            return [[translation] for translation in self._drawn(stepper, nothing, how, max_tokens)]
-        hypotheses = beam_search(stepper, nothing, beams=max(how.beams, nbest), nbest=nbest, max_tokens=max_tokens,
-                                 length_penalty=how.length_penalty, length_normalization=how.length_normalization,
-                                 coverage_penalty=how.coverage_penalty)
+            return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
+        hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest))
         return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
 
-    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], how: TranslationConfig, max_tokens: int) -> list[Translation]:
-        config = SamplingConfig(max_tokens=max_tokens, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p,
-                                seed=how.seed)
-        drawn = list(sample(stepper, prompts, config))
+    def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
+        """How beam search finds what `translate` gives."""
+        shared = {field.name: getattr(how, field.name) for field in fields(BeamOptions)}
+        return BeamConfig(**shared | {"beams": max(how.beams, nbest)}, nbest=nbest,
+                          max_tokens=how.max_tokens or self.most_tokens)
+
+    def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int],
+               how: TranslationConfig) -> list[Translation]:
+        config = SamplingConfig(max_tokens=how.max_tokens or self.most_tokens, temperature=how.temperature, top_k=how.top_k,
+                                top_p=how.top_p, seed=how.seed)
+        drawn = list(sample(stepper, prompts, config, numbers=numbers))
         rows = [np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64) for row in range(len(prompts))]
         log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
         finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
         ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
         return [Translation(self.text_of(some), total, total, ended, some)
                 for some, total, ended in zip(ids, log_probs, finished)]
+
+
+def _framed(sources: Sources) -> Sources:
+    """The same, where a vector of features is an array of one step."""
+    return [source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source for source in sources]
 
 
 def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
@@ -271,21 +318,3 @@ def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     lines = "".join(f"{text.replace(chr(10), ' ')}\n" for text in texts)
     ids = tokenizer.encode_block(to_bytes(lines), True)
     return np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1) - 1
-
-
-def forced_log_probs(stepper: Stepper, targets: list[np.ndarray]) -> list[np.ndarray]:
-    """Log-probability of each token of row i's target, by moving the state through it; rows that end are set aside."""
-    out = [np.empty(len(target), np.float32) for target in targets]
-    lengths = np.array([len(target) for target in targets])
-    state, log_probs = stepper.start(len(targets))
-    rows = np.arange(len(targets))
-    for t in range(int(lengths.max(initial=0))):
-        if not (there := lengths[rows] > t).all():
-            kept = np.flatnonzero(there)
-            state, log_probs, rows = select(state, kept), log_probs[kept], rows[kept]
-        ids = np.array([targets[row][t] for row in rows.tolist()], np.int64)
-        for row, log_prob in zip(rows.tolist(), log_probs[np.arange(len(rows)), ids].tolist()):
-            out[row][t] = log_prob
-        if t + 1 < lengths.max():
-            state, log_probs = stepper.step(state, ids)
-    return out

@@ -26,7 +26,16 @@ from seqloom import progress
 from seqloom.data.documents import Document, check_encoding
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name, digest
-from seqloom.data.parallel_forms import PairForm, check_form, line_names, read_arrays, read_lines, read_separated, read_table
+from seqloom.data.parallel_forms import (
+    ARRAY_FILES,
+    PairForm,
+    check_form,
+    line_names,
+    read_arrays,
+    read_lines,
+    read_separated,
+    read_table,
+)
 from seqloom.data.parallel_sides import Sides, as_sources, as_targets, from_columns, from_rows
 from seqloom.data.rows import table_kind
 from seqloom.data.sources import find_documents
@@ -133,7 +142,7 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
         raise DataError("the list of files is empty; name at least one")
     if len(given) == 1:
         given = _ends(given[0], source, target) or given
-    if len(given) == 2 and Path(given[0]).suffix in (".npy", ".npz"):
+    if len(given) == 2 and Path(given[0]).suffix in ARRAY_FILES:
         return _with_arrays(Path(given[0]).expanduser(), _documents(given[1], encoding), source, target)
     documents = [document for one in given for document in _documents(one, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):

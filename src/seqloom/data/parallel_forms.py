@@ -26,6 +26,8 @@ from seqloom.errors import ConfigError, DataError, quoted, suggest
 
 PairForm = Literal["auto", "lines", "tsv", "csv", "jsonl", "parquet"]
 
+ARRAY_FILES = (".npy", ".npz")
+
 _FORMS = ("auto", "lines", "tsv", "csv", "jsonl", "parquet")
 _HEAD_LINES = 100
 _NO_NAME = ("txt", "text")  # ends of files that say nothing of a side
@@ -82,17 +84,21 @@ def read_table(document: Document, form: str, source: str | None, target: str | 
     return Sides(*sides, side_name(chosen[0], "source"), side_name(chosen[1], "target"))
 
 
-def read_arrays(path: Path, targets: Document) -> Sides:
-    """Sources from a file of NumPy, (pairs, ...) in .npy or an array for each pair in .npz, and a file of targets."""
+def load_arrays(path: Path) -> list[np.ndarray]:
+    """From a file of NumPy: (sources, ...) in .npy, or an array for each source in .npz."""
     try:
         loaded = np.load(path)
-        arrays = list(loaded) if path.suffix == ".npy" else list(loaded.values())
+        return list(loaded) if path.suffix == ".npy" else list(loaded.values())
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
     except (OSError, ValueError, TypeError, EOFError, BadZipFile) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"{path} is not a file of arrays of numbers that NumPy can read ({why})") from None
-    texts = _lines(targets)
+
+
+def read_arrays(path: Path, targets: Document) -> Sides:
+    """Sources from a file of NumPy, and a file of targets."""
+    arrays, texts = load_arrays(path), _lines(targets)
     if len(arrays) != len(texts):
         raise DataError(f"{path} has {len(arrays):,} arrays and {targets.name} {len(texts):,} lines; there must be one line "
                         "for each array")

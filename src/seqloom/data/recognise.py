@@ -88,7 +88,8 @@ def times_in(path: Path) -> str:
 
 
 def pairs_in(data: Path | tuple[Path, ...]) -> str:
-    """Why it holds sources and targets: two files of one name that end in languages, or a table with two columns of texts that
+    """Why it holds sources and targets: two files of one name that end in languages, a file of arrays
+    and one of texts, or a table with two columns of texts that
     have no names or those of sides, and of which neither comes again and again as labels do."""
     if isinstance(data, tuple):
         return _sides_in(*data) if len(data) == 2 else ""
@@ -117,8 +118,10 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
 
 
 def _sides_in(first: Path, second: Path) -> str:
-    from seqloom.data.parallel_forms import is_side
+    from seqloom.data.parallel_forms import ARRAY_FILES, is_side
 
+    if first.suffix in ARRAY_FILES and second.suffix not in ARRAY_FILES:
+        return f"{first.name} has arrays, for which {second.name} may have texts"
     plain = [path.with_name(_unpacked(path.name)) for path in (first, second)]
     alike = plain[0] != plain[1] and plain[0].with_suffix("") == plain[1].with_suffix("") and all(
         is_side(path.suffix[1:]) for path in plain)

@@ -17,39 +17,32 @@ The step itself is a kernel (`kernels/beam`): with a vocabulary of thousands the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.config import MOST, Config, option
+from seqloom.config import MOST, option
+from seqloom.decoding.beam_options import BeamOptions
 from seqloom.decoding.constraints import Prefixes, postpone_end
 from seqloom.decoding.coverage import Coverage
 from seqloom.decoding.healing import restrict
 from seqloom.decoding.sanity import ABOVE_ONE, check_log_probs
-from seqloom.decoding.stepper import Stepper, prefill, select
+from seqloom.decoding.stepper import State, Stepper, prefill, select
 from seqloom.errors import ConfigError
 
-STEEPEST = 30  # length_penalty, an exponent of lengths
 NO_COVERAGE = np.empty(0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamConfig(Config):
+class BeamConfig(BeamOptions):
     """How to search for the best output."""
 
-    beams: int = option(5, "number of beams; 1 is greedy search", minimum=1, maximum=MOST)
     nbest: int = option(1, "number of best outputs to return, at most the number of beams", minimum=1, maximum=MOST)
     max_tokens: int = option(100, "maximum number of tokens to generate, including the end symbol", minimum=1, maximum=MOST)
     min_tokens: int = option(0, "minimum number of tokens before the end symbol", minimum=0, maximum=MOST)
-    length_penalty: float = option(1.0, "exponent of the length that scores are divided by; 0 favours short outputs",
-                                   minimum=0.0, maximum=STEEPEST)
-    length_normalization: Literal["simple", "gnmt"] = option(
-        "simple", "what is raised to the length penalty: the length (simple) or (5 + length) / 6 (gnmt)")
-    coverage_penalty: float = option(0.0, "models with attention: above 0 lowers the scores of outputs that leave parts of the "
-                                          "source out", minimum=0.0, maximum=100.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,15 +69,28 @@ class Hypothesis:
     finished: bool    # False where max_tokens or a limit cut it off
 
 
+class BeamStep(NamedTuple):
+    """What a step saw and chose, for who watches a search; R open hypotheses before it, of all prompts."""
+
+    state: State           # of the R hypotheses; the search goes on to change it
+    log_probs: np.ndarray  # (R, V) of their next token
+    prompt: np.ndarray     # (R,) whose they are
+    log_prob: np.ndarray   # (R,) of what they have so far
+    coverage: np.ndarray   # (R,) penalties if they end now; empty without a coverage penalty
+    rows: np.ndarray       # of each hypothesis that is open now: which of the R it continues,
+    tokens: np.ndarray     # and with which token
+
+
 def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], config: BeamConfig | None = None, *,
                 limits: Sequence[int] | np.ndarray | None = None,
                 prefixes: Sequence[np.ndarray | Sequence[int] | None] | None = None,
-                first_allowed: Sequence[np.ndarray | None] | None = None, **options: Any) -> list[list[Hypothesis]]:
+                first_allowed: Sequence[np.ndarray | None] | None = None,
+                watch: Callable[[BeamStep], None] | None = None, **options: Any) -> list[list[Hypothesis]]:
     """The best continuations of each prompt, at most `nbest` of them, best first.
 
     `options` are those of `BeamConfig` and override those of `config`. `limits` are a `max_tokens` for each prompt where that
     is smaller. A prompt is only read; a prefix is the forced beginning of the output: its tokens are part of ids, length and
-    scores, but nothing is searched there. `first_allowed` as in `sampling.sample`.
+    scores, but nothing is searched there. `first_allowed` as in `sampling.sample`. `watch` is called after every step.
     """
     if config is None or options:
         config = BeamConfig.from_dict({**(config.to_dict() if config else {}), **options})
@@ -101,7 +107,11 @@ def beam_search(stepper: Stepper, prompts: Sequence[np.ndarray], config: BeamCon
             log_probs = postpone_end(log_probs, stepper.eos_id)
         if forced is not None:
             log_probs = forced.force(log_probs, beam.prompt, position)
-        moved = beam.extend(log_probs, NO_COVERAGE if coverage is None else coverage.follow(state, beam.rows))
+        penalties = NO_COVERAGE if coverage is None else coverage.follow(state, beam.rows)
+        before = beam.prompt, beam.log_prob
+        moved = beam.extend(log_probs, penalties)
+        if watch is not None:
+            watch(BeamStep(state, log_probs, *before, penalties, beam.rows, beam.tokens))
         if not beam.prompt.size:
             break
         if moved:  # copied only then, since `step` may write into a state

@@ -7,7 +7,8 @@
 
 The order is penalty, temperature, top-k, top-p; each step renormalises, so the next one sees
 probabilities. Every row of a batch draws from its own generator: what a row says depends on the seed and
-on its number, never on its neighbours or on when they end.
+on its number, never on its neighbours or on when they end. A caller that puts rows into batches says
+what their numbers are.
 """
 
 from __future__ import annotations
@@ -50,16 +51,18 @@ class SamplingConfig(Config):
 
 
 def sample(stepper: Stepper, prompts: Sequence[np.ndarray], config: SamplingConfig, *,
-           first_allowed: Sequence[np.ndarray | None] | None = None) -> Iterator[np.ndarray]:
+           first_allowed: Sequence[np.ndarray | None] | None = None,
+           numbers: Sequence[int] | None = None) -> Iterator[np.ndarray]:
     """Continue each prompt; yields the next ids of all rows, int64 (n,), as soon as they are known.
 
     A row that ends yields `eos_id` once and -1 from then on. The stream stops when all rows have ended or
     after `max_tokens`. `first_allowed[row]` lists the ids that may come first in that row (see `healing`).
+    `numbers[row]` is the number that the row draws by, its place in the batch unless given.
     """
     n = len(prompts)
     if n == 0:
         return
-    generators = [np.random.default_rng((config.seed, row)) for row in range(n)]
+    generators = [np.random.default_rng((config.seed, number)) for number in (range(n) if numbers is None else numbers)]
     rows = np.arange(n)  # the rows that are still open
     state, log_probs = prefill(stepper, prompts)
     log_probs = restrict(log_probs, first_allowed)

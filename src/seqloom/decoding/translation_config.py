@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_SEED, Config, OnlyWith, option
-
-BEAMS = 5
+from seqloom.config import MOST, MOST_SEED, OnlyWith, option
+from seqloom.decoding.beam_options import BeamOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig(Config):
+class TranslationConfig(BeamOptions):
     """How to translate: by beam search, or drawn."""
 
     only_with: ClassVar[OnlyWith] = {name: {"search": ("sample",)} for name in ("temperature", "top_k", "top_p", "seed")} | {
-        name: {"search": ("beam",)} for name in (
-            "beams", "length_penalty", "length_normalization", "coverage_penalty")}
+        field.name: {"search": ("beam",)} for field in fields(BeamOptions)}
 
     search: Literal["beam", "sample"] = option("beam", "beam: the best translation; sample: drawn at random")
-    beams: int = option(BEAMS, "hypotheses that are kept in each step; 1 is greedy search", minimum=1, maximum=1000)
-    length_penalty: float = option(1.0, "exponent of the length that scores are divided by: 0 favours short translations, 1 is "
-                                   "the mean per token", minimum=0.0, maximum=30.0)
-    length_normalization: Literal["simple", "gnmt"] = option("simple", "what is raised to the length penalty; simple: the "
-                                                             "length; gnmt: (5 + length) / 6")
-    coverage_penalty: float = option(0.0, "weight of a penalty for parts of the source that no attention was paid to",
-                                     minimum=0.0, maximum=100.0)
     max_tokens: int | None = option(None, "maximum number of tokens of a translation [default: twice the longest target in "
                                     "training]", minimum=1, maximum=MOST)
     temperature: float = option(1.0, "below 1 less random, above 1 more random", minimum=0.0, maximum=100.0)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.costs import portrait as portrait
     from seqloom.inspect.costs import surprise as surprise
     from seqloom.inspect.explanations import explanation as explanation
+    from seqloom.inspect.exposure import exposure_bias as exposure_bias
     from seqloom.inspect.hidden import states as states
     from seqloom.inspect.results import comparison as comparison
     from seqloom.inspect.results import description as description
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from seqloom.inspect.runs import training_curves as training_curves
     from seqloom.inspect.series import anomalies as anomalies
     from seqloom.inspect.series import forecast as forecast
+    from seqloom.inspect.tracing import trace as trace
     from seqloom.inspect.translations import alignment as alignment
     from seqloom.inspect.translations import quality_by_length as quality_by_length
     from seqloom.inspect.vectors import analogies as analogies
@@ -40,6 +42,7 @@ _PUBLIC = {
     "description": "results",
     "errors": "results",
     "explanation": "explanations",
+    "exposure_bias": "exposure",
     "forecast": "series",
     "leaning": "vectors",
     "neighbours": "vectors",
@@ -48,6 +51,7 @@ _PUBLIC = {
     "robustness": "results",
     "states": "hidden",
     "surprise": "costs",
+    "trace": "tracing",
     "training_curves": "runs",
     "word_map": "vectors",
 }

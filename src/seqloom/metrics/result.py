@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,22 @@ class Result:
         if name not in self.metrics:
             raise KeyError(f"unknown metric {name!r}{suggest_known(name, self.metrics)}")
         return self.metrics[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.metrics
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def __bool__(self) -> bool:
+        return True  # a result without metrics is one, too
+
+    def keys(self) -> KeysView[str]:
+        """The names of the metrics, so that `dict(result)` is a dictionary of them."""
+        return self.metrics.keys()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: that becomes the text "inf"."""

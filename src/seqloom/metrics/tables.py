@@ -38,7 +38,7 @@ def report(result: Result) -> str:
     details = result.details
     parts = [_classes(details[key], title) for key, title in
              (("classes", "classes"), ("tags", "tags"), ("spans", "spans (as conlleval counts them)")) if details.get(key)]
-    parts += [_numbers(details[key]) for key in ("horizons", "columns", "lengths") if details.get(key)]
+    parts += [numbers(details[key]) for key in ("horizons", "columns", "lengths") if details.get(key)]
     if details.get("sections"):
         parts.append(_sections(details["sections"]))
     if details.get("slices"):
@@ -66,10 +66,10 @@ def _classes(rows: Sequence[dict[str, Any]], title: str) -> str:
     return "\n".join([title, *aligned(table), *more])
 
 
-def _numbers(rows: Sequence[dict[str, Any]]) -> str:
+def numbers(rows: Sequence[dict[str, Any]]) -> str:
     """Errors of forecasts by horizon and by column, quality of translations by length.
 
-    >>> print(_numbers([{"horizon": 1, "mse": 0.25}, {"horizon": 24, "mse": 0.5}]))
+    >>> print(numbers([{"horizon": 1, "mse": 0.25}, {"horizon": 24, "mse": 0.5}]))
     horizon     mse
     1        0.2500
     24       0.5000

@@ -70,7 +70,7 @@ class Task(ABC):
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
-    commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have: fit, evaluate, info
+    commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
 
     @abstractmethod
     def read(self, paths: tuple[str, ...], reading: Any) -> Any:

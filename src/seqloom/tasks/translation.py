@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.decoding.translation_config import TranslationConfig
@@ -31,6 +32,15 @@ class PairsReading(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairsFiltering(PairsReading):
+    """Where pairs are learnt from."""
+
+    drop: Literal["nothing", "empty", "duplicates", "copies", "all"] = option(
+        "nothing", "Pairs to leave out: empty (with an empty side); duplicates or copies (the target is the source), and empty "
+        "ones; all of these. What was dropped is said.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class PairsJudging(TranslationConfig):
     """Options of `evaluate`: how to translate, and the chart."""
 
@@ -41,16 +51,31 @@ class Translating(Task):
     name, phrase = "translator", "a translator"
     data_help = ("pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
                  "with a source and its target in the same line; none, or -, is standard input.")
-    reading, judging, scoring = PairsReading, PairsJudging, PairsReading
+    reading, judging, scoring = PairsFiltering, PairsJudging, PairsReading
     commands: ClassVar = {
         "translate": Command("seqloom.cli.translate:command", "Translate each line of a text."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line of a text."),
+        "inspect trace": Command("seqloom.cli.translation_views:trace_command",
+                                 "A translation token by token: beam, candidates, attention."),
+        "inspect exposure-bias": Command("seqloom.cli.translation_views:exposure_command",
+                                         "Teacher forcing against free running, in nats per token."),
     }
 
     def read(self, paths: tuple[str, ...], reading: PairsReading) -> Parallel:
         from seqloom.data.parallel import read_parallel
 
-        return read_parallel(list(paths) or ["-"], **reading.to_dict())
+        options = reading.to_dict()
+        drop = options.pop("drop", "nothing")
+        data = read_parallel(list(paths) or ["-"], **options)
+        if drop == "nothing":
+            return data
+        from seqloom.data.parallel_report import filter_pairs
+
+        return filter_pairs(data, drop_copies=drop in ("copies", "all"), drop_duplicates=drop in ("duplicates", "all"))
+
+    def read_valid(self, path: str, reading: PairsReading) -> Parallel:
+        """Nothing is left out of held-out pairs."""
+        return self.read((path,), PairsReading(**{key: value for key, value in reading.to_dict().items() if key != "drop"}))
 
     def judge(self, model: Translator, paths: tuple[str, ...], reading: PairsReading, judging: PairsJudging) -> Result:
         return model.evaluate(self.read(paths, reading), how=judging)
@@ -73,6 +98,27 @@ class Translating(Task):
                 shown = {"source": source} if isinstance(source, str) else {}
                 text = "\t".join([f"{scores.sum():.6f}", *shown.values(), target])
                 yield Outcome(text, {"score": float(scores.sum()), **shown, "target": target})
+
+    # ---- files of other programs
+
+    def recognises(self, path: Path) -> bool:
+        from seqloom.interop.g2p import is_g2p
+
+        return is_g2p(path)
+
+    def open_file(self, path: Path) -> Any:
+        return self.import_file(path)
+
+    def import_file(self, path: Path) -> Any:
+        """The weights of g2p-en."""
+        from seqloom.interop.g2p import read_g2p
+
+        return read_g2p(path) if self.recognises(path) else None
+
+    def converted(self, model: Translator) -> Outcome:
+        sizes = {side: tokenizer.vocab_size for side, tokenizer in model.tokenizers.items()}
+        return Outcome(f"{model.label()}, tokens of {', '.join(f'{side}s: {n:,}' for side, n in sizes.items())}",
+                       {"model": model.name, "tokens": sizes})
 
 
 def _by_token(model: Translator, number: int, target: str, scores: list[float]) -> Iterator[Outcome]:

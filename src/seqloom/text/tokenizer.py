@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -86,10 +86,10 @@ class Tokenizer:
         return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
 
     @classmethod
-    def from_tokens(cls, tokens: list[str]) -> Tokenizer:
-        """A whitespace tokenizer whose vocabulary is this list, in this order, behind the specials."""
-        tokenizer = cls(kind="whitespace")
-        tokenizer._fitted = Vocabulary.build("whitespace", [to_bytes(token) for token in tokens])
+    def from_tokens(cls, tokens: list[str], kind: Literal["whitespace", "word", "char"] = "whitespace") -> Tokenizer:
+        """A tokenizer whose vocabulary is this list, in this order, behind the specials."""
+        tokenizer = cls(kind=kind)
+        tokenizer._fitted = Vocabulary.build(kind, [to_bytes(token) for token in tokens])
         return tokenizer
 
     def extended(self, spellings: list[bytes]) -> Tokenizer:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.arrayless import Arrayless
 from seqloom.models.language.configs import CacheConfig
 
 ROOM = 512  # tokens that a new state has place for; doubled whenever it is full
 
 
-class Cache(LanguageModel):
+class Cache(Arrayless, LanguageModel):
     name = "cache"
     config_class = CacheConfig
 
@@ -38,15 +38,6 @@ class Cache(LanguageModel):
 
     def stepper(self, *, eight_bit: bool = False) -> CacheStepper:
         return CacheStepper(self.tokenizer.vocab_size, self.tokenizer.eos_id, self.config.window, self.config.floor)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {}
-
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        pass
 
 
 class CacheStepper:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.arrays import Length, Spec
 from seqloom.contracts import Fitting, LanguageModel
+from seqloom.contracts.arrayless import Arrayless
 from seqloom.models.language.configs import UniformConfig
 
 END = 2.0**-20
 
 
-class Uniform(LanguageModel):
+class Uniform(Arrayless, LanguageModel):
     name = "uniform"
     config_class = UniformConfig
 
@@ -33,15 +33,6 @@ class Uniform(LanguageModel):
 
     def stepper(self, *, eight_bit: bool = False) -> UniformStepper:
         return UniformStepper(self.tokenizer.vocab_size, self.tokenizer.eos_id)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {}
-
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        pass
 
 
 class UniformStepper:

@@ -44,9 +44,9 @@ def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray
         raise DataError(f"example {at} of {name} has {rows[at - 1].shape[1]} columns, the first {rows[0].shape[1]}; "
                         "all must have as many")
     every = np.concatenate(rows).astype(np.float64)
-    if not len(every) or not widths.copy().pop():
-        raise DataError(f"the examples of {name} hold no numbers")
     there = ~np.isnan(every)
+    if not there.any():
+        raise DataError(f"the examples of {name} hold no numbers")
     many = np.maximum(there.sum(0), 1)
     mean = np.where(there, every, 0).sum(0) / many
     scale = np.sqrt(np.where(there, (every - mean) ** 2, 0).sum(0) / many)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from seqloom.models.sequence.sizes import Sizes
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
 FEW = 8  # examples up to which this is quicker than batches
+KEPT = 1 << 25  # bytes of products with words that are kept
 SHORT = 32  # steps up to which `project` is quicker than the matrix library
 ZERO = np.float32(0)
 
@@ -38,11 +40,18 @@ class QuickNetwork:
         if c.characters != "none" and not sizes.columns:
             self.spell = self._filters if c.characters == "cnn" else self._ends
         self.layers = encoder_layers(c.encoder, c.n_layers, c.window, self.weights)
+        self.known: KnownWords | None = None
+        if self.layers and isinstance(self.layers[0], Recurrent) and self.spell is None and not sizes.columns:
+            self.known = KnownWords(sizes.vocab_size + sizes.further, self.layers[0], self._vectors)
 
     def features(self, encoded: Encoded, example: int) -> np.ndarray:
         """The encoder's vectors of one example, float32 (T, d_out); it must have a step."""
-        x = self._read(encoded, slice(*encoded.borders[example:example + 2].tolist()))
-        for layer in self.layers:
+        steps, layers = slice(*encoded.borders[example:example + 2].tolist()), self.layers
+        if self.known is not None:
+            x, layers = self.known.layer.walk(self.known(encoded.steps["ids"][steps])), layers[1:]
+        else:
+            x = self._read(encoded, steps)
+        for layer in layers:
             x = layer(x)
         return x
 
@@ -55,11 +64,7 @@ class QuickNetwork:
             absent = np.isnan(values)
             scaled = np.where(absent, ZERO, (values - weights["reader.mean"]) / weights["reader.scale"])
             return np.concatenate([scaled, absent.astype(np.float32)], 1) if self.sizes.missing else scaled
-        words, size = encoded.steps["ids"][steps], self.sizes.vocab_size
-        vectors = weights["reader.embedding.weight"][np.minimum(words, size - 1)]
-        if self.sizes.further:
-            beyond = np.flatnonzero(words >= size)
-            vectors[beyond] = weights["reader.further"][words[beyond] - size]
+        vectors = self._vectors(encoded.steps["ids"][steps])
         if self.spell is None or encoded.spellings is None:
             return vectors
         spelled, where = encoded.spellings, encoded.steps["words"][steps]
@@ -68,6 +73,14 @@ class QuickNetwork:
             used, where = np.unique(where, return_inverse=True)
             ids, lengths = ids[used], lengths[used]
         return np.concatenate([vectors, self.spell(ids, lengths)[where]], 1)
+
+    def _vectors(self, words: np.ndarray) -> np.ndarray:
+        size = self.sizes.vocab_size
+        vectors: np.ndarray = self.weights["reader.embedding.weight"][np.minimum(words, size - 1)]
+        if self.sizes.further:
+            beyond = np.flatnonzero(words >= size)
+            vectors[beyond] = self.weights["reader.further"][words[beyond] - size]
+        return vectors
 
     def _filters(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         bias = self.weights["reader.characters.filters.bias"]
@@ -83,7 +96,7 @@ class QuickNetwork:
 
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         place, x = "reader.characters.recurrent.layers.0.", self.weights["reader.characters.embedding.weight"][ids]
-        layer, half = _recurrent(self.weights, place, "bilstm"), self.weights[f"{place}w_h"].shape[1]
+        layer, half = Recurrent(self.weights, place, "bilstm"), self.weights[f"{place}w_h"].shape[1]
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
             if length:
@@ -101,7 +114,7 @@ def encoder_layers(encoder: str, n_layers: int, window: int, weights: Mapping[st
         return []
     reach = [window if encoder == "cnn" or not i else 0 for i in range(n_layers)]
     return [_window(weights, i, reach[i]) if encoder in ("window", "cnn") else
-            _recurrent(weights, f"encoder.stack.layers.{i}.", encoder) for i in range(n_layers)]
+            Recurrent(weights, f"encoder.stack.layers.{i}.", encoder) for i in range(n_layers)]
 
 
 def _window(weights: Mapping[str, np.ndarray], i: int, reach: int) -> Layer:
@@ -115,31 +128,68 @@ def _window(weights: Mapping[str, np.ndarray], i: int, reach: int) -> Layer:
     return layer
 
 
-def _recurrent(weights: Mapping[str, np.ndarray], place: str, encoder: str) -> Layer:
-    cell = encoder.removeprefix("bi")
-    directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-    inputs = np.stack([weights[f"{at}w_x"].T for at in directions])  # (directions, D, G)
-    biases = np.stack([weights[f"{at}b"] for at in directions])  # (directions, G)
-    turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]
-    further = [weights.get(f"{at}b_h") for at in directions]
+class Recurrent:
+    """A recurrent layer in one direction or both."""
 
-    def layer(x: np.ndarray) -> np.ndarray:
-        if len(x) <= SHORT:
-            projected = np.empty((len(inputs), len(x), biases.shape[1]), np.float32)
-            for i, into in enumerate(projected):
-                project(x, inputs[i], biases[i], into)
-        else:
-            projected = x @ inputs  # (directions, T, G)
-            projected += biases[:, None]
-        out = np.empty((len(turned), len(x), len(turned[0])), np.float32)
-        for i, states in enumerate(out):
-            if cell == "gru":
-                gru_walk(projected[i], turned[i], further[i], i == 1, states)
+    def __init__(self, weights: Mapping[str, np.ndarray], place: str, encoder: str) -> None:
+        self.cell = encoder.removeprefix("bi")
+        directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
+        self.inputs = [np.ascontiguousarray(weights[f"{at}w_x"].T) for at in directions]  # (D, G)
+        self.biases = [weights[f"{at}b"] for at in directions]
+        self.turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
+        self.further = [weights.get(f"{at}b_h") for at in directions]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return self.walk(self.projected(x))
+
+    def projected(self, x: np.ndarray) -> np.ndarray:
+        """The input's part of the gates, (directions, T, G)."""
+        out = np.empty((len(self.inputs), len(x), len(self.biases[0])), np.float32)
+        for weight, bias, into in zip(self.inputs, self.biases, out):
+            if len(x) <= SHORT:
+                project(x, weight, bias, into)
             else:
-                (lstm_walk if cell == "lstm" else rnn_walk)(projected[i], turned[i], i == 1, states)
+                np.matmul(x, weight, out=into)
+                into += bias
+        return out
+
+    def walk(self, projected: np.ndarray) -> np.ndarray:
+        out = np.empty((*projected.shape[:2], len(self.turned[0])), np.float32)
+        for i, (turned, states) in enumerate(zip(self.turned, out)):
+            if self.cell == "gru":
+                gru_walk(projected[i], turned, self.further[i], i == 1, states)
+            else:
+                (lstm_walk if self.cell == "lstm" else rnn_walk)(projected[i], turned, i == 1, states)
         return out[0] if len(out) == 1 else np.concatenate(list(out), 1)
 
-    return layer
+
+class KnownWords:
+    """A recurrent layer's products with the vectors of words, each made when the word first comes and then kept, since a few
+    words make up most of every text. A product does not depend on the words beside it, to the bit."""
+
+    def __init__(self, n_words: int, layer: Recurrent, vectors: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.layer, self.vectors, self.lock = layer, vectors, Lock()
+        directions, gates = len(layer.inputs), len(layer.biases[0])
+        self.table = np.empty((directions, min(max(KEPT // (4 * directions * gates), SHORT), n_words), gates), np.float32)
+        self.places, self.used = np.full(n_words, -1), 0  # of words in the table
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        """(directions, T, G)."""
+        with self.lock:
+            places = self.places[ids]
+            if (places < 0).any():
+                new = np.unique(ids[places < 0])
+                if self.used + len(new) > self.table.shape[1]:  # begin again
+                    self.places[:], self.used, new = -1, 0, np.unique(ids)
+                if len(new) > self.table.shape[1]:
+                    return self.layer.projected(self.vectors(ids))
+                for start in range(0, len(new), SHORT):  # `projected` of more is another sum
+                    some = new[start:start + SHORT]
+                    self.places[some] = into = np.arange(self.used, self.used + len(some))
+                    self.table[:, into] = self.layer.projected(self.vectors(some))
+                    self.used += len(some)
+                places = self.places[ids]
+            return self.table[:, places]
 
 
 def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:

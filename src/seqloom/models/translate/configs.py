@@ -100,9 +100,10 @@ class Seq2SeqConfig(TranslatorConfig):
 class TransformerConfig(TranslatorConfig):
     """Options of the encoder-decoder Transformer."""
 
-    d_model: int = option(256, "width of the network", minimum=2, maximum=MOST_WIDTH)
-    n_layers: int = option(3, "number of layers of the encoder", minimum=1, maximum=100)
-    n_decoder_layers: int = option(3, "number of layers of the decoder", minimum=1, maximum=100)
+    d_model: int = option(128, "width of the network", minimum=2, maximum=MOST_WIDTH)
+    dropout: float = option(0.2, "dropout of vectors and layers", minimum=0.0, maximum=0.95)
+    n_layers: int = option(4, "number of layers of the encoder", minimum=1, maximum=100)
+    n_decoder_layers: int = option(4, "number of layers of the decoder", minimum=1, maximum=100)
     n_heads: int = option(4, "attention heads", minimum=1, maximum=1000)
     d_mlp: int | None = option(None, "width of the perceptrons [default: 4 times d_model]", minimum=1, maximum=MOST_WIDTH)
     norm: Literal["pre", "post"] = option("pre", "layer norm before each part of a layer, or after it as in the paper")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqloom.arrays import Length, Spec
+from seqloom.contracts.arrayless import Arrayless
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.contracts.translator import Translator
@@ -21,7 +21,7 @@ from seqloom.models.translate.configs import CopyConfig
 from seqloom.text.tokenizer import Tokenizer
 
 
-class Copy(Translator):
+class Copy(Arrayless, Translator):
     name = "copy"
     config_class = CopyConfig
     starts_without_numba = True
@@ -41,15 +41,6 @@ class Copy(Translator):
         """Each byte to the one in the same place, and what is beyond the source to its end."""
         return [_places(len(source), len(target))
                 for source, target in zip(self.target_ids(sources), self.target_ids(targets))]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {}
-
-    def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        pass
 
 
 def _agreement(source: np.ndarray, target: np.ndarray) -> np.ndarray:

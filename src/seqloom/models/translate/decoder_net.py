@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.models.translate.pairs import in_source_order
+
 
 class NetworkState(NamedTuple):
     source: np.ndarray  # (n,) int64: which of the sources a row belongs to
@@ -23,8 +25,10 @@ class NetworkState(NamedTuple):
 class NetworkDecoder:
     """Row i of `start(n)` belongs to source i of the batch."""
 
-    def __init__(self, network: Any, batch: Mapping[str, np.ndarray], vocab_size: int, eos_id: int) -> None:
-        self.network, self.vocab_size, self.eos_id = network, vocab_size, eos_id
+    def __init__(self, network: Any, batch: Mapping[str, np.ndarray], vocab_size: int, eos_id: int, *,
+                 backwards: bool = False) -> None:
+        """`backwards`: the sources are read from right to left."""
+        self.network, self.vocab_size, self.eos_id, self.backwards = network, vocab_size, eos_id, backwards
         self.device = next(network.parameters()).device
         self.lengths = batch["lengths"]
         with torch.inference_mode():
@@ -59,4 +63,5 @@ class NetworkDecoder:
     def attention(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
         """The weights of the source (n, S) behind the log-probabilities that came with this state, the mean over heads and
         layers, and the length of each row's source (n,)."""
-        return state.looked.float().cpu().numpy(), self.lengths[state.source]
+        weights, lengths = state.looked.float().cpu().numpy(), self.lengths[state.source]
+        return in_source_order(weights, lengths) if self.backwards else weights, lengths

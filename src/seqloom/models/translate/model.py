@@ -6,7 +6,6 @@ of a batch of sources, `features` reads known targets all at once, `start` and `
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -14,24 +13,24 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.config import choices, field_types
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
+from seqloom.data.parallel_parts import undivided
 from seqloom.data.splitting import hashed_order
 from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
-from seqloom.errors import ConfigError, DataError, ModelError, quoted, suggest
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
-from seqloom.models.translate.pairs import PairBatches, encode_texts, target_arrays
+from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays
+from seqloom.text.choosing import choose_tokenizer
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
     import torch
@@ -80,6 +79,11 @@ class TranslationModel(NetworkModel, Translator):
     def d_embed(self) -> int:
         """Width of token vectors."""
 
+    @property
+    def backwards(self) -> bool:
+        """Whether texts are read from right to left; numbers never are."""
+        return self.reverse_source and not self.sizes.columns
+
     # ---- fitting
 
     @property
@@ -95,6 +99,7 @@ class TranslationModel(NetworkModel, Translator):
         if len(chosen) < len(data):
             data = data.part(chosen)
             sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
+        self.note_longest(data.sources)
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
@@ -212,7 +217,7 @@ class TranslationModel(NetworkModel, Translator):
         """Sources as the network reads them."""
         if self.sizes.columns:
             return NumberInputs(self.sizes).encode(sources)
-        return encode_texts(self.tokenizers["source"], sources, reverse=self.reverse_source)
+        return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards)
 
     def decoder(self, sources: Any) -> Stepper:
         """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
@@ -231,7 +236,8 @@ class TranslationModel(NetworkModel, Translator):
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
         encoded, target = self.encode_sources(sources), self.target_tokenizer
-        return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id)
+        return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id,
+                              backwards=self.backwards)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
         if not has_torch():
@@ -260,8 +266,8 @@ class TranslationModel(NetworkModel, Translator):
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
                 out[i] = one[:, :read.lengths[i]]
-                if self.reverse_source:
-                    out[i] = np.concatenate([out[i][:, -2::-1], out[i][:, -1:]], 1)
+                if self.backwards:
+                    out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
         lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
         return [one[:length] for one, length in zip(out, lengths)]
 
@@ -293,12 +299,12 @@ def _part(number: int | None, many: int, what: str) -> slice:
 
 
 def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
-    """Training and held-out pairs: as given, or a few in hashed order, equal sources together."""
+    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
     if valid is not None and len(valid):
         return data, valid
     if len(data) < FEWEST:
         return data, None
-    order, may_begin = hashed_order(data.sources)
+    order, may_begin = hashed_order(undivided(data))
     wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
     cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
     if cut == len(order):
@@ -318,13 +324,5 @@ def subword_size(characters: int) -> int:
 
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
     """Fitted on the texts, or a saved one."""
-    kinds = choices(field_types(TokenizerConfig)["kind"])
-    if kind in kinds:
-        size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-        return Tokenizer(kind=kind, vocab_size=size, min_count=c.min_count).fit(texts)
-    if not os.path.exists(kind):
-        raise ConfigError(f"tokenizer {quoted(kind)} is neither one of {', '.join(kinds)} nor an existing file or "
-                          f"directory{suggest(kind, kinds)}")
-    if c.vocab_size is not None or c.min_count != 1:
-        raise ConfigError(f"vocab_size and min_count cannot change the finished tokenizer {kind!r}")
-    return Tokenizer.load(kind)
+    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)

@@ -29,6 +29,16 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = 
     return Encoded({"ids": ids}, borders)
 
 
+def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Weights (n, S) of the steps of sources that are read from right to left, `</s>` last, in the order of the texts.
+
+    >>> in_source_order(np.array([[3, 2, 1, 4], [2, 1, 3, 0]]), np.array([4, 3])).tolist()
+    [[1, 2, 3, 4], [1, 2, 3, 0]]
+    """
+    at, last = np.arange(weights.shape[1]), lengths[:, None] - 1
+    return np.take_along_axis(weights, np.where(at < last, last - 1 - at, at), axis=1)
+
+
 def target_arrays(targets: Encoded, chosen: np.ndarray, eos_id: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """`targets` (B, T) and the `inputs` that come before each, first `</s>`; and which of them are there."""
     batch = targets.batch(chosen)

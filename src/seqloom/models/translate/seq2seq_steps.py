@@ -21,6 +21,7 @@ from seqloom.models.sequence.quick import Layer, encoder_layers
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.encoder_steps import read_sources, recurrent_encoder, rotary_encoder, walk
+from seqloom.models.translate.pairs import in_source_order
 
 RECURRENT = ("rnn", "lstm", "gru", "birnn", "bilstm", "bigru")
 SMALL = 256  # tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
@@ -58,6 +59,7 @@ class Seq2SeqSteps:
 
     def __init__(self, c: Seq2SeqConfig, sizes: Sizes, arrays: Mapping[str, np.ndarray], eos_id: int) -> None:
         self.c, self.sizes, self.eos_id = c, sizes, eos_id
+        self.backwards = c.reverse_source and not sizes.columns
         self.weights = weights = Weights(dict(arrays), eight_bit=False)
         self.embedding, self.output = weights.vector("embedding.weight"), weights.output()
         cell: Cell = c.cell
@@ -203,4 +205,5 @@ class Seq2SeqStepper:
     def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """The weights of the source (n, S) behind the log-probabilities that came with this state, and the length of each row's
         source (n,)."""
-        return state.looked, self.lengths[state.source]
+        lengths = self.lengths[state.source]
+        return in_source_order(state.looked, lengths) if self.steps.backwards else state.looked, lengths
