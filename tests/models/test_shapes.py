@@ -53,6 +53,17 @@ def test_gpt():
         assert gpt_shapes(config, 23, Size(8)) == shapes_of(GPTLanguageNet(config, 23, 8))
 
 
+def test_gpt_with_the_options_of_llama():
+    seen = set()
+    for options in combinations(norm_kind=("layer", "rms"), norm=("pre", "post"), bias=(True, False), n_kv_heads=(None, 1, 2),
+                                activation=("gelu", "swiglu"), d_mlp=(None, 5)):
+        config = GPTConfig(n_heads=4, context=5, n_layers=2, **options)
+        expected = shapes_of(GPTLanguageNet(config, 23, 8))
+        assert gpt_shapes(config, 23, Size(8)) == expected
+        seen.add(frozenset(expected.items()))
+    assert len(seen) == 72  # without biases the two kinds of norms have the same shapes
+
+
 def test_nplm():
     for options in combinations(softmax=SOFTMAXES, direct=(True, False), order=(2, 4), d_embed=(None, 3)):
         config = NPLMConfig(**options)

@@ -124,7 +124,7 @@ def test_recurrent_options_are_those_of_the_stack(cell, options):
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi"])
 @pytest.mark.parametrize(("norm", "activation", "tied", "bias"),
-                         [("pre", "gelu", True, True), ("post", "relu", False, False)])
+                         [("pre", "gelu", True, True), ("post", "relu", False, False), ("pre", "swiglu", True, True)])
 def test_gpt_steps_are_the_network(positions, norm, activation, tied, bias):
     net, stepper, _ = gpt(positions, norm=norm, activation=activation, tied=tied, bias=bias)
     theirs, hidden = whole(net, with_eos())
@@ -134,7 +134,48 @@ def test_gpt_steps_are_the_network(positions, norm, activation, tied, bias):
         assert np.abs(features - hidden[: len(rows)]).max() < 1e-5
 
 
-def gpt(positions="learned", *, context=16, n_heads=3, eight_bit=False, norm="pre", activation="gelu", **options):
+LLAMA = {"norm_kind": "rms", "norm_epsilon": 0.3, "activation": "swiglu", "n_heads": 6, "n_kv_heads": 2, "rope_base": 50.0}
+
+
+@pytest.mark.parametrize("positions", ["rope", "alibi"])
+@pytest.mark.parametrize("options", [LLAMA, {"norm_epsilon": 0.3}, {"norm_kind": "rms"}, {"n_heads": 6, "n_kv_heads": 1}],
+                         ids=str)
+def test_options_of_llama_are_the_network_s(positions, options, monkeypatch):
+    monkeypatch.setattr("seqloom.models.language.gpt_steps.QUERIES", 4)  # the scores of a prompt in several parts
+    net, stepper, _ = gpt(positions, **options, d_mlp=7, bias=options is not LLAMA)
+    plain = gpt(positions, n_heads=options.get("n_heads", 3))[1]
+    theirs, hidden = whole(net, with_eos())
+    ours, features = through(stepper)
+    assert np.abs(ours - theirs).max() < 1e-5
+    assert np.abs(features - hidden).max() < 1e-5
+    assert np.abs(stepper.prefill(list(IDS))[1] - theirs[:, -1]).max() < 1e-5
+    assert stepper.start(1)[0].keys.shape[3] == 2 * options.get("n_kv_heads", options.get("n_heads", 3)) * (
+        1 if options.get("n_heads") == 6 else 2)
+    assert np.abs(ours - through(plain)[0]).max() > 1e-3  # the options matter
+
+
+@pytest.mark.parametrize("context", [2, 4, 5, 16])
+def test_a_start_that_stands_alone_is_not_seen_by_the_others(context):
+    net, stepper, _ = gpt("rope", context=context, start_alone=True)
+    ours, features = through(stepper)
+    dropped = -(-context // 2)
+    for t in range(IDS.shape[1] + 1):
+        begin = 0
+        while t - begin > context:
+            begin += dropped
+        log_probs, hidden = whole(net, IDS[:, begin:t] if t else np.full((3, 1), EOS))
+        assert np.abs(ours[:, t] - log_probs[:, -1]).max() < 1e-5
+        assert np.abs(features[:, t] - hidden[:, -1]).max() < 1e-5
+    prompts = [IDS[0, :3], IDS[1, :0], IDS[2], IDS[1, :1]]
+    state, log_probs = stepper.prefill(prompts)
+    by_steps, theirs = prefill_by_steps(stepper, prompts)
+    assert np.abs(log_probs - theirs).max() < 1e-5
+    assert np.array_equal(state.lengths, by_steps.lengths)
+    assert np.abs(stepper.step(state, IDS[0, :4])[1] - stepper.step(by_steps, IDS[0, :4])[1]).max() < 1e-5
+
+
+def gpt(positions="learned", *, context=16, n_heads=3, eight_bit=False, norm="pre", activation="gelu", start_alone=False,
+        **options):
     torch = pytest.importorskip("torch")
     from seqloom.nn.transformer import GPTNet
 
@@ -144,7 +185,8 @@ def gpt(positions="learned", *, context=16, n_heads=3, eight_bit=False, norm="pr
         torch.nn.init.normal_(parameter, 0.1, 0.4)
     arrays = {name: array.numpy() for name, array in net.state_dict().items()}
     stepper = GPTStepper(arrays, n_layers=2, n_heads=n_heads, context=context, positions=positions, norm=norm,
-                         activation=activation, eos_id=EOS, eight_bit=eight_bit)
+                         activation=activation, eos_id=EOS, start_alone=start_alone, eight_bit=eight_bit,
+                         **{name: value for name, value in options.items() if name in LLAMA})
     return net, stepper, arrays
 
 

@@ -17,6 +17,7 @@ Examples:
   seqloom convert model model.arpa               # and back
   seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
   seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
+  seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2   # a Llama with its tokenizer, from a GGUF file
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext
@@ -29,8 +30,9 @@ Examples:
 def command(source: str, target: str, form: str | None, as_json: bool) -> None:
     """Convert a file of another program to a model directory, or back; with --form, word vectors to another file format.
 
-    n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText;
-    the weights of g2p-en become a translator.
+    n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
+    GGUF files of the Llama family with byte-level BPE, whose weights become float32; the weights of g2p-en become a
+    translator.
     """
     from seqloom.storage import check_target, load
 

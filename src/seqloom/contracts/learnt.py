@@ -20,6 +20,11 @@ def positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def natural(value: Any) -> bool:
+    """A whole number, at least zero."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def names(value: Any) -> bool:
     """A list of different names, at least one."""
     return (isinstance(value, list) and len(value) > 0 and all(isinstance(name, str) for name in value)

@@ -32,7 +32,7 @@ def tanh(x):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def norm_row(x, weight, bias, out):
+def norm_row(x, weight, bias, out, epsilon):
     mean = np.float32(0.0)
     for j in range(len(x)):
         mean += x[j]
@@ -40,16 +40,28 @@ def norm_row(x, weight, bias, out):
     square = np.float32(0.0)
     for j in range(len(x)):
         square += (x[j] - mean) * (x[j] - mean)
-    scale = ONE / np.sqrt(square / np.float32(len(x)) + EPSILON)
+    scale = ONE / np.sqrt(square / np.float32(len(x)) + epsilon)
     for j in range(len(x)):
         out[j] = (x[j] - mean) * scale * weight[j] + bias[j]
 
 
 @njit(nogil=True, cache=True)
-def norm_rows(x, weight, bias, out):
+def norm_rows(x, weight, bias, out, epsilon=EPSILON):
     """Layer norm (Ba et al. 2016) of every row; `out` may be x itself."""
     for i in range(len(x)):
-        norm_row(x[i], weight, bias, out[i])
+        norm_row(x[i], weight, bias, out[i], epsilon)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def rms_rows(x, weight, out, epsilon):
+    """RMSNorm (Zhang and Sennrich 2019) of every row; `out` may be x itself."""
+    for i in range(len(x)):
+        square = np.float32(0.0)
+        for j in range(x.shape[1]):
+            square += x[i, j] * x[i, j]
+        scale = ONE / np.sqrt(square / np.float32(x.shape[1]) + epsilon)
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] * scale * weight[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
@@ -68,7 +80,7 @@ def lstm_cell(from_x, from_h, bias, norm_weight, norm_bias, c, out):
             g = tanh(x[2 * size + j] + y[2 * size + j] + bias[2 * size + j])
             cell[j] = f * cell[j] + i * g
         if len(norm_weight) > 0:
-            norm_row(cell, norm_weight, norm_bias, shown)
+            norm_row(cell, norm_weight, norm_bias, shown, EPSILON)
         else:
             shown[:] = cell
         for j in range(size):
@@ -138,19 +150,34 @@ def add_tanh(x, bias):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_relu(x, bias):
-    """x = max(x + bias, 0), (n, D)."""
+    """x = max(x + bias, 0), (n, D); gives x back."""
     for row in range(len(x)):
         for j in range(len(bias)):
             x[row, j] = max(x[row, j] + bias[j], np.float32(0.0))
+    return x
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def add_gelu(x, bias):
-    """x = gelu(x + bias), (n, D), in the form with tanh (Hendrycks and Gimpel 2016); 1 + tanh(u) = 2 sigmoid(2u)."""
+    """x = gelu(x + bias), (n, D), in the form with tanh (Hendrycks and Gimpel 2016), where 1 + tanh(u) = 2 sigmoid(2u);
+    gives x back."""
     for row in range(len(x)):
         for j in range(len(bias)):
             a = x[row, j] + bias[j]
             x[row, j] = a * sigmoid(np.float32(1.5957691216057308) * (a + np.float32(0.044715) * a * a * a))
+    return x
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def add_swiglu(x, bias):
+    """silu(gates) * units (Shazeer 2020), a new array (n, D), of x + bias (n, 2D), whose first half are the gates."""
+    size = x.shape[1] // 2
+    out = np.empty((len(x), size), np.float32)
+    for row in range(len(x)):
+        for j in range(size):
+            a = x[row, j] + bias[j]
+            out[row, j] = a * sigmoid(a) * (x[row, size + j] + bias[size + j])
+    return out
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
@@ -230,26 +257,27 @@ def rotate(x, positions, n_heads, cos, sin):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
-    """Attention of one new token a row, qkv (n, 3D), to the lengths[row] cached ones and to itself; out (n, D).
+    """Attention of one new token a row, qkv (n, D + 2K), to the lengths[row] cached ones and to itself; out (n, D).
 
-    keys and values (n, n_layers, C, D) take the new token in. slopes (n_heads,) are ALiBi's, or empty.
+    keys and values (n, n_layers, C, K) take the new token in; where K is a part of D, as many neighbouring heads share
+    one. slopes (n_heads,) are ALiBi's, or empty.
     """
-    width = out.shape[1]
-    size = width // n_heads
+    width, narrow = out.shape[1], keys.shape[3]
+    size, group = width // n_heads, width // narrow
     scale = ONE / np.float32(np.sqrt(size))
     weights = np.empty(keys.shape[2], np.float32)
     for row in range(len(out)):
         last = lengths[row]
         old_keys, old_values = keys[row, layer], values[row, layer]
-        for j in range(width):
+        for j in range(narrow):
             old_keys[last, j] = qkv[row, width + j]
-            old_values[last, j] = qkv[row, 2 * width + j]
+            old_values[last, j] = qkv[row, width + narrow + j]
         for head in range(n_heads):
-            lo = head * size
+            lo, shared = head * size, head // group * size
             query = qkv[row, lo : lo + size]
             top = np.float32(-np.inf)
             for t in range(last + 1):
-                key = old_keys[t, lo : lo + size]
+                key = old_keys[t, shared : shared + size]
                 dot = np.float32(0.0)
                 for j in range(size):
                     dot += query[j] * key[j]
@@ -266,7 +294,7 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
             mixed[:] = np.float32(0.0)
             for t in range(last + 1):
                 share = weights[t] / total
-                value = old_values[t, lo : lo + size]
+                value = old_values[t, shared : shared + size]
                 for j in range(size):
                     mixed[j] += share * value[j]
 

@@ -74,12 +74,15 @@ def padding_mask(keep: Tensor) -> Mask:
 
 
 class Attention(nn.Module):
-    def __init__(self, d_model: int, n_heads: int, *, dropout: float = 0.0, bias: bool = True) -> None:
+    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023)."""
+
+    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, dropout: float = 0.0,
+                 bias: bool = True) -> None:
         super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"width {d_model} does not divide into {n_heads} heads")
-        self.n_heads, self.dropout = n_heads, dropout
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
+        if d_model % n_heads or n_heads % self.n_kv_heads:
+            raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
+        self.qkv = nn.Linear(d_model, d_model + 2 * (d_model // n_heads) * self.n_kv_heads, bias=bias)
         self.out = nn.Linear(d_model, d_model, bias=bias)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
@@ -89,8 +92,8 @@ class Attention(nn.Module):
         Without `places` nothing is rotated; a cache needs them.
         """
         b, t, d = x.shape
-        qkv = self.qkv(x).view(b, t, 3, self.n_heads, d // self.n_heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, heads, T, d_head)
+        qkv = self.qkv(x).view(b, t, -1, d // self.n_heads).transpose(1, 2)
+        q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)  # each (B, heads, T, d_head)
         if places is not None and places.rotation is not None:
             q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
         kept = (k, v)
@@ -104,7 +107,7 @@ class Attention(nn.Module):
         """The keys and values of a memory (B, S, D), for `cross`."""
         b, s, d = memory.shape
         weight, bias = self.qkv.weight[d:], None if self.qkv.bias is None else self.qkv.bias[d:]
-        k, v = F.linear(memory, weight, bias).view(b, s, 2, self.n_heads, d // self.n_heads).permute(2, 0, 3, 1, 4)
+        k, v = F.linear(memory, weight, bias).view(b, s, 2, self.n_kv_heads, d // self.n_heads).permute(2, 0, 3, 1, 4)
         return k, v
 
     def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
@@ -114,7 +117,7 @@ class Attention(nn.Module):
     def looks(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
         """The weights with which `cross` takes the memory, (B, heads, T, S)."""
         q = self._queries(x)
-        scores = (q * q.shape[-1] ** -0.5) @ memory[0].transpose(-2, -1)
+        scores = (q * q.shape[-1] ** -0.5) @ self._shared(memory[0]).transpose(-2, -1)
         if mask.scores is not None:
             scores = scores.masked_fill(~mask.scores, -math.inf)
         return torch.softmax(scores, -1)
@@ -127,6 +130,7 @@ class Attention(nn.Module):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
+        k, v = self._shared(k), self._shared(v)
         if rate and q.device.type == "cpu":
             y = dropped_attention(q, k, v, mask, rate)
         else:
@@ -134,6 +138,10 @@ class Attention(nn.Module):
         if mask.blind is not None:
             y = y.masked_fill(mask.blind, 0.0)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
+
+    def _shared(self, x: Tensor) -> Tensor:
+        """Keys or values, one for each head."""
+        return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
 
 
 def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) -> Tensor:

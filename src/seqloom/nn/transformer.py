@@ -27,6 +27,7 @@ from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoi
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi"]
 Norm = Literal["pre", "post"]
+NormKind = Literal["layer", "rms"]
 Activation = Literal["gelu", "relu"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": partial(F.gelu, approximate="tanh"), "relu": F.relu}
@@ -43,19 +44,38 @@ class MLP(nn.Module):
         return self.down(self.activation(self.up(x)))
 
 
+class SwiGLU(nn.Module):
+    """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product makes the gates and, after them,
+    the units."""
+
+    def __init__(self, d_model: int, d_mlp: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, 2 * d_mlp, bias=bias)
+        self.down = nn.Linear(d_mlp, d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gates, units = self.up(x).chunk(2, -1)
+        return self.down(F.silu(gates) * units)
+
+
+def make_norm(kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:
+    """Layer norm, or RMSNorm (Zhang and Sennrich 2019), which only divides by the root of the mean square."""
+    return nn.RMSNorm(d_model, eps=epsilon) if kind == "rms" else nn.LayerNorm(d_model, eps=epsilon, bias=bias)
+
+
 class Block(nn.Module):
     """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
 
     def __init__(self, d_model: int, attention: Attention, mlp: nn.Module, *, cross: Attention | None = None,
-                 norm: Norm = "pre", dropout: float = 0.0, bias: bool = True) -> None:
+                 norm: Norm = "pre", make_norm: Callable[[int], nn.Module] = nn.LayerNorm, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm, self.dropout = norm, dropout
-        self.norm1 = nn.LayerNorm(d_model, bias=bias)
+        self.norm1 = make_norm(d_model)
         self.attention = attention
-        self.norm2 = nn.LayerNorm(d_model, bias=bias)
+        self.norm2 = make_norm(d_model)
         self.mlp = mlp
         self.cross = cross
-        self.norm_cross = nn.LayerNorm(d_model, bias=bias) if cross is not None else None
+        self.norm_cross = make_norm(d_model) if cross is not None else None
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
                 memory: KeysValues | None = None, memory_mask: Mask = UNMASKED,
@@ -77,30 +97,42 @@ class Block(nn.Module):
         y = self.mlp(self.norm2(x) if before else x)
         return self._add(x, y, self.norm2), kept
 
-    def _add(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def _add(self, x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         x = x + dropout(y, self.dropout, self.training)
         return x if self.norm == "pre" else norm(x)
 
 
 class GPTNet(nn.Module):
-    """`context` is the length of a learned position table; other positions may go beyond it."""
+    """`context` is the length of a learned position table; other positions may go beyond it.
+
+    GPT-2 has learned positions, gelu and biases. Llama (Touvron et al. 2023) has rotary positions, norms of the kind `rms`,
+    swiglu, groups of heads that share keys and values, and no biases.
+    """
 
     slopes: Tensor | None
 
-    def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *, d_mlp: int | None = None,
-                 positions: Positions = "learned", norm: Norm = "pre", activation: Activation = "gelu", dropout: float = 0.0,
-                 tied: bool = True, bias: bool = True, checkpoint: bool = False) -> None:
+    def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *,
+                 n_kv_heads: int | None = None, d_mlp: int | None = None, positions: Positions = "learned",
+                 rope_base: float = 10000.0, norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5,
+                 activation: Literal["gelu", "relu", "swiglu"] = "gelu", dropout: float = 0.0, tied: bool = True,
+                 bias: bool = True, checkpoint: bool = False) -> None:
         super().__init__()
-        self.context, self.d_model, self.n_heads = context, d_model, n_heads
-        self.positions, self.dropout = positions, dropout
+        self.context, self.d_model, self.n_heads, self.n_kv_heads = context, d_model, n_heads, n_kv_heads or n_heads
+        self.positions, self.rope_base, self.dropout = positions, rope_base, dropout
         self.checkpoint = checkpoint  # recompute each block in the backward pass instead of keeping its activations
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.position = nn.Embedding(context, d_model) if positions == "learned" else None
-        self.blocks = nn.ModuleList(
-            Block(d_model, Attention(d_model, n_heads, dropout=dropout, bias=bias),
-                  MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation], bias=bias), norm=norm, dropout=dropout, bias=bias)
-            for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model, bias=bias) if norm == "pre" else None
+        new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
+
+        def block() -> Block:
+            attention = Attention(d_model, n_heads, n_kv_heads=n_kv_heads, dropout=dropout, bias=bias)
+            inner = d_mlp or 4 * d_model
+            mlp = (SwiGLU(d_model, inner, bias=bias) if activation == "swiglu" else
+                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias))
+            return Block(d_model, attention, mlp, norm=norm, make_norm=new_norm, dropout=dropout)
+
+        self.blocks = nn.ModuleList(block() for _ in range(n_layers))
+        self.norm = new_norm(d_model) if norm == "pre" else None
         self.output = None if tied else nn.Linear(d_model, vocab_size, bias=False)
         self.register_buffer("slopes", alibi_slopes(n_heads) if positions == "alibi" else None, persistent=False)
         self.reset_parameters()
@@ -121,7 +153,7 @@ class GPTNet(nn.Module):
     def start(self, n: int) -> Past:
         """The past of n rows that have read nothing."""
         weight = self.embedding.weight
-        empty = weight.new_empty(n, self.n_heads, 0, self.d_model // self.n_heads)
+        empty = weight.new_empty(n, self.n_kv_heads, 0, self.d_model // self.n_heads)
         return Past(torch.zeros(n, dtype=torch.int64, device=weight.device), tuple((empty, empty) for _ in self.blocks))
 
     def features(self, ids: Tensor, past: Past | None = None) -> tuple[Tensor, Past | None]:
@@ -165,7 +197,7 @@ class GPTNet(nn.Module):
             # Scaled up as in the paper, or the sinusoids, of size one, would drown the embeddings.
             x = x * math.sqrt(self.d_model) + sinusoids(positions, self.d_model).to(x.dtype)
         elif self.positions == "rope":
-            cos, sin = rotary_angles(positions, self.d_model // self.n_heads)
+            cos, sin = rotary_angles(positions, self.d_model // self.n_heads, self.rope_base)
             rotation = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)  # (B, 1, T, d_head / 2), alike for all heads
         x = dropout(x, self.dropout, self.training)
         mask, places = causal_places(positions, before, self.slopes, rotation)

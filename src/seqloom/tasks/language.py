@@ -78,11 +78,17 @@ class LanguageModeling(Task):
         from seqloom.data.vector_files import file_head
 
         head, _ = file_head(path) if path.is_file() else (b"", False)
-        return path.name.endswith((".arpa", ".arpa.gz")) or b"\\data\\" in head or head.startswith(b"mmap lm")
+        return (path.name.endswith((".arpa", ".arpa.gz", ".gguf")) or b"\\data\\" in head
+                or head.startswith((b"mmap lm", b"GGUF")))
 
     def import_file(self, path: Path) -> Any:
+        from seqloom.data.vector_files import file_head
         from seqloom.interop.arpa import read_arpa
 
+        if path.name.endswith(".gguf") or (path.is_file() and file_head(path)[0].startswith(b"GGUF")):
+            from seqloom.interop.llama import read_llama
+
+            return read_llama(path)
         missing = not path.is_file() or not path.stat().st_size
         return read_arpa(path) if missing or self.recognises(path) else None
 
@@ -96,6 +102,9 @@ class LanguageModeling(Task):
         write_arpa(model, target)
 
     def converted(self, model: Any) -> Outcome:
+        if not hasattr(model, "sizes"):
+            return Outcome(f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens",
+                           {"model": model.name, "parameters": model.parameters, "vocab_size": model.tokenizer.vocab_size})
         return Outcome(f"order {model.config.order}, {sum(model.sizes.values()):,} n-grams", {"ngrams": model.sizes})
 
     def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:

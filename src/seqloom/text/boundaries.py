@@ -38,6 +38,11 @@ _BEFORE_LAST_SPACE = re.compile(rb"""
       | [\xe4-\xec\xee\xef][\x80-\xbf]{2} | \xed[\x80-\x9f][\x80-\xbf]
       | \xf0[\x90-\xbf][\x80-\xbf]{2} | [\xf1-\xf3][\x80-\xbf]{3} | \xf4[\x80-\x8f][\x80-\xbf]{2}
     ))""", re.DOTALL | re.VERBOSE)
+# The same before characters that are surely no numbers: ASCII, scripts up to U+063F, kana, Han, Hangul.
+_BEFORE_LETTER = re.compile(rb"""
+    .*(?=[ \n](?:
+        [!-/:-~] | [\xc3-\xd8][\x80-\xbf] | \xe3[\x81-\x83][\x80-\xbf] | [\xe4-\xe9\xeb\xec][\x80-\xbf]{2}
+    ))""", re.DOTALL | re.VERBOSE)
 _BEFORE_ANY_SPACE = re.compile(rb".*(?=[\t-\r ])", re.DOTALL)
 
 
@@ -62,6 +67,11 @@ def cut_before_space(data: bytes, final: bool) -> int:
 def cut_before_word(data: bytes, final: bool) -> int:
     """For pieces that may begin with one white space: before the last of a run, when a visible character follows."""
     return _last(_BEFORE_LAST_SPACE, data, final)
+
+
+def cut_before_letter(data: bytes, final: bool) -> int:
+    """The same for tokenizers that take numbers out first: the blanks before one are then all of them together."""
+    return _last(_BEFORE_LETTER, data, final)
 
 
 def cut_nowhere(data: bytes, final: bool) -> int:

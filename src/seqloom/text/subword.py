@@ -6,7 +6,8 @@ reach across: `gpt2` is that paper's regular expression; `space` is the plain ru
 space after its first character, which glues punctuation to words and never merges two blanks.
 
 `</s>` is the last id and is not known to the library: so no text, not even a literal `</s>`, can produce it.
-A stranger's `tokenizer.json` keeps its own ids and its own end token.
+A stranger's `tokenizer.json` keeps its own ids and its own end token. Its vocabulary may lack bytes that its training text
+did not have; the library would drop them without a word, so a text that has such a byte is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqloom.errors import ModelError
-from seqloom.text.boundaries import Cut, cut_before_space, cut_before_word, cut_nowhere, word_borders
+from seqloom.errors import DataError, ModelError
+from seqloom.text.boundaries import (
+    Cut,
+    cut_before_letter,
+    cut_before_space,
+    cut_before_word,
+    cut_nowhere,
+    word_borders,
+)
 from seqloom.text.coding import EOS
 from seqloom.text.subword_file import KINDS, panics_told, read_engine
 from seqloom.text.vocabulary import distinct
@@ -68,8 +76,9 @@ class Subword:
         self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
         self.unk_id = model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
-        self._byte_ids = [self._ids.get(character) for character in ALPHABET]
-        self.lossless = self._byte_level and None not in self._byte_ids and _keeps_everything(self._spec)
+        lacking = bytes(byte for byte, character in enumerate(ALPHABET) if character not in self._ids)
+        self._lacking = lacking if self._byte_level and self.unk_id is None else b""
+        self.lossless = self._byte_level and lacking == self._lacking and _keeps_everything(self._spec)
         self.joiner = b" " if self.kind == "wordpiece" else b""
         self._cut = _cut_rule(self._spec)
 
@@ -78,6 +87,9 @@ class Subword:
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """uint32 ids. A text repeats its words, so of a long one each different stretch is encoded once."""
+        if self._lacking and len(data.translate(None, self._lacking)) < len(data):
+            byte = next(byte for byte in data if byte in self._lacking)
+            raise DataError(f"the text has the byte 0x{byte:02x}, for which this vocabulary has no token; remove it")
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
@@ -230,7 +242,7 @@ def _keeps_everything(spec: dict[str, Any]) -> bool:
     """Whether no step drops or adds a character."""
     return _untouched(spec) and all(
         (part["type"] == "ByteLevel" and not part["add_prefix_space"])
-        or (part["type"] == "Split" and part["behavior"] != "Removed") for part in _parts(spec))
+        or (part["type"] == "Split" and part["behavior"] != "Removed") or part["type"] == "Digits" for part in _parts(spec))
 
 
 def _cut_rule(spec: dict[str, Any]) -> Cut:
@@ -238,6 +250,8 @@ def _cut_rule(spec: dict[str, Any]) -> Cut:
     last = parts[-1] if parts else {"type": None}
     if last["type"] == "ByteLevel" and not last["add_prefix_space"] and _untouched(spec):
         rules = [part.get("pattern", {}).get("Regex") for part in parts[:-1]]
+        if [part["type"] for part in parts[:-1]] == ["Digits"] and last.get("use_regex", True):
+            return cut_before_letter
         if rules == ([] if last.get("use_regex", True) else [SPACE_RULE]):
             return cut_before_word
     known = (spec["normalizer"] or {"type": "BertNormalizer"})["type"] == "BertNormalizer"

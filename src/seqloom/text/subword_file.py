@@ -34,18 +34,27 @@ class _Fault(ValueError):
 
 def read_engine(path: Path) -> Engine:
     """The library's tokenizer of a file, or a ModelError that says what is wrong with the file."""
-    from tokenizers import Tokenizer as Engine
-
+    fault = f"{path}: not a tokenizer.json that can be read"
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _Fault(f"it has more than {MOST_BYTES >> 20} MiB")
         text = path.read_text("utf-8")
-        _check(json.loads(text, object_pairs_hook=_once))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ModelError(f"{fault} ({error})") from None
+    return make_engine(text, fault)
+
+
+def make_engine(text: str, fault: str) -> Engine:
+    """The library's tokenizer of the text of a tokenizer.json; `fault` is what an error begins with."""
+    from tokenizers import Tokenizer as Engine
+
+    try:
+        _check(json.loads(text, object_pairs_hook=_once))
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a tokenizer.json that can be read ({error})") from None
-    with panics_told(f"{path}: not a tokenizer.json that can be read"):
+        raise ModelError(f"{fault} ({error})") from None
+    with panics_told(fault):
         return Engine.from_str(text)
 
 

@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
 from seqloom.text.normalize import Normalizer, NormalizerConfig
 from seqloom.text.tokenizer_config import TokenizerConfig
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
+
+if TYPE_CHECKING:
+    from seqloom.text.subword import Subword
 
 SETTINGS_FILE = "seqloom_tokenizer.json"
 WHAT = "a saved tokenizer"
@@ -175,7 +178,7 @@ class Tokenizer:
 
     @property
     def lossless(self) -> bool:
-        """Whether `decode_bytes(encode(data)) == data` for any bytes."""
+        """Whether `decode_bytes(encode(data)) == data` for any bytes; some vocabularies refuse bytes that they lack."""
         return self.normalizer is None and self._coder.lossless
 
     def loses(self) -> str:
@@ -313,7 +316,11 @@ class Tokenizer:
             raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
         from seqloom.text import subword
 
-        coder = subword.Subword.read_foreign(file)
+        return cls.of_subwords(subword.Subword.read_foreign(file))
+
+    @classmethod
+    def of_subwords(cls, coder: Subword) -> Tokenizer:
+        """One with the vocabulary of another program."""
         tokenizer = cls(kind=coder.kind)
         tokenizer._fitted = coder
         return tokenizer

@@ -1,5 +1,9 @@
 """GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/llama`). What stood before a text when
+such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
+was none. Then the first token is predicted from the start token alone, which no other token sees.
+
 It is trained on windows in random order. Text that is longer than its context is scored in windows that overlap by half,
 each token with at least half a context before it; stepping slides in the same way, so both agree.
 """
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom.contracts.learnt import Kind, natural, one_of, optional
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel, Past
@@ -32,6 +37,8 @@ class GPT(NeuralLanguageModel):
     name = "gpt"
     config_class = GPTConfig
     width_option = embed_option = "d_model"
+    learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
+                                                "start_alone": optional(one_of(True))}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
@@ -40,6 +47,11 @@ class GPT(NeuralLanguageModel):
     @property
     def context(self) -> int:
         return self.config.context
+
+    @property
+    def start_id(self) -> int:
+        """What a sequence begins with."""
+        return self.learnt.get("start", self.tokenizer.eos_id)
 
     def label(self) -> str:
         return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}"
@@ -52,6 +64,8 @@ class GPT(NeuralLanguageModel):
     def shapes(self, size: Size) -> Shapes:
         if size.width % self.config.multiple:
             raise ModelError(f"its width {size.width} is not a multiple of {self.config.multiple}, as its heads need")
+        if self.start_id >= self.tokenizer.vocab_size:
+            raise ModelError(f"its start token {self.start_id} is not in its vocabulary of {self.tokenizer.vocab_size:,}")
         return gpt_shapes(self.config, self.tokenizer.vocab_size, size)
 
     def check_vectors(self, dimensions: int) -> None:
@@ -63,7 +77,9 @@ class GPT(NeuralLanguageModel):
                               "try another number of n_heads")
 
     def body_cost(self, width: int) -> float:
-        return 12 * self.config.n_layers * width * width
+        c = self.config
+        attention = 2 * width * width * (1 + (c.n_kv_heads or c.n_heads) / c.n_heads)
+        return c.n_layers * (attention + (3 if c.activation == "swiglu" else 2) * width * (c.d_mlp or 4 * width))
 
     def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Separate, Shuffled
@@ -74,8 +90,10 @@ class GPT(NeuralLanguageModel):
     def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
         self.check_fitted()
         c = self.config
-        return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, context=c.context, positions=c.positions,
-                          norm=c.norm, activation=c.activation, eos_id=self.tokenizer.eos_id, eight_bit=eight_bit)
+        return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, n_kv_heads=c.n_kv_heads, context=c.context,
+                          positions=c.positions, rope_base=c.rope_base, norm=c.norm, norm_kind=c.norm_kind,
+                          norm_epsilon=c.norm_epsilon, activation=c.activation, eos_id=self.tokenizer.eos_id,
+                          start_id=self.start_id, start_alone=self.learnt.get("start_alone", False), eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
@@ -87,7 +105,7 @@ class GPT(NeuralLanguageModel):
         windows = sorted(self._windows(lengths, past.read, known), key=lambda w: w[0] - w[1])
         for rows in _groups(windows, together or TOGETHER):
             longest = rows[0][1] - rows[0][0]
-            inputs = np.full((len(rows), longest), self.tokenizer.eos_id, np.int64)
+            inputs = np.full((len(rows), longest), self.start_id, np.int64)
             keep = np.zeros((len(rows), longest), bool)
             for row, (start, end, first, begins) in enumerate(rows):
                 inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
@@ -98,24 +116,33 @@ class GPT(NeuralLanguageModel):
         past.advance(ids[known:], 2 * self.config.context)  # the window that was broken off, and the token before it
 
     def _windows(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[tuple[int, int, int, int]]:
-        """(start, end, first that is scored, 1 where `</s>` stands before it) of windows half a context apart.
+        """(start, end, first that is scored, 1 where the start token stands before it) of windows half a context apart.
 
         A sequence of which `read` tokens were scored before goes on with the windows that hold more; starts count from
         the last `known` of them.
         """
-        size = self.config.context
-        apart = -(-size // 2)
-        windows, at = [], known - read
+        windows: list[tuple[int, int, int, int]] = []
+        at, alone = known - read, int(self.learnt.get("start_alone", False))
         for length in lengths.tolist():
             length += read
-            for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
-                high = min(low + size, length)
-                first = max(low + size - apart if low else 0, read)
-                windows.append((at + low, at + high, at + first, 0 if low else 1))
-                if high == length:
-                    break
+            if alone and not read:
+                windows.append((at, at + 1, at, 1))
+            windows += self._overlapping(at + alone, length - alone, max(read - alone, 0), begins=1 - alone)
             at, read = at + length, 0
         return windows
+
+    def _overlapping(self, at: int, length: int, read: int, begins: int) -> Iterator[tuple[int, int, int, int]]:
+        """Those of one sequence from `at` on; what the first has before it is told by `begins`."""
+        size = self.config.context
+        apart = -(-size // 2)
+        if read == length:
+            return
+        for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
+            high = min(low + size, length)
+            first = max(low + size - apart if low else 0, read)
+            yield at + low, at + high, at + first, 0 if low else begins
+            if high == length:
+                break
 
 
 def _groups(windows: list[tuple[int, int, int, int]], most: int) -> list[list[tuple[int, int, int, int]]]:

@@ -85,22 +85,32 @@ class NPLMConfig(NeuralConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NeuralConfig):
-    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
+    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}, "rope_base": {"positions": ("rope",)}}
 
     context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
     d_model: int | None = option(None, "model width [default: chosen by text size and time, or that of pretrained]",
                                  minimum=2, maximum=MOST_WIDTH)
     n_layers: int = option(4, "number of Transformer blocks", minimum=1, maximum=1000)
     n_heads: int = option(4, "number of attention heads; must divide the width", minimum=1, maximum=10_000)
+    n_kv_heads: int | None = option(None, "number of keys and values that groups of heads share; must divide n_heads "
+                                    "[default: n_heads]", minimum=1, maximum=10_000)
+    d_mlp: int | None = option(None, "width of the feed-forward layers [default: 4 times the model width]",
+                               minimum=1, maximum=MOST_WIDTH)
     positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "positional encoding")
-    norm: Literal["pre", "post"] = option("pre", "layer normalisation before or after each sublayer")
-    activation: Literal["gelu", "relu"] = option("gelu", "activation function of the feed-forward layers")
+    rope_base: float = option(10000.0, "base of the wavelengths of rope positions", minimum=1.0, maximum=1e12)
+    norm: Literal["pre", "post"] = option("pre", "normalisation before or after each sublayer")
+    norm_kind: Literal["layer", "rms"] = option("layer", "layer normalisation, or RMSNorm, which has no mean and no bias")
+    norm_epsilon: float = option(1e-5, "added to the variance before a norm divides by its root", minimum=1e-12, maximum=1.0)
+    activation: Literal["gelu", "relu", "swiglu"] = option("gelu", "activation function of the feed-forward layers")
+    bias: bool = option(True, "biases in linear layers and layer normalisations")
     dropout: float | None = option(None, "dropout on the output of each sublayer [default: 0 to 0.2, by the number of epochs]",
                                    minimum=0.0, maximum=0.95)
     tied: bool = option(True, "tie the output layer to the token embeddings")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
+            raise ConfigError(f"n_kv_heads {self.n_kv_heads} does not divide n_heads {self.n_heads} into groups")
         if self.d_model is not None and self.d_model % self.multiple:
             pairs = " (rope turns pairs, so each head has an even width)" if self.positions == "rope" else ""
             raise ConfigError(f"d_model {self.d_model} is not a multiple of {self.multiple}, as {self.n_heads} heads and "

@@ -34,10 +34,13 @@ def gpt_shapes(config: GPTConfig, vocab_size: int, size: Size) -> Shapes:
     shapes: Shapes = {"embedding.weight": (vocab_size, d)}
     if c.positions == "learned":
         shapes["position.weight"] = (c.context, d)
+    norm_bias = c.bias and c.norm_kind == "layer"
+    block = transformer_block(d, c.d_mlp or 4 * d, d_kv=d // c.n_heads * (c.n_kv_heads or c.n_heads),
+                              gated=c.activation == "swiglu", bias=c.bias, norm_bias=norm_bias)
     for i in range(c.n_layers):
-        shapes |= within(f"blocks.{i}", transformer_block(d, 4 * d))
+        shapes |= within(f"blocks.{i}", block)
     if c.norm == "pre":
-        shapes |= within("norm", layer_norm(d))
+        shapes |= within("norm", layer_norm(d, bias=norm_bias))
     return shapes | output_layer(c.softmax, d, vocab_size, tied=c.tied and c.softmax != "adaptive", bias=False)
 
 

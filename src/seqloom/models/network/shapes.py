@@ -18,12 +18,13 @@ def within(name: str, shapes: Shapes) -> Shapes:
     return {f"{name}.{inner}": shape for inner, shape in shapes.items()}
 
 
-def affine(rows: int, columns: int) -> Shapes:
-    return {"weight": (rows, columns), "bias": (rows,)}
+def affine(rows: int, columns: int, *, bias: bool = True) -> Shapes:
+    return {"weight": (rows, columns), **({"bias": (rows,)} if bias else {})}
 
 
-def layer_norm(width: int) -> Shapes:
-    return {"weight": (width,), "bias": (width,)}
+def layer_norm(width: int, *, bias: bool = True) -> Shapes:
+    """Without a bias also those of RMSNorm."""
+    return {"weight": (width,), **({"bias": (width,)} if bias else {})}
 
 
 def recurrent_stack(cell: str, d_in: int, width: int, n_layers: int, *, bidirectional: bool = False,
@@ -65,12 +66,16 @@ def crf(n_tags: int) -> Shapes:
     return {"transitions": (n_tags, n_tags), "start": (n_tags,), "end": (n_tags,)}
 
 
-def transformer_block(d_model: int, d_mlp: int, *, cross: bool = False) -> Shapes:
-    """Of `nn.transformer.Block` with `MLP`; `cross`: it attends to a memory as well."""
-    attention = {**within("qkv", affine(3 * d_model, d_model)), **within("out", affine(d_model, d_model))}
-    shapes = {**within("norm1", layer_norm(d_model)), **within("attention", attention), **within("norm2", layer_norm(d_model)),
-              **within("mlp.up", affine(d_mlp, d_model)), **within("mlp.down", affine(d_model, d_mlp))}
-    return shapes | {**within("cross", attention), **within("norm_cross", layer_norm(d_model))} if cross else shapes
+def transformer_block(d_model: int, d_mlp: int, *, cross: bool = False, d_kv: int | None = None, gated: bool = False,
+                      bias: bool = True, norm_bias: bool = True) -> Shapes:
+    """Of `nn.transformer.Block` with `MLP`, or `gated` with `SwiGLU`; `cross`: it attends to a memory as well; `d_kv`: width of
+    the keys of all heads together."""
+    norm, d_qkv = layer_norm(d_model, bias=norm_bias), d_model + 2 * (d_kv or d_model)
+    attention = {**within("qkv", affine(d_qkv, d_model, bias=bias)), **within("out", affine(d_model, d_model, bias=bias))}
+    shapes = {**within("norm1", norm), **within("attention", attention), **within("norm2", norm),
+              **within("mlp.up", affine(d_mlp * (1 + gated), d_model, bias=bias)),
+              **within("mlp.down", affine(d_model, d_mlp, bias=bias))}
+    return shapes | {**within("cross", attention), **within("norm_cross", norm)} if cross else shapes
 
 
 def output_layer(softmax: str, width: int, vocab_size: int, *, tied: bool = False, bias: bool = True) -> Shapes:

@@ -1,0 +1,168 @@
+"""Models of the Llama family from GGUF files, as `gpt` with the options that make it one, and with their own tokenizer.
+
+ggml turns neighbouring elements of a query or key, we turn those half a head apart (as Hugging Face does), so the rows of both
+projections change places. Every tensor of the file must be one that is known, of the shape that the file's own values ask
+for; what would change the result and is not understood is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import LARGEST
+from seqloom.config import MOST_WIDTH
+from seqloom.errors import ConfigError, quoted, suggest_known
+from seqloom.interop.gguf import GGUFFile, read_gguf
+from seqloom.models.language.gpt import GPT
+from seqloom.models.network.shapes import Shapes
+from seqloom.text.subword_lists import byte_level_bpe
+from seqloom.text.tokenizer import Tokenizer
+
+ARCHITECTURE = "llama"
+DIGITS_APART = {"smollm": True, "gpt-2": False}  # the ways to cut a text into words that are known, by their names in GGUF
+_NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6  # types of tokens; all others are marks
+
+
+def read_llama(path: str | Path) -> GPT:
+    """The model in a GGUF file."""
+    file = read_gguf(path)
+    architecture = file.text("general.architecture")
+    if architecture != ARCHITECTURE:
+        file.fail(f"a model of the architecture {quoted(architecture)}; {ARCHITECTURE} can be converted")
+    tokenizer = _tokenizer(file)
+    try:
+        model = GPT(**_options(file))
+    except ConfigError as error:
+        file.fail(str(error))
+    model.tokenizer = tokenizer
+    model.learnt = {"width": model.config.d_model, **_start(file, tokenizer)}
+    model.net.restore(_weights(file, model))
+    model.fitted = True
+    with open(path, "rb") as raw:
+        digest = hashlib.file_digest(raw, "sha256").hexdigest()
+    named = {key: value for key in ("name", "license") if isinstance(value := file.values.get(f"general.{key}"), str)}
+    model.fit_info = {"data": Path(path).name, "data_hash": digest[:16], "source": "GGUF", **named}
+    return model
+
+
+def _options(file: GGUFFile) -> dict[str, Any]:
+    """Those of the model, from the values of the file."""
+    def whole(name: str, most: int, default: int | None = None) -> int:
+        return file.whole(f"llama.{name}", 1, most, default)
+
+    d_model, n_heads = whole("embedding_length", MOST_WIDTH), whole("attention.head_count", 10_000)
+    d_head = d_model // n_heads
+    for name in ("rope.dimension_count", "attention.key_length", "attention.value_length"):
+        if whole(name, MOST_WIDTH, d_head) != d_head:
+            file.fail(f"llama.{name} is not {d_head}, the width of one of {n_heads} heads; this is not supported")
+    scaling = file.text("llama.rope.scaling.type", "none")
+    if scaling != "none":
+        file.fail(f"its rotary positions are scaled ({quoted(scaling)}), which is not supported")
+    epsilon = file.real("llama.attention.layer_norm_rms_epsilon", 1e-12, 1.0)
+    return {"context": whole("context_length", 1_000_000), "d_model": d_model, "n_layers": whole("block_count", 1000),
+            "n_heads": n_heads, "n_kv_heads": whole("attention.head_count_kv", 10_000, n_heads),
+            "d_mlp": whole("feed_forward_length", MOST_WIDTH), "positions": "rope",
+            "rope_base": file.real("llama.rope.freq_base", 1.0, 1e12, 10000.0), "norm": "pre", "norm_kind": "rms",
+            "norm_epsilon": float(f"{epsilon:.7g}"), "activation": "swiglu", "bias": False, "dropout": 0.0,
+            "tied": "output.weight" not in file.tensors, "unit": "document", "carry": False}
+
+
+# ---- weights
+
+def _weights(file: GGUFFile, model: GPT) -> dict[str, np.ndarray]:
+    """By the names of `gpt`, queries, keys and values in one matrix, gates and units in another."""
+    c = model.config
+    width, d_kv = c.d_model, c.d_model // c.n_heads * c.n_kv_heads
+    shapes: Shapes = {"token_embd.weight": (model.tokenizer.vocab_size, width), "output_norm.weight": (width,)}
+    if not c.tied:
+        shapes["output.weight"] = (model.tokenizer.vocab_size, width)
+    for i in range(c.n_layers):
+        shapes |= {f"blk.{i}.{name}.weight": shape for name, shape in {
+            "attn_norm": (width,), "attn_q": (width, width), "attn_k": (d_kv, width), "attn_v": (d_kv, width),
+            "attn_output": (width, width), "ffn_norm": (width,), "ffn_gate": (c.d_mlp, width), "ffn_up": (c.d_mlp, width),
+            "ffn_down": (width, c.d_mlp)}.items()}
+    _check_tensors(file, shapes)
+    arrays = {"embedding.weight": _array(file, "token_embd"), "norm.weight": _array(file, "output_norm")}
+    if not c.tied:
+        arrays["output.weight"] = _array(file, "output")
+    with progress.task("reading weights", c.n_layers, "layers") as bar:
+        for i in range(c.n_layers):
+            arrays |= {f"blocks.{i}.{name}.weight": array for name, array in _block(file, f"blk.{i}.", model).items()}
+            bar.advance(1)
+    return arrays
+
+
+def _block(file: GGUFFile, place: str, model: GPT) -> dict[str, np.ndarray]:
+    def read(name: str) -> np.ndarray:
+        return _array(file, place + name)
+
+    c = model.config
+    q, k = halves_apart(read("attn_q"), c.n_heads), halves_apart(read("attn_k"), c.n_kv_heads)
+    return {"norm1": read("attn_norm"), "attention.qkv": np.concatenate([q, k, read("attn_v")]),
+            "attention.out": read("attn_output"), "norm2": read("ffn_norm"),
+            "mlp.up": np.concatenate([read("ffn_gate"), read("ffn_up")]), "mlp.down": read("ffn_down")}
+
+
+def halves_apart(weight: np.ndarray, n_heads: int) -> np.ndarray:
+    """Rows (heads x d_head, D) whose pairs are neighbours, with those pairs half a head apart.
+
+    >>> halves_apart(np.arange(8).reshape(8, 1), 2).ravel().tolist()
+    [0, 2, 1, 3, 4, 6, 5, 7]
+    """
+    rows, width = weight.shape
+    return weight.reshape(n_heads, -1, 2, width).swapaxes(1, 2).reshape(rows, width)
+
+
+def _check_tensors(file: GGUFFile, shapes: Shapes) -> None:
+    missing = [name for name in shapes if name not in file.tensors]
+    surplus = [name for name in file.tensors if name not in shapes]
+    for names, what in ((missing, "lacks"), (surplus, "has, and a plain llama has not,")):
+        if names:
+            file.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {', '.join(map(quoted, names[:3]))}"
+                      f"{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}")
+    for name, shape in shapes.items():
+        if file.tensors[name].shape != shape:
+            found = " x ".join(map(str, file.tensors[name].shape))
+            file.fail(f"the tensor {quoted(name)} is {found} where its values ask for {' x '.join(map(str, shape))}")
+
+
+def _array(file: GGUFFile, name: str) -> np.ndarray:
+    made = file.array(f"{name}.weight")
+    if made.max() > LARGEST or made.min() < -LARGEST:
+        file.fail(f"the tensor {quoted(name)} has values beyond {LARGEST:g}; the file is damaged")
+    return made
+
+
+# ---- tokenizer
+
+def _tokenizer(file: GGUFFile) -> Tokenizer:
+    kind = file.text("tokenizer.ggml.model")
+    if kind != "gpt2":
+        file.fail(f"its tokenizer is of the kind {quoted(kind)}; gpt2 (byte-level BPE) can be read")
+    rule = file.text("tokenizer.ggml.pre")
+    if rule not in DIGITS_APART:
+        file.fail(f"its tokenizer cuts a text into words by the rule {quoted(rule)}{suggest_known(rule, DIGITS_APART)}")
+    tokens = file.texts("tokenizer.ggml.tokens")
+    if len(tokens) < 2:
+        file.fail(f"its vocabulary has {len(tokens)} tokens")
+    types = file.values.get("tokenizer.ggml.token_type", np.full(len(tokens), _NORMAL))
+    if not isinstance(types, np.ndarray) or len(types) != len(tokens):
+        file.fail("tokenizer.ggml.token_type is not a list of as many numbers as there are tokens")
+    added = {i: int(types[i]) != _USER_DEFINED for i in np.flatnonzero((types != _NORMAL) & (types != _BYTE)).tolist()}
+    eos_id = file.whole("tokenizer.ggml.eos_token_id", 0, len(tokens) - 1)
+    added[eos_id] = True  # whatever its type says: no text produces it
+    coder = byte_level_bpe(tokens, file.texts("tokenizer.ggml.merges"), added, eos_id=eos_id,
+                           digits_apart=DIGITS_APART[rule], where=file.name)
+    return Tokenizer.of_subwords(coder)
+
+
+def _start(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What texts began with when the model was trained: a token of that use, or nothing."""
+    if file.flag("tokenizer.ggml.add_bos_token", False):
+        return {"start": file.whole("tokenizer.ggml.bos_token_id", 0, tokenizer.vocab_size - 1)}
+    return {"start_alone": True}

@@ -1,0 +1,32 @@
+"""A GGUF file from the command line: convert, then every command for language models."""
+
+import pytest
+
+from tests.interop.llama_files import TOKENS, llama_file
+
+
+def test_a_converted_llama_is_a_language_model_like_others(seqloom, tmp_path):
+    pytest.importorskip("torch")
+    llama_file(tmp_path / "tiny.gguf")
+    (tmp_path / "text").write_text("the cat the cat\nthe 12 cats and the rest of a text beyond the context\n")
+    found, = seqloom("convert", "tiny.gguf", "model", "--json").json()
+    assert (found["model"], found["vocab_size"]) == ("gpt", len(TOKENS))
+    assert "gpt-2x24" in seqloom("convert", "tiny.gguf", "model2").out
+    greedy = seqloom("generate", "model", "the cat", "--temperature", "0", "--max-tokens", "5")
+    assert greedy.code == 0
+    assert greedy.out.startswith("the cat")
+    assert len(seqloom("score", "model", "text", "--tokens").out.splitlines()) > 20
+    values, = seqloom("evaluate", "model", "text", "--json").json()
+    assert values["metrics"]["bits_per_byte"] > 0
+    assert "gpt" in seqloom("info", "model").out
+
+
+@pytest.mark.parametrize(("raw", "words"), [(b"GGUF", "cut off"), (b"", "is empty"), (None, "no such file"),
+                                            (b"text", "not a GGUF file")])
+def test_a_bad_file_is_one_line(seqloom, tmp_path, raw, words):
+    if raw is not None:
+        (tmp_path / "x.gguf").write_bytes(raw)
+    found = seqloom("convert", "x.gguf", "model")
+    assert found.code == 1
+    assert words in found.one_line()
+    assert not (tmp_path / "model").exists()
