@@ -3,6 +3,7 @@
 import getpass
 import hashlib
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,9 @@ _name = f"seqloom-kernels-{getpass.getuser()}-{hashlib.sha256(_sources).hexdiges
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / _name))
 # Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a job in the background; tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from seqloom.testing.language import TEXT as TOY  # noqa: E402  (numba reads its variable when it is loaded)
 
