@@ -3,8 +3,8 @@
     make bench ARGS="translate --only dates"
 
 Fits go on where they were interrupted; fitted models stay below the user's cache, so what is asked of them (beams against
-greedy search, attention against a summary of the source, quality by length) needs no new training. Settings were chosen on the
-validation part; the test part is read once for each fitted model.
+greedy search, attention against a summary of the source, quality by length) needs no new training; pictures lie beside them.
+Settings were chosen on the validation part; the test part is read once for each fitted model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def dates(quick: bool) -> Iterator[Row]:
     model = fitted("dates", Seq2Seq(tokenizer="char", d_embed=64, d_hidden=128), train, None,
                    {"minutes": 0.2} if quick else {"minutes": 4.5})
     result = model.evaluate(unseen)
-    inspect.alignment(model, *unseen[0]).save("dates-alignment.png")
+    inspect.alignment(model, *unseen[0]).save(saved("dates.png"))
     yield (f"dates, exact match of {len(unseen):,} unseen sources", f"{result['exact_match']:.2%}",
            f"{trained(model)}; {result.signature}")
 
@@ -78,7 +78,7 @@ def difference() -> Iterator[Row]:
         paired = scores[name].against(scores["plain"])
         yield f"{name} less plain, BLEU", *shown(paired)
     inspect.quality_by_length({name: model.evaluate(test, samples=0) for name, model in models.items()}).save(
-        "multi30k-by-length.png")
+        saved("by-length.png"))
 
 
 def beams() -> Iterator[Row]:

@@ -1,20 +1,10 @@
-"""Layers over a single sequence against plain numpy."""
+"""Filters over characters against plain numpy."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from seqloom.kernels.gates import character_maxima, project
-
-
-@pytest.mark.parametrize(("steps", "width", "gates"), [(1, 1, 1), (3, 4, 256), (7, 10, 300), (2, 3, 515), (0, 5, 8)])
-def test_projection_of_any_size(steps, width, gates):
-    rng = np.random.default_rng(steps)
-    x, turned, bias = (rng.normal(size=shape).astype(np.float32) for shape in ((steps, width), (width, gates), (gates,)))
-    out = np.full((steps, gates), np.nan, np.float32)
-    project(x, turned, bias, out)
-    assert np.allclose(out, x @ turned + bias, atol=1e-5)
+from seqloom.kernels.gates import character_maxima
 
 
 def test_maxima_of_filters_over_characters():

@@ -182,34 +182,6 @@ def add_products(h, turned, gates):
             gates[j] += h[k] * turned[k, j]
 
 
-TILE = 256  # columns of the sums that stay in the first cache
-
-
-@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def project(x, turned, bias, out):
-    """out (T, G) = x (T, D) times turned (D, G) + bias (G,), in this thread.
-
-    The threads of a matrix library wait for each other: for a few rows that costs more than it brings, and on a busy machine
-    it costs ten times as much.
-    """
-    for start in range(0, len(bias), TILE):
-        part = slice(start, min(start + TILE, len(bias)))
-        for t in range(len(x)):
-            out[t, part] = bias[part]
-        whole = x.shape[1] // 4 * 4
-        for k in range(0, whole, 4):
-            p, q, r, s = turned[k, part], turned[k + 1, part], turned[k + 2, part], turned[k + 3, part]
-            for t in range(len(x)):
-                a, b, c, d, sums = x[t, k], x[t, k + 1], x[t, k + 2], x[t, k + 3], out[t, part]
-                for j in range(len(sums)):
-                    sums[j] += a * p[j] + b * q[j] + c * r[j] + d * s[j]
-        for k in range(whole, x.shape[1]):
-            for t in range(len(x)):
-                a, p, sums = x[t, k], turned[k, part], out[t, part]
-                for j in range(len(sums)):
-                    sums[j] += a * p[j]
-
-
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
 def lstm_cell(gates, c, h):
     """The new c and h (H,) from the gates i, f, g, o (4H,)."""

@@ -14,7 +14,8 @@ from threading import Lock
 import numpy as np
 
 from seqloom.kernels.decode import add_gelu
-from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, project, rnn_walk
+from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, rnn_walk
+from seqloom.kernels.translate import product
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
@@ -22,7 +23,7 @@ from seqloom.models.sequence.sizes import Sizes
 Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
 FEW = 8  # examples up to which this is quicker than batches
 KEPT = 1 << 25  # bytes of products with words that are kept
-SHORT = 32  # steps up to which `project` is quicker than the matrix library
+SHORT = 32  # steps up to which `product` is about as quick as the matrix library
 ZERO = np.float32(0)
 
 
@@ -94,13 +95,16 @@ class QuickNetwork:
         vectors, filters = (self.weights[f"reader.characters.{name}.weight"] for name in ("embedding", "filters"))
         return np.stack([vectors @ part.T for part in np.split(filters, 3, axis=1)])
 
+    @cached_property
+    def by_character(self) -> Recurrent:
+        return Recurrent(self.weights, "reader.characters.recurrent.layers.0.", "bilstm")
+
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        place, x = "reader.characters.recurrent.layers.0.", self.weights["reader.characters.embedding.weight"][ids]
-        layer, half = Recurrent(self.weights, place, "bilstm"), self.weights[f"{place}w_h"].shape[1]
+        x, half = self.weights["reader.characters.embedding.weight"][ids], len(self.by_character.turned[0])
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
             if length:
-                states = layer(x[row, :length])
+                states = self.by_character(x[row, :length])
                 out[row] = np.concatenate([states[-1, :half], states[0, half:]])
         return out
 
@@ -134,7 +138,7 @@ class Recurrent:
     def __init__(self, weights: Mapping[str, np.ndarray], place: str, encoder: str) -> None:
         self.cell = encoder.removeprefix("bi")
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-        self.inputs = [np.ascontiguousarray(weights[f"{at}w_x"].T) for at in directions]  # (D, G)
+        self.inputs = [weights[f"{at}w_x"] for at in directions]  # (G, D)
         self.biases = [weights[f"{at}b"] for at in directions]
         self.turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
         self.further = [weights.get(f"{at}b_h") for at in directions]
@@ -143,14 +147,15 @@ class Recurrent:
         return self.walk(self.projected(x))
 
     def projected(self, x: np.ndarray) -> np.ndarray:
-        """The input's part of the gates, (directions, T, G)."""
+        """The input's part of the gates, (directions, T, G). A few steps are multiplied in this thread: those of a matrix
+        library wait for each other, which on a busy machine takes ten times as long as the product."""
         out = np.empty((len(self.inputs), len(x), len(self.biases[0])), np.float32)
         for weight, bias, into in zip(self.inputs, self.biases, out):
             if len(x) <= SHORT:
-                project(x, weight, bias, into)
+                product(weight, x, into)
             else:
-                np.matmul(x, weight, out=into)
-                into += bias
+                np.matmul(x, weight.T, out=into)
+            into += bias
         return out
 
     def walk(self, projected: np.ndarray) -> np.ndarray:
@@ -183,11 +188,11 @@ class KnownWords:
                     self.places[:], self.used, new = -1, 0, np.unique(ids)
                 if len(new) > self.table.shape[1]:
                     return self.layer.projected(self.vectors(ids))
-                for start in range(0, len(new), SHORT):  # `projected` of more is another sum
-                    some = new[start:start + SHORT]
-                    self.places[some] = into = np.arange(self.used, self.used + len(some))
-                    self.table[:, into] = self.layer.projected(self.vectors(some))
-                    self.used += len(some)
+                vectors = self.vectors(new)
+                for i in range(len(new)):  # one by one: of several together the sums are made in another order
+                    self.table[:, self.used + i] = self.layer.projected(vectors[i:i + 1])[:, 0]
+                self.places[new] = np.arange(self.used, self.used + len(new))
+                self.used += len(new)
                 places = self.places[ids]
             return self.table[:, places]
 
