@@ -10,6 +10,8 @@ from seqloom import tasks
 from seqloom.cli.options import Choice, common, emit
 from seqloom.errors import ConfigError
 
+HUGGING_FACE = "hugging-face"  # as in interop/families
+
 
 @click.command(name="convert", epilog="""\b
 Examples:
@@ -24,21 +26,33 @@ Examples:
 """)
 @click.argument("source")
 @click.argument("target")
-@click.option("--form", type=Choice([form for task in tasks.every() for form in task.file_forms]),
-              help="Format of the word vectors to write  [default: word2vec].")
+@click.option("--form", type=Choice([HUGGING_FACE, *(form for task in tasks.every() for form in task.file_forms)]),
+              help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.")
+@click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
 @common
-def command(source: str, target: str, form: str | None, as_json: bool) -> None:
-    """Convert a file of another program to a model directory, or back; with --form, word vectors to another file format.
+def command(source: str, target: str, form: str | None, task: str | None, as_json: bool) -> None:
+    """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
 
     n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
-    GGUF files of the Llama family with byte-level BPE, whose weights become float32; the weights of g2p-en become a
-    translator.
+    GGUF files of the Llama family with byte-level BPE, whose weights become float32, or directories of transformers; the
+    weights of g2p-en become a translator.
     """
+    from seqloom.interop import families
+    from seqloom.interop.hugging_face import is_directory
     from seqloom.storage import check_target, load
 
-    if Path(source).is_dir():
+    if is_directory(Path(source)):
+        if form is not None:
+            raise ConfigError(f"{source} is a directory of transformers; leave --form out to make a model of seqloom of it")
+        check_target(target)
+        model = families.read_model(source, task)
+        model.save(target)
+    elif Path(source).is_dir():
         model = load(source)
-        tasks.of(model).write_file(model, source, target, form)
+        if form == HUGGING_FACE:
+            families.write_model(model, source, target)
+        else:
+            tasks.of(model).write_file(model, source, target, form)
     else:
         if target.endswith((".arpa", ".arpa.gz")):
             raise ConfigError(f"{source} is not a model directory, so {target} cannot be made of it; "
@@ -49,6 +63,8 @@ def command(source: str, target: str, form: str | None, as_json: bool) -> None:
         model = next(model for task in able if (model := task.import_file(Path(source))) is not None)
         if form is None:
             model.save(target)
+        elif form == HUGGING_FACE:
+            families.write_model(model, source, target)
         else:
             tasks.of(model).write_file(model, source, target, form)
     outcome = tasks.of(model).converted(model)

@@ -17,6 +17,7 @@ import numpy as np
 
 from seqloom.errors import DataError, quoted
 from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, to_floats
+from seqloom.interop.values import Values
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -38,57 +39,20 @@ class TensorInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GGUFFile:
+class GGUFFile(Values):
     """What a GGUF file holds; lists of numbers are arrays, lists of texts are lists."""
 
-    name: str
-    values: dict[str, Any]
     tensors: dict[str, TensorInfo]
     data: np.ndarray  # the whole file, mapped
 
     def array(self, name: str) -> np.ndarray:
         """A tensor as float32; what is not a finite number is refused."""
         info = self.tensors[name]
-        made = to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape)
-        if not np.isfinite(made).all():
-            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers; the file is damaged")
-        return made
+        return self.checked(name, to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape))
 
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.values.get(key, default)
-        if not isinstance(value, str):
-            self._lacks(key, value, "a text")
-        return value
-
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        value = self.values.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            self._lacks(key, value, f"a whole number from {low:,} to {high:,}")
-        return value
-
-    def real(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        value = self.values.get(key, default)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not low <= value <= high:
-            self._lacks(key, value, f"a number from {low:g} to {high:g}")
-        return float(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.values.get(key, default)
-        if not isinstance(value, bool):
-            self._lacks(key, value, "true or false")
-        return value
-
-    def texts(self, key: str) -> list[str]:
-        value = self.values.get(key)
-        if not isinstance(value, list):
-            self._lacks(key, value, "a list of texts")
-        return value
-
-    def _lacks(self, key: str, value: Any, wanted: str) -> NoReturn:
-        self.fail(f"{key} is {'missing' if value is None else quoted(value)}; it must be {wanted}")
-
-    def fail(self, fault: str) -> NoReturn:
-        raise DataError(f"{self.name}: {fault}")
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: info.shape for name, info in self.tensors.items()}
 
 
 def read_gguf(path: str | Path) -> GGUFFile:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.arrays import LARGEST
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, quoted, suggest_known
 from seqloom.interop.gguf import GGUFFile, read_gguf
@@ -86,10 +85,10 @@ def _weights(file: GGUFFile, model: GPT) -> dict[str, np.ndarray]:
             "attn_norm": (width,), "attn_q": (width, width), "attn_k": (d_kv, width), "attn_v": (d_kv, width),
             "attn_output": (width, width), "ffn_norm": (width,), "ffn_gate": (c.d_mlp, width), "ffn_up": (c.d_mlp, width),
             "ffn_down": (width, c.d_mlp)}.items()}
-    _check_tensors(file, shapes)
-    arrays = {"embedding.weight": _array(file, "token_embd"), "norm.weight": _array(file, "output_norm")}
+    file.check_tensors(file.shapes, shapes, "llama")
+    arrays = {"embedding.weight": file.array("token_embd.weight"), "norm.weight": file.array("output_norm.weight")}
     if not c.tied:
-        arrays["output.weight"] = _array(file, "output")
+        arrays["output.weight"] = file.array("output.weight")
     with progress.task("reading weights", c.n_layers, "layers") as bar:
         for i in range(c.n_layers):
             arrays |= {f"blocks.{i}.{name}.weight": array for name, array in _block(file, f"blk.{i}.", model).items()}
@@ -99,7 +98,7 @@ def _weights(file: GGUFFile, model: GPT) -> dict[str, np.ndarray]:
 
 def _block(file: GGUFFile, place: str, model: GPT) -> dict[str, np.ndarray]:
     def read(name: str) -> np.ndarray:
-        return _array(file, place + name)
+        return file.array(f"{place}{name}.weight")
 
     c = model.config
     q, k = halves_apart(read("attn_q"), c.n_heads), halves_apart(read("attn_k"), c.n_kv_heads)
@@ -116,26 +115,6 @@ def halves_apart(weight: np.ndarray, n_heads: int) -> np.ndarray:
     """
     rows, width = weight.shape
     return weight.reshape(n_heads, -1, 2, width).swapaxes(1, 2).reshape(rows, width)
-
-
-def _check_tensors(file: GGUFFile, shapes: Shapes) -> None:
-    missing = [name for name in shapes if name not in file.tensors]
-    surplus = [name for name in file.tensors if name not in shapes]
-    for names, what in ((missing, "lacks"), (surplus, "has, and a plain llama has not,")):
-        if names:
-            file.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {', '.join(map(quoted, names[:3]))}"
-                      f"{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}")
-    for name, shape in shapes.items():
-        if file.tensors[name].shape != shape:
-            found = " x ".join(map(str, file.tensors[name].shape))
-            file.fail(f"the tensor {quoted(name)} is {found} where its values ask for {' x '.join(map(str, shape))}")
-
-
-def _array(file: GGUFFile, name: str) -> np.ndarray:
-    made = file.array(f"{name}.weight")
-    if made.max() > LARGEST or made.min() < -LARGEST:
-        file.fail(f"the tensor {quoted(name)} has values beyond {LARGEST:g}; the file is damaged")
-    return made
 
 
 # ---- tokenizer

@@ -1,0 +1,41 @@
+"""Which reader and which writer a published model needs, by the name of its family.
+
+A family is a line in each table; its file has the names and shapes of its tensors and turns its values into options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from seqloom.errors import ConfigError, quoted, suggest_known
+from seqloom.interop.hugging_face import read_directory
+
+FORM = "hugging-face"  # what `convert --form` calls these directories
+
+READERS: dict[str, str] = {}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+WRITERS: dict[str, str] = {}  # name of a model: "module:function", which takes the model and a target
+
+
+def read_model(path: str | Path, task: str | None = None) -> Any:
+    """The model in a directory of transformers; `task` where one family serves several."""
+    directory = read_directory(path)
+    family = directory.text("model_type")
+    if family not in READERS:
+        directory.fail(f"a model of the family {quoted(family)}, which cannot be converted{suggest_known(family, READERS)}")
+    return _function(READERS[family])(directory, task)
+
+
+def write_model(model: Any, place: str, target: str | Path) -> None:
+    """A saved model as a directory that transformers opens."""
+    if model.name not in WRITERS:
+        raise ConfigError(f"{place} is a {model.name} model, which transformers has not; "
+                          f"{', '.join(WRITERS)} can be converted to {FORM}")
+    _function(WRITERS[model.name])(model, target)
+
+
+def _function(target: str) -> Callable[..., Any]:
+    module, name = target.split(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,171 @@
+"""A directory as Hugging Face's transformers saves models: config.json, weights in safetensors files, tokenizer files.
+
+Only what is asked for is read, and every tensor is held against the size of its file before it is mapped. Weights in pickled
+`.bin` files are read by torch's loader for weights alone, which runs no code; `seqloom convert` is the only caller.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from seqloom import directories
+from seqloom.arrays import write_arrays
+from seqloom.errors import DataError, quoted
+from seqloom.interop.values import Values
+
+CONFIG, WEIGHTS, INDEX, PICKLED = "config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+WHAT = "a model of transformers"
+MOST_TENSORS = 100_000
+LONGEST_HEADER = 100 << 20  # bytes, as in the safetensors library
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+
+
+class Stored(NamedTuple):
+    """Where a tensor lies."""
+
+    file: Path
+    kind: str  # as in the header
+    shape: tuple[int, ...]
+    start: int
+
+
+@dataclass(frozen=True)
+class ModelDirectory(Values):
+    """`values` are those of config.json."""
+
+    path: Path
+    tensors: dict[str, Stored]
+    loaded: dict[str, np.ndarray]  # of a pickled file, which is read at once
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {**{name: stored.shape for name, stored in self.tensors.items()},
+                **{name: array.shape for name, array in self.loaded.items()}}
+
+    def array(self, name: str) -> np.ndarray:
+        """A tensor as float32, a new array; what is not a finite number is refused."""
+        if name in self.loaded:
+            return self.checked(name, self.loaded[name].astype(np.float32))
+        stored = self.tensors[name]
+        if not math.prod(stored.shape):
+            return np.empty(stored.shape, np.float32)
+        raw = np.memmap(stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape)
+        made = (raw.astype(np.uint32) << 16).view(np.float32) if stored.kind == "BF16" else raw.astype(np.float32)
+        return self.checked(name, np.asarray(made))
+
+
+def is_directory(path: Path) -> bool:
+    """Whether this is such a directory, by its config.json."""
+    try:
+        values = json.loads((path / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and "model_type" in values and values.get("format") != "seqloom"
+
+
+def read_directory(path: str | Path) -> ModelDirectory:
+    """The values and the places of the tensors of a directory, all of them checked."""
+    place = Path(path)
+    values = read_json(place / CONFIG)
+    if "model_type" not in values:
+        raise DataError(f"{place / CONFIG}: names no model_type; this is not {WHAT}")
+    made = ModelDirectory(str(path), values, place, {}, {})
+    if (place / INDEX).is_file():
+        files = read_json(place / INDEX).get("weight_map")
+        if not isinstance(files, dict) or not all(isinstance(name, str) and Path(name).name == name for name in files.values()):
+            made.fail(f"{INDEX} names no files of this directory; it is damaged")
+        names = sorted(set(files.values()))
+    elif (place / WEIGHTS).is_file():
+        names = [WEIGHTS]
+    elif (place / PICKLED).is_file():
+        made.loaded.update(_load_pickled(place / PICKLED))
+        return made
+    else:
+        made.fail(f"there are no weights in it; expected {WEIGHTS}, {INDEX} or {PICKLED}")
+    for name in names:
+        _read_header(made, place / name)
+    return made
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path}: damaged; it must hold names and values")
+    return values
+
+
+def _read_header(made: ModelDirectory, path: Path) -> None:
+    """Add the tensors of one safetensors file; places that overlap, leave gaps or end beyond the file are refused."""
+    def fail(fault: str) -> NoReturn:
+        raise DataError(f"{path}: {fault}; get a complete copy of the file")
+
+    if not path.is_file():
+        fail("is missing")
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+            fail(f"damaged or cut off: its header would have {length:,} bytes, the file has {size:,}")
+        try:
+            header = json.loads(file.read(length))
+        except (ValueError, RecursionError):
+            header = None
+    if not isinstance(header, dict):
+        fail("damaged: its header is not a list of tensors")
+    header.pop("__metadata__", None)
+    if len(header) > MOST_TENSORS:
+        fail(f"it has {len(header):,} tensors; at most {MOST_TENSORS:,} can be read")
+    places = []
+    for name, entry in header.items():
+        try:
+            kind, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+            whole = all(type(n) is int and n >= 0 for n in (*shape, start, end))
+        except (LookupError, TypeError, ValueError):
+            whole = False
+        if not whole:
+            fail(f"damaged: the tensor {quoted(name)} has no type, shape or place")
+        if kind not in _TYPES:
+            fail(f"the tensor {quoted(name)} is of the type {quoted(kind)}, which cannot be read ({', '.join(_TYPES)} can)")
+        if end - start != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize or end > size - 8 - length:
+            fail(f"damaged or cut off: the tensor {quoted(name)} of {' x '.join(map(str, shape))} does not fit its place")
+        if name in made.tensors:
+            fail(f"the tensor {quoted(name)} is in another file too")
+        places.append((start, end))
+        made.tensors[name] = Stored(path, kind, shape, 8 + length + start)
+    places.sort()
+    if any(end > start for (_, end), (start, _) in pairwise(places)):
+        fail("damaged: two tensors overlap")
+
+
+def _load_pickled(path: Path) -> dict[str, np.ndarray]:
+    import torch
+
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever the file holds
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere") from None
+    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        raise DataError(f"{path}: holds something else than named tensors")
+    return {str(name): tensor.float().numpy() for name, tensor in loaded.items()}
+
+
+def write_directory(target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray],
+                    files: dict[str, str]) -> None:
+    """The same, written whole or not at all; `files` are further ones by name, such as tokenizer.json."""
+    with directories.writing(target, WHAT, lambda place: not any(place.iterdir())) as folder:
+        for name, text in {CONFIG: json.dumps(values, indent=2) + "\n", **files}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        write_arrays(folder / WEIGHTS, arrays)
