@@ -295,3 +295,35 @@ def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():
     np.testing.assert_array_equal(found.present[..., 0], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0]])
     np.testing.assert_array_equal(prepared.truth(np.array([0, 4]), 2)[..., 0], [[1, np.nan], [np.nan, 6]])
     np.testing.assert_array_equal(prepared.truth(np.array([5]), 2)[..., 0], [[6, np.nan]])
+
+
+def test_a_level_that_never_was_is_unusual_even_if_forecasts_follow_it():
+    """A slow drift away from where a series always was: every step is near the last, so errors alone do not see it."""
+    rng = np.random.default_rng(0)
+    values = np.cumsum(rng.normal(0, 0.3, 1500))
+    values -= np.convolve(np.pad(values, (60, 60), mode="edge"), np.ones(121) / 121, "valid")  # returns to its mean
+    later = np.concatenate([values[-200:], values[-1] + np.linspace(0, 12, 300)])
+    model = Naive(horizon=1, season=1).fit(values)
+    found = model.anomalies(later, rate=0.001).found
+    assert {one.unusual for one in found} == {"level"}
+    assert min(one.time for one in found) > 200
+    assert len(found) > 150
+
+
+def test_a_trend_is_not_an_unusual_level():
+    rng = np.random.default_rng(0)
+    values = np.linspace(0, 50, 1000) + rng.normal(0, 0.5, 1000)
+    model = Naive(horizon=1, season=1).fit(values[:700])
+    assert (model.scale["level"] >= 1e300).all()
+    assert len(model.anomalies(values[700:], rate=0.001).found) < 10
+
+
+def test_level_units_make_rare_levels_as_far_off_as_rare_errors():
+    from seqloom.contracts.series_scale import level_units, step_scores
+
+    rng = np.random.default_rng(1)
+    errors, levels = np.abs(rng.normal(size=(4000, 1))), 3 * rng.normal(size=(4000, 1))
+    unit = level_units(errors, levels, levels)
+    alone = step_scores(np.zeros_like(errors), levels, unit)
+    assert np.quantile(alone, 0.99) == pytest.approx(np.quantile(errors, 0.99), rel=1e-9)
+    assert step_scores(errors, np.full_like(levels, np.nan), unit).max() == 0  # a missing value has no score

@@ -30,6 +30,7 @@ def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarr
     if not parts:
         raise DataError(f"{kept.name} has no steps to learn intervals from; give more")
     raw, residuals, typical = _errors(model, parts)
+    levels = np.concatenate([one.truth(origins, 1)[:, 0] for one, origins in parts])
     if learnt is not kept and (more := ENOUGH - sum(len(origins) for _, origins in parts)) > 0:
         parts = [(one, whole[-more:]) for one in model.prepared(learnt)
                  if len(whole := (every := model.origins(one, 1))[every >= model.window])]
@@ -37,7 +38,8 @@ def learn(model: Forecaster, learnt: Series, kept: Series) -> dict[str, np.ndarr
             before = _errors(model, parts)[1]
             factor = series_scale.positive_means(np.abs(residuals)) / series_scale.positive_means(np.abs(before))
             residuals = np.concatenate([factor * before, residuals])
-    return series_scale.usual_errors(residuals, raw) | {"typical": typical}
+    earlier = np.concatenate([one.values for one in model.prepared(learnt)])
+    return series_scale.usual_errors(residuals, raw, levels, earlier) | {"typical": typical}
 
 
 def _errors(model: Forecaster, parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

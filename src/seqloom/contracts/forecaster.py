@@ -259,9 +259,10 @@ class Forecaster(Model):
         return Result(metrics, self.signature(series), notes, details)
 
     def anomalies(self, data: Any, *, rate: float = RATE, start: Any = None) -> Anomalies:
-        """Steps that are further from what was forecast for them, one step ahead, than a threshold.
+        """Steps that are further from what was forecast for them, one step ahead, than a threshold, or whose level is as
+        unusual (where the data has a level that stays).
 
-        `rate`: share of usual steps that may be above it; the threshold was learnt from errors on held-out data.
+        `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data.
         """
         self.check_fitted()
         if not RATES[-1] <= rate <= 0.5:
@@ -277,14 +278,17 @@ class Forecaster(Model):
                 point, spread = self._answer(windows, 1)
                 parts.append((point[:, 0], spread[:, 0]))
             point, spread = (np.concatenate(part) for part in zip(*parts))
-            off = np.abs(prepared.truth(origins, 1)[:, 0] - point) / spread / self.scale["usual"]
-            score = np.nanmax(off, axis=1, initial=0.0)
+            truth = prepared.truth(origins, 1)[:, 0]
+            errors = np.abs(truth - point) / spread / self.scale["usual"]
+            off = series_scale.step_scores(errors, truth, self.scale["level"])
+            score = off.max(axis=1, initial=0.0)
             times, key = series.times(prepared.track)[origins], prepared.track.key
             scores[key], values[key] = (times, score), prepared.track.values[origins]
             for i in np.flatnonzero(score > threshold).tolist():
-                c = int(np.nanargmax(off[i]))
+                c = int(off[i].argmax())
                 found.append(Unusual(key, int(times[i]), self.columns[c], float(prepared.track.values[origins[i], c]),
-                                     float(point[i, c] * std[c] + mean[c]), float(score[i])))
+                                     float(point[i, c] * std[c] + mean[c]), float(score[i]),
+                                     "error" if errors[i, c] >= off[i, c] else "level"))
         return Anomalies(tuple(found), threshold, scores, series.clock, values, self.columns)
 
     def signature(self, data: Series | None = None) -> Signature:
@@ -331,4 +335,5 @@ class Forecaster(Model):
         return series_scale.specs(len(self.columns), len(self.learnt["known_columns"]), self.horizon)
 
     def restore_scale(self, arrays: dict[str, np.ndarray]) -> None:
-        self.scale = {name: np.array(arrays[name]) for name in self.scale_specs()}
+        self.scale = {name: np.array(arrays[name]) for name in self.scale_specs() if name in arrays}
+        self.scale.setdefault("level", np.full(len(self.columns), series_scale.LARGEST))

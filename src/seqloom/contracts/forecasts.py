@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -100,11 +100,12 @@ class Unusual(NamedTuple):
     value: float
     expected: float
     score: float
+    unusual: Literal["error", "level"]  # what is: the error of the forecast, or the value by itself
 
 
 @dataclass(frozen=True)
 class Anomalies:
-    """Steps whose error is larger than the threshold, in units of the usual error; `scores` of every step, by series."""
+    """Steps whose score is above the threshold, in units of the usual error; `scores` of every step, by series."""
 
     found: tuple[Unusual, ...]
     threshold: float
@@ -119,7 +120,8 @@ class Anomalies:
     def rows(self) -> list[dict[str, Any]]:
         several = len(self.scores) > 1 or "" not in self.scores
         return [{**({"key": one.key} if several else {}), "time": self.clock.show(one.time), "column": one.column,
-                 "value": one.value, "expected": one.expected, "score": one.score} for one in self.found]
+                 "value": one.value, "expected": one.expected, "score": one.score, "unusual": one.unusual}
+                for one in self.found]
 
     def frame(self) -> Any:
         return as_frame(self.rows())
