@@ -68,7 +68,7 @@ def _tensors(model: GPT, config: GPTConfig, layout: Layout) -> dict[str, np.ndar
     tensors: dict[str, np.ndarray] = {}
     for name, array in model.weights.items():
         theirs = layout.theirs(name)
-        cuts = np.cumsum(heights(config, name, len(array)))[:-1] if len(theirs) > 1 else []
+        cuts: Any = np.cumsum(heights(config, name, len(array)))[:-1] if len(theirs) > 1 else []
         for their_name, part in zip(theirs, np.split(array, cuts), strict=True):
             tensors[their_name] = np.ascontiguousarray(layout.turned(name, part))
             if layout is GPT2 and not config.bias and (name.startswith("blocks.") or name == "norm.weight"):
