@@ -15,8 +15,13 @@ from seqloom.interop.hugging_face import read_directory
 
 FORM = "hugging-face"  # what `convert --form` calls these directories
 
-READERS: dict[str, str] = {}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
-WRITERS: dict[str, str] = {}  # name of a model: "module:function", which takes the model and a target
+READERS: dict[str, str] = {  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+    "gpt2": "seqloom.interop.hugging_face_gpt:read_gpt2",
+    "llama": "seqloom.interop.hugging_face_gpt:read_llama",
+}
+WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
+    "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
+}
 
 
 def read_model(path: str | Path, task: str | None = None) -> Any:
