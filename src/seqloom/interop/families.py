@@ -15,8 +15,14 @@ from seqloom.interop.hugging_face import read_directory
 
 FORM = "hugging-face"  # what `convert --form` calls these directories
 
-READERS: dict[str, str] = {}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
-WRITERS: dict[str, str] = {}  # name of a model: "module:function", which takes the model and a target
+_ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra")
+
+READERS: dict[str, str] = {  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+    **dict.fromkeys(_ENCODERS, "seqloom.interop.bert:read_model"),
+}
+WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
+    "bert": "seqloom.interop.bert_writing:write_bert",
+}
 
 
 def read_model(path: str | Path, task: str | None = None) -> Any:
