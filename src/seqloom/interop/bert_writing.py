@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from seqloom.errors import ConfigError
 from seqloom.interop.bert import their_places
 from seqloom.interop.bert_names import ACTIVATIONS, FAMILIES
 from seqloom.interop.hugging_face import write_directory
+from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
+from seqloom.interop.tokenizer_files import SETTINGS, TOKENIZER
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import Marks
 from seqloom.text.tokenizer import Tokenizer
@@ -23,7 +24,7 @@ def write_bert(model: Any, target: str | Path) -> None:
     c = model.config
     head = {"head_activation": c.head_activation, "tied": c.tied} if c.head else None
     values, arrays = encoder_parts(c, head, model.tokenizer, model.marks, model.weights)
-    write_directory(target, values, arrays, tokenizer_files(model.tokenizer, model.marks, c))
+    write_directory(target, values, arrays, marked_tokenizer(model.tokenizer, model.marks, c))
 
 
 def encoder_parts(config: EncoderLayout, head: dict[str, Any] | None, tokenizer: Tokenizer, marks: Marks,
@@ -78,11 +79,10 @@ def family_of(config: EncoderLayout, head: dict[str, Any] | None = None) -> str:
     return name
 
 
-def tokenizer_files(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -> dict[str, str]:
-    """tokenizer.json, which puts the marks around texts, and what tokenizer_config.json says of them."""
-    with tempfile.TemporaryDirectory() as place:
-        tokenizer.write_files(Path(place))
-        spec = json.loads(Path(place, "tokenizer.json").read_text("utf-8"))
+def marked_tokenizer(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -> dict[str, str]:
+    """The files of a tokenizer that puts the marks around texts and knows their roles."""
+    files = tokenizer_files(tokenizer, config.context)
+    spec, settings = json.loads(files[TOKENIZER]), json.loads(files[SETTINGS])
     cls, sep = tokenizer.token(marks.cls), tokenizer.token(marks.sep)
 
     def mark(token: str, kind: int = 0) -> dict[str, Any]:
@@ -98,13 +98,9 @@ def tokenizer_files(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -
         "pair": [*single, *[mark(sep)] * (marks.separators - 1), text("B", second), mark(sep, second)],
         "special_tokens": {token: {"id": token, "ids": [i], "tokens": [token]} for token, i in
                            ((cls, marks.cls), (sep, marks.sep))}}
-    names = {"cls_token": cls, "sep_token": sep, "pad_token": tokenizer.token(marks.pad)}
-    if tokenizer.unk_id is not None:
-        names["unk_token"] = tokenizer.token(tokenizer.unk_id)
-    if marks.mask is not None:
-        names["mask_token"] = tokenizer.token(marks.mask)
     inputs = ["input_ids", *(["token_type_ids"] if config.n_types > 1 else []), "attention_mask"]
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.context, "model_input_names": inputs,
-                **names}
-    return {"tokenizer.json": json.dumps(spec, ensure_ascii=False, indent=2),
-            "tokenizer_config.json": json.dumps(settings, indent=2)}
+    settings |= {"cls_token": cls, "sep_token": sep, "pad_token": tokenizer.token(marks.pad), "bos_token": cls,
+                 "eos_token": sep, "model_input_names": inputs}
+    if marks.mask is not None:
+        settings["mask_token"] = tokenizer.token(marks.mask)
+    return {TOKENIZER: json.dumps(spec, ensure_ascii=False, indent=2) + "\n", SETTINGS: json.dumps(settings, indent=2) + "\n"}
