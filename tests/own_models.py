@@ -74,6 +74,26 @@ class Backwards(seqloom.Translator):
         return Writer(self.target_ids([source[::-1] for source in sources]), self.target_tokenizer, self.sure)
 
 
+class Between(seqloom.MaskedModel):
+    """How often each token stood beside the same neighbours"""
+
+    def fit_corpus(self, corpus, how):
+        self.seen = np.ones((2, self.tokenizer.vocab_size + 1, self.tokenizer.vocab_size))  # the last one: nothing there
+        for line in corpus.lines():
+            ids = [-1, *self.tokenizer.encode(line.strip()).tolist(), -1]
+            for left, token, right in zip(ids, ids[1:-1], ids[2:]):
+                self.seen[0, left, token] += 1
+                self.seen[1, right, token] += 1
+
+    def mask_log_probs(self, rows):
+        found = []
+        for ids in map(np.concatenate, rows):
+            around, places = np.array([-1, *ids.tolist(), -1]), np.flatnonzero(ids < 0)
+            scores = np.log(self.seen[0, around[places]]) + np.log(self.seen[1, around[places + 2]])
+            found.append((scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))).astype(np.float32))
+        return found
+
+
 class Writer:
     """Gives the right next character that probability and shares the rest among the others."""
 

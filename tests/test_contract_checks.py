@@ -9,22 +9,24 @@ import pytest
 
 import seqloom
 from seqloom import storage
-from seqloom.contracts import Classifier, Forecaster, LanguageModel, Tagger, Translator
+from seqloom.contracts import Classifier, Forecaster, LanguageModel, MaskedModel, Tagger, Translator
 from seqloom.testing import (
     check_classifier,
     check_forecaster,
     check_language_model,
+    check_masked_model,
     check_tagger,
     check_translator,
     classifier,
     forecaster,
     language,
+    masked,
     rules,
     tagger,
     translator,
 )
 
-from .own_models import Backwards, Bigram, Drift, Frequent, Votes
+from .own_models import Backwards, Between, Bigram, Drift, Frequent, Votes
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = random.Random(0)
@@ -241,11 +243,40 @@ TRANSLATOR = {
     "what_is_no_source_is_refused": {"check_sources": lambda self, sources: None},
     "save_and_load_keep_every_bit": {"arrays": lambda self: {}, "restore_arrays": lambda self, arrays: None, "sure": 0.5},
 }
+def surer(change):
+    """Log-probabilities that are changed, which gets the number of rows too."""
+    return {"mask_log_probs": lambda self, rows: [change(found, len(rows)) for found in Between.mask_log_probs(self, rows)]}
+
+
+def moved(log_probs, by):
+    """Another distribution, if not by 0."""
+    shifted = log_probs + by * np.arange(log_probs.shape[1])
+    return (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)
+
+
+MASKED = {
+    "an_unfitted_model_refuses": {"fill": lambda self, text, k=5: []},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Between.fit)},
+    "probabilities_sum_to_one": surer(lambda log_probs, together: log_probs + 0.1),
+    "fills_are_the_best_and_in_order": {"_best": lambda self, log_probs, k: Between._best(self, log_probs, k)[::-1]},
+    "a_text_alone_is_answered_as_in_a_list": surer(lambda log_probs, together: moved(log_probs, 0.3 * (together > 1))),
+    "a_second_call_gives_the_same_answer": surer(lambda log_probs, together: moved(log_probs, DRAWN.random())),
+    "a_score_hides_each_token_in_turn": {
+        "_hidden_in_turn": lambda self, rows: ((-1.0, False) for row in rows for ids in row for _ in ids)},
+    "evaluate_measures_what_score_says": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Between.evaluate(self, data, **rest)), metrics={**result.metrics, "pseudo_perplexity": 1.5})},
+    "what_is_no_masked_text_is_refused": {"fill": lambda self, text, k=5: []},
+    "save_and_load_keep_every_bit": {
+        "arrays": lambda self: {"seen": self.seen.astype(np.float16) / 3},
+        "restore_arrays": lambda self, arrays: setattr(self, "seen", arrays["seen"])},
+}
 TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
          "classifier": (classifier, Classifier, Votes, CLASSIFIER, (classifier.PAIRS, classifier.HELD_OUT)),
          "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS)),
          "forecaster": (forecaster, Forecaster, Drift, FORECASTER, (forecaster.SERIES, forecaster.HELD_OUT)),
-         "translator": (translator, Translator, Backwards, TRANSLATOR, (translator.PAIRS, translator.HELD_OUT))}
+         "translator": (translator, Translator, Backwards, TRANSLATOR, (translator.PAIRS, translator.HELD_OUT)),
+         "masked": (masked, MaskedModel, Between, MASKED, (masked.TEXT, masked.HELD_OUT))}
 
 
 @pytest.mark.parametrize(("task", "rule"), [(task, rule) for task, (*_, broken, _) in TASKS.items() for rule in broken])
@@ -275,6 +306,7 @@ def test_the_whole_check_names_the_first_broken_rule():
             (check_classifier, Votes, "probabilities sum to one", CLASSIFIER["probabilities_sum_to_one"]),
             (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"]),
             (check_forecaster, Drift, "the future is not seen", FORECASTER["the_future_is_not_seen"]),
+            (check_masked_model, Between, "probabilities sum to one", MASKED["probabilities_sum_to_one"]),
             (check_translator, Backwards, "alignments are shares of the source",
              TRANSLATOR["alignments_are_shares_of_the_source"])):
         seqloom.register(changed(base))
@@ -317,5 +349,7 @@ def test_a_fitted_model_is_checked_as_it_is():
     check_tagger(changed(Frequent)().fit(tagger.NER))
     check_forecaster(changed(Drift)(), np.sin(np.arange(200.0)))
     check_forecaster(changed(Drift)().fit(forecaster.SERIES))
+    check_masked_model(changed(Between)(), "a b c\nb c d e\n")
+    check_masked_model(changed(Between)().fit(masked.TEXT))
     check_translator(changed(Backwards)(), [("ab", "ba"), ("abc", "cba")])
     check_translator(changed(Backwards)().fit(translator.PAIRS))

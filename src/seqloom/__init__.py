@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seqloom.contracts import Embedder as Embedder
     from seqloom.contracts import Forecaster as Forecaster
     from seqloom.contracts import LanguageModel as LanguageModel
+    from seqloom.contracts import MaskedModel as MaskedModel
     from seqloom.contracts import Tagger as Tagger
     from seqloom.contracts import Translator as Translator
     from seqloom.data.corpus import Corpus as Corpus
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from seqloom.models.classify.majority import Majority as Majority
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
     from seqloom.models.classify.neural_classifier import NeuralClassifier as NeuralClassifier
+    from seqloom.models.encode.bert import Bert as Bert
     from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
     from seqloom.models.hidden.em import baum_welch as baum_welch
     from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
@@ -91,7 +93,7 @@ _MODULES = {
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
-    "contracts": "Classifier Embedder Forecaster LanguageModel Tagger Translator",
+    "contracts": "Classifier Embedder Forecaster LanguageModel MaskedModel Tagger Translator",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
     "data.parallel": "Parallel read_parallel",

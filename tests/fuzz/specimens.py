@@ -3,6 +3,7 @@ that earlier versions saved."""
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class
 from seqloom.storage import FORMAT_VERSION
 from seqloom.testing.language import TEXT as TOY
+from seqloom.text.subword import Subword
+from seqloom.text.subword_file import make_engine
 from seqloom.training.config import TrainConfig
 
 SAVED = Path(__file__).parents[1] / "saved"
@@ -94,6 +97,34 @@ def _mixture() -> Any:
     return Mixture.of([inner, members[2]]).fit(TEXT[:60])
 
 
+def _bert(**options: Any) -> Maker:
+    """With random weights: published ones are converted, none is trained."""
+    return lambda: random_encoder("bert", context=24, d_model=8, n_layers=2, n_heads=2, d_mlp=12, **options)
+
+
+def random_encoder(name: str, **options: Any) -> Any:
+    """A model on an encoder of these options, whose tokenizer knows a few words and all letters."""
+    letters = [chr(ord("a") + i) for i in range(26)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "log", *letters,
+             *(f"##{letter}" for letter in letters)]
+    spec = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None, "decoder": None,
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                           "lowercase": True}, "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "added_tokens": [{"id": i, "content": words[i], "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": True} for i in range(5)],
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": {word: i for i, word in enumerate(words)}}}
+    model = model_class(name)(**options)
+    model.tokenizer = Tokenizer.of_subwords(Subword(make_engine(json.dumps(spec), "specimen"), "[SEP]"))
+    model.learnt = {"cls": 2, "sep": 3, "pad": 0, "mask": 4, "separators": 1}
+    model.fit_info = {"data": "random", "data_hash": "0" * 16, "source": "specimens"}
+    rng = np.random.default_rng(0)
+    model.net.restore({key: (rng.normal(size=shape) * 0.3 + ("norm" in key and key.endswith("weight"))).astype(np.float32)
+                       for key, shape in model.fitted_shapes().items()})
+    model.fitted = True
+    return model
+
+
 def _neural_cache() -> Any:
     return NeuralCache.of(_network("gru", d_hidden=6)(), window=5).fit(TEXT[:90])
 
@@ -153,6 +184,9 @@ SPECIMENS: dict[str, Maker] = {
                              d_mlp=12),
     "transformer-shared": _sequence("transformer", REVERSED, tokenizer="bpe", vocab_size=265, shared_vocabulary=True, d_model=8,
                                     n_heads=2, n_layers=1, n_decoder_layers=1, norm="post", tied=False),
+    "bert": _bert(),
+    "bert-albert": _bert(shared_layers=True, d_embed=6, pooler=True, activation="gelu", tied=False),
+    "bert-without-head": _bert(head=False, n_types=0, position_offset=2),
     "naive": _series("naive"),
     "seasonal-naive": _series("seasonal-naive", season=12),
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),

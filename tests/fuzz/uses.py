@@ -25,7 +25,7 @@ def need(good: bool, what: str) -> None:
 def use(model: Any) -> None:
     """Every verb of its task, those that go through kernels first."""
     {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors,
-     "forecaster": _forecaster, "translator": _translator}[model.task](model)
+     "forecaster": _forecaster, "translator": _translator, "masked language model": _masked}[model.task](model)
     need(isinstance(model.label(), str) and isinstance(model.summary(), str), "label and summary are text")
     need(isinstance(model.parameters, int), "parameters are counted")
 
@@ -61,6 +61,17 @@ def _translator(model: Any) -> None:
     need(all(score < 0.02 for score in scores), f"log-probabilities, not {scores}")
     for weights in model.alignments(sources, targets) or []:
         need(bool(np.allclose(weights.sum(1), 1, atol=1e-3)), "the weights of the source sum to one")
+
+
+def _masked(model: Any) -> None:
+    for vectors in (hidden.vectors for hidden in model.hidden(["the cat", ("sat", "zebra 漢"), ""])):
+        need(bool(np.isfinite(vectors).all()), "vectors are finite")
+    if not model.config.head:
+        return
+    for fill in model.fill("the [MASK] sat on [MASK]", 3):
+        need(isinstance(fill.text, str) and fill.score < 0.02, "a text with its log-probability")
+    need(all(score < 0.02 for score in model.token_scores("the cat sat on the long long log")), "log-probabilities")
+    need(model.evaluate("the cat\nsat\n", samples=0)["pseudo_perplexity"] >= 0.9, "a perplexity")
 
 
 def _classifier(model: Any) -> None:

@@ -27,6 +27,8 @@ def ask(model: Any) -> dict[str, Any]:
         return {"predict": model.predict("Mary saw New York")}
     if model.task == "translator":
         return {"score": model.score("abc", "cab")}
+    if model.task == "masked language model":
+        return {"score": model.score("the cat sat on the log")}
     if model.task == "forecaster":
         return {"forecast": model.forecast(WAVE).rows()}
     return {"nearest": [list(pair) for pair in model.nearest("cat", 3)]}

@@ -6,6 +6,7 @@
     Embedder        vectors                        nearest, analogy, similarity, embed, evaluate
     Forecaster      forecast_windows(windows)      forecast, anomalies, evaluate
     Translator      decoder(sources)               translate, score, evaluate
+    MaskedModel     mask_log_probs(rows)           fill, score, evaluate
 """
 
 from seqloom.contracts.base import Fitting as Fitting
@@ -14,5 +15,6 @@ from seqloom.contracts.classifier import Classifier as Classifier
 from seqloom.contracts.embedder import Embedder as Embedder
 from seqloom.contracts.forecaster import Forecaster as Forecaster
 from seqloom.contracts.language import LanguageModel as LanguageModel
+from seqloom.contracts.masked import MaskedModel as MaskedModel
 from seqloom.contracts.tagger import Tagger as Tagger
 from seqloom.contracts.translator import Translator as Translator

@@ -15,12 +15,16 @@ from seqloom.interop.hugging_face import read_directory
 
 FORM = "hugging-face"  # what `convert --form` calls these directories
 
+_ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra")
+
 READERS: dict[str, str] = {  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
     "gpt2": "seqloom.interop.hugging_face_gpt:read_gpt2",
     "llama": "seqloom.interop.hugging_face_gpt:read_llama",
+    **dict.fromkeys(_ENCODERS, "seqloom.interop.bert:read_model"),
 }
 WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
     "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
+    "bert": "seqloom.interop.bert_writing:write_bert",
 }
 
 

@@ -24,6 +24,7 @@ CONFIG, WEIGHTS, INDEX, PICKLED = "config.json", "model.safetensors", "model.saf
 WHAT = "a model of transformers"
 MOST_TENSORS = 100_000
 LONGEST_HEADER = 100 << 20  # bytes, as in the safetensors library
+_NAMED_BY_WEIGHTS = ("bert", "roberta", "distilbert", "albert")  # families with which the names of their tensors begin
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
 
 
@@ -67,15 +68,14 @@ def is_directory(path: Path) -> bool:
         values = json.loads((path / CONFIG).read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(values, dict) and "model_type" in values and values.get("format") != "seqloom"
+    named = isinstance(values, dict) and not {"model_type", "hidden_size"}.isdisjoint(values)
+    return named and values.get("format") != "seqloom"
 
 
 def read_directory(path: str | Path) -> ModelDirectory:
     """The values and the places of the tensors of a directory, all of them checked."""
     place = Path(path)
     values = read_json(place / CONFIG)
-    if "model_type" not in values:
-        raise DataError(f"{place / CONFIG}: names no model_type; this is not {WHAT}")
     made = ModelDirectory(str(path), values, place, {}, {})
     if (place / INDEX).is_file():
         files = read_json(place / INDEX).get("weight_map")
@@ -86,11 +86,18 @@ def read_directory(path: str | Path) -> ModelDirectory:
         names = [WEIGHTS]
     elif (place / PICKLED).is_file():
         made.loaded.update(_load_pickled(place / PICKLED))
-        return made
+        names = []
+    elif "model_type" not in values:
+        raise DataError(f"{place / CONFIG}: names no model_type; this is not {WHAT}")
     else:
         made.fail(f"there are no weights in it; expected {WEIGHTS}, {INDEX} or {PICKLED}")
     for name in names:
         _read_header(made, place / name)
+    if "model_type" not in values:  # as in the first versions; then the weights say it
+        families = {name.partition(".")[0] for name in made.shapes} & set(_NAMED_BY_WEIGHTS)
+        if len(families) != 1:
+            raise DataError(f"{place / CONFIG}: names no model_type; write into it the family that it is of, such as bert")
+        values["model_type"] = families.pop()
     return made
 
 

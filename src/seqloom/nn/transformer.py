@@ -28,9 +28,10 @@ from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoi
 Positions = Literal["learned", "sinusoidal", "rope", "alibi"]
 Norm = Literal["pre", "post"]
 NormKind = Literal["layer", "rms"]
-Activation = Literal["gelu", "relu"]
+Activation = Literal["gelu", "gelu-erf", "relu"]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
+    "gelu": partial(F.gelu, approximate="tanh"), "gelu-erf": F.gelu, "relu": F.relu}
 
 
 class MLP(nn.Module):

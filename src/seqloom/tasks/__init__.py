@@ -21,7 +21,8 @@ _BUILT_IN = {"language model": "seqloom.tasks.language:LanguageModeling",
              "tagger": "seqloom.tasks.tagging:Tagging",
              "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
              "forecaster": "seqloom.tasks.forecasting:Forecasting",
-             "translator": "seqloom.tasks.translation:Translating"}
+             "translator": "seqloom.tasks.translation:Translating",
+             "masked language model": "seqloom.tasks.masked:MaskedModeling"}
 _registered: dict[str, Task] = {}
 
 

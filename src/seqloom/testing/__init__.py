@@ -11,7 +11,9 @@ are then left out.
 from seqloom.testing.classifier import check_classifier as check_classifier
 from seqloom.testing.forecaster import check_forecaster as check_forecaster
 from seqloom.testing.language import check_language_model as check_language_model
+from seqloom.testing.masked import check_masked_model as check_masked_model
 from seqloom.testing.tagger import check_tagger as check_tagger
 from seqloom.testing.translator import check_translator as check_translator
 
-__all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_tagger", "check_translator"]
+__all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_masked_model", "check_tagger",
+           "check_translator"]

@@ -193,6 +193,17 @@ class Subword:
             return self._spellings[token].decode("utf-8", "backslashreplace")
         return self.engine.id_to_token(token) or ""
 
+    def added(self, token: str) -> dict[str, Any] | None:
+        """What its file says of a token that was added to the vocabulary: lstrip, special and others; None: it was not."""
+        return next((entry for entry in self._spec["added_tokens"] if entry["content"] == token), None)
+
+    def finding(self, token: str) -> Subword:
+        """The same, but an added token is found where a text writes it, although the others are text."""
+        from tokenizers import Tokenizer as Engine
+
+        added = [{**entry, "special": entry["special"] and entry["content"] != token} for entry in self._spec["added_tokens"]]
+        return Subword(Engine.from_str(json.dumps({**self._spec, "added_tokens": added})), self.eos)
+
     def content(self) -> Iterable[bytes]:
         return (self.engine.to_str().encode("utf-8"), (self.eos or "").encode("utf-8"))
 

@@ -1,0 +1,49 @@
+"""`seqloom fill MODEL [TEXT...]`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from seqloom.cli.options import common, emit, stdin_lines
+from seqloom.config import MOST
+from seqloom.tasks import open_model
+
+if TYPE_CHECKING:
+    from seqloom.contracts.masked import Fill
+
+
+@click.command(name="fill", epilog="""\b
+Examples:
+  seqloom fill bert "The capital of France is [MASK]."
+  seqloom fill roberta "The capital of France is <mask>." -k 3
+  cat lines.txt | seqloom fill bert --json
+""")
+@click.argument("model")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("-k", "--number", default=5, show_default=True, type=click.IntRange(1, MOST),
+              help="Number of ways to fill a text.")
+@common
+def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> None:
+    """Print the likeliest ways to fill the masks of each TEXT, the best first, with their probability.
+
+    A mask is written as the model's tokenizer has it: [MASK], or <mask> for RoBERTa. Several masks of a text are guessed
+    independently of one another. Without TEXT, or with a single -, each line of standard input is one.
+    """
+    loaded = open_model("fill", model)
+    asked = [line for line in stdin_lines() if line.strip()] if texts in ((), ("-",)) else list(texts)
+    for row, (text, fills) in enumerate(zip(asked, loaded.fill(asked, number))):
+        if row and not as_json:
+            click.echo()
+        _show(text, fills, as_json)
+
+
+def _show(text: str, fills: list[Fill], as_json: bool) -> None:
+    if as_json:
+        emit({"text": text, "fills": [{"text": fill.text, "tokens": list(fill.tokens), "probability": math.exp(fill.score),
+                                       "score": fill.score} for fill in fills]})
+        return
+    for fill in fills:
+        click.echo(f"{math.exp(fill.score):.4f}\t{fill.text}")

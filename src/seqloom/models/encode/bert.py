@@ -1,0 +1,129 @@
+"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/bert`).
+
+`fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
+that depends on the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts import Fitting, MaskedModel
+from seqloom.contracts.learnt import Kind
+from seqloom.contracts.masked import Row, Text
+from seqloom.data.corpus import Corpus
+from seqloom.errors import ConfigError
+from seqloom.models.encode.configs import BertConfig
+from seqloom.models.encode.inputs import MARKS, Marks, cut_to
+from seqloom.models.encode.running import hidden_states, read
+from seqloom.models.encode.shapes import encoder_shapes, head_shapes
+from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.shapes import Shapes
+from seqloom.text.masks import HIDDEN
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.config import TrainConfig
+
+
+class Hidden(NamedTuple):
+    """The tokens of a text with their marks, and the vector of each."""
+
+    tokens: list[str]
+    vectors: np.ndarray  # float32 (T, D)
+
+
+class Bert(NetworkModel, MaskedModel):
+    name = "bert"
+    config_class = BertConfig
+    learnt_values: ClassVar[dict[str, Kind]] = MARKS
+
+    @property
+    def marks(self) -> Marks:
+        """What stands around its texts."""
+        return Marks.of(self.learnt, self.tokenizer.vocab_size)
+
+    @property
+    def mask(self) -> str:
+        marks = self.marks
+        return "[MASK]" if marks.mask is None else self.tokenizer.token(marks.mask)
+
+    def longest(self, texts: int) -> int:
+        return self.config.context - self.marks.around(texts)
+
+    def label(self) -> str:
+        return f"bert-{self.config.n_layers}x{self.config.d_model}"
+
+    def build_fitted(self) -> torch.nn.Module:
+        from seqloom.models.encode.encoder_net import build_encoder
+
+        c = self.config
+        return build_encoder(c, self.tokenizer.vocab_size, head=c.head, head_activation=c.head_activation, tied=c.tied)
+
+    def fitted_shapes(self) -> Shapes:
+        c, size = self.config, self.tokenizer.vocab_size
+        Marks.of(self.learnt, size)
+        return {**encoder_shapes(c, size), **(head_shapes(c, size, tied=c.tied) if c.head else {})}
+
+    # ---- fitting
+
+    def fit(self, data: Any, *, valid: Any = None, tokenizer: Any = None, memory: int | str | None = None,
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+        """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
+        raise ConfigError("bert models are not trained here; convert published weights: seqloom convert DIR OUT")
+
+    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+        raise NotImplementedError
+
+    # ---- guessing
+
+    def check_masked(self) -> None:
+        if not self.config.head or self.learnt.get("mask") is None:
+            lacks = "the layer that guesses hidden tokens" if not self.config.head else "a mask token"
+            raise ConfigError(f"this {self.name} model was published without {lacks}; it has hidden states alone")
+
+    def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
+        import torch
+
+        marks, network = self.marks, self.network()
+        joined = [marks.join(row, self.config.n_types) for row in rows]
+        inputs = [marks.hide(one) for one in joined]
+        found: list[Any] = [None] * len(rows)
+        with torch.inference_mode():
+            for places, hidden, _ in read(network, inputs, marks.pad):
+                rows_of, columns = np.concatenate([[np.full(len(at), row), at] for row, place in enumerate(places)
+                                                   for at in np.nonzero(joined[place].ids == HIDDEN)], axis=1)
+                logits = network.logits(hidden[rows_of, columns])  # only where something is hidden
+                log_probs = torch.log_softmax(logits.float(), -1).cpu().numpy()
+                ends = np.cumsum(np.bincount(rows_of, minlength=len(places)))
+                for place, part in zip(places, np.split(log_probs, ends[:-1])):
+                    found[place] = part
+        return found
+
+    # ---- hidden states
+
+    def hidden(self, texts: Text | Sequence[Text]) -> Any:
+        """The vector of each token of a text, or of a pair of texts given as a tuple, marks included; for a list a list.
+
+        What is longer than its context is cut off, which is said.
+        """
+        self.check_fitted()
+        one = isinstance(texts, (str, tuple))
+        given: list[Any] = [texts] if one else list(texts)
+        rows = [self.encode(text) for text in given]
+        marks = self.marks
+        kept = [cut_to(row, self.longest(len(row))) for row in rows]
+        if cut := sum(sum(map(len, a)) > sum(map(len, b)) for a, b in zip(rows, kept)):
+            progress.say(f"{cut:,} of {len(rows):,} texts are longer than the {self.config.context:,} tokens that this "
+                         f"{self.name} model reads; their ends are left out")
+        inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in kept]
+        names = self.tokenizer.token
+        made = [Hidden([names(token) for token in one_input.ids.tolist()], vectors)
+                for one_input, vectors in zip(inputs, hidden_states(self.network(), inputs, marks.pad))]
+        return made[0] if one else made

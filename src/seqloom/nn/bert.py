@@ -1,0 +1,104 @@
+"""BERT (Devlin et al. 2019) and its kin: one network that reads a text from both sides at once.
+
+A decoder sees what came before; this one sees the whole text, so it is trained to guess tokens that are hidden from it. Its
+kin differ in what stands around the blocks: RoBERTa (Liu et al. 2019) counts positions from `position_offset` on; DistilBERT
+(Sanh et al. 2019) has no types; ALBERT (Lan et al. 2020) has one block that is applied `n_layers` times, and narrow token
+vectors (`d_embed`) that a projection widens; ELECTRA (Clark et al. 2020) has the latter alone. Blocks are those of
+`nn.transformer` with norms after each sum.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.attention import UNMASKED, Attention, padding_mask
+from seqloom.nn.dropout import dropout
+from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
+
+
+class MaskedHead(nn.Module):
+    """What stood at a hidden place: a layer, a norm, and the product with the token vectors (V, E), or with its own if not
+    `tied`."""
+
+    def __init__(self, vocab_size: int, d_model: int, d_embed: int, activation: Activation, *, norm_epsilon: float = 1e-12,
+                 tied: bool = True) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.dense = nn.Linear(d_model, d_embed)
+        self.norm = make_norm("layer", d_embed, epsilon=norm_epsilon)
+        self.output = None if tied else nn.Linear(d_embed, vocab_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """Logits (..., V) of vectors (..., D)."""
+        features = self.norm(self.activation(self.dense(hidden)))
+        return features @ (embedding if self.output is None else self.output.weight).T + self.bias
+
+
+class BertNet(nn.Module):
+    """`context` tokens at most. `n_types`: which of two texts a token belongs to, 0 for none; `d_embed`: width of the token
+    vectors where a projection follows them; `head`: with what guesses hidden tokens; `pooler`: with a layer on the first
+    token's vector."""
+
+    def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *, d_mlp: int | None = None,
+                 d_embed: int | None = None, n_types: int = 2, position_offset: int = 0, shared_layers: bool = False,
+                 activation: Activation = "gelu-erf", head_activation: Activation | None = None, norm_epsilon: float = 1e-12,
+                 dropout: float = 0.0, head: bool = True, tied: bool = True, pooler: bool = False) -> None:
+        super().__init__()
+        width = d_embed or d_model
+        self.context, self.position_offset, self.n_layers, self.dropout = context, position_offset, n_layers, dropout
+        self.embedding = nn.Embedding(vocab_size, width)
+        self.position = nn.Embedding(context + position_offset, width)
+        self.types = nn.Embedding(n_types, width) if n_types else None
+        new_norm = partial(make_norm, "layer", epsilon=norm_epsilon)
+        self.norm = new_norm(width)
+        self.projection = nn.Linear(d_embed, d_model) if d_embed else None
+
+        def block() -> Block:
+            mlp = MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation])
+            return Block(d_model, Attention(d_model, n_heads, dropout=dropout), mlp, norm="post", make_norm=new_norm,
+                         dropout=dropout)
+
+        self.blocks = nn.ModuleList(block() for _ in range(1 if shared_layers else n_layers))
+        self.pooler = nn.Linear(d_model, d_model) if pooler else None
+        self.head = MaskedHead(vocab_size, d_model, width, head_activation or activation, norm_epsilon=norm_epsilon,
+                               tied=tied) if head else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """BERT's: normal 0.02, biases zero."""
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 2:
+                nn.init.normal_(parameter, std=0.02)
+            elif "norm" not in name:
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids: Tensor, types: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
+        """The vectors (B, T, D) of the last layer. `types` (B, T), all 0 if not given; `keep` (B, T) is False where a row was
+        padded on the right."""
+        if ids.shape[1] > self.context:
+            raise ValueError(f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}")
+        places = torch.arange(self.position_offset, self.position_offset + ids.shape[1], device=ids.device)
+        x = self.embedding(ids) + self.position(places)  # (B, T, E)
+        if self.types is not None:
+            x = x + (self.types.weight[0] if types is None else self.types(types))
+        x = dropout(self.norm(x), self.dropout, self.training)
+        if self.projection is not None:
+            x = self.projection(x)  # (B, T, D)
+        mask = UNMASKED if keep is None else padding_mask(keep)
+        for i in range(self.n_layers):
+            x, _ = self.blocks[i % len(self.blocks)](x, mask)
+        return x
+
+    def pooled(self, hidden: Tensor) -> Tensor:
+        """The vector of a text (B, D), from that of its first token; the pooler was trained to compare two texts."""
+        assert self.pooler is not None, "this network has no pooler"
+        return torch.tanh(self.pooler(hidden[:, 0]))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Of the tokens that may stand where these vectors (..., D) are: (..., V)."""
+        assert self.head is not None, "this network has no head that guesses tokens"
+        return self.head(hidden, self.embedding.weight)

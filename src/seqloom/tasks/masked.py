@@ -1,0 +1,69 @@
+"""Masked language models: text with hidden tokens in, what they may be out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from seqloom.config import Config
+from seqloom.tasks.task import (
+    Command,
+    Outcome,
+    Task,
+    TextReading,
+    in_one_field,
+    read_held_out_text,
+    read_text,
+    shown,
+    text_batches,
+)
+
+if TYPE_CHECKING:
+    from seqloom.contracts import MaskedModel
+    from seqloom.data.corpus import Corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedJudging(Config):
+    """Nothing to choose."""
+
+
+class MaskedModeling(Task):
+    name, phrase = "masked language model", "a masked language model"
+    data, data_help = "TEXT", "files, directories or patterns, a text a line; none, or -, is standard input."
+    valid_help = "Held-out text to evaluate the model on after fitting."
+    reading, judging, scoring = TextReading, MaskedJudging, TextReading
+    commands: ClassVar = {
+        "fill": Command("seqloom.cli.fill:command", "What may stand where a text has a mask."),
+        "score": Command("seqloom.cli.score:command", "Log-probability of each line or token."),
+    }
+
+    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
+        return read_text(paths, reading)
+
+    def read_valid(self, path: str, reading: TextReading) -> Corpus:
+        return read_held_out_text(path, reading)
+
+    def evaluate(self, model: MaskedModel, place: str, paths: tuple[str, ...], reading: TextReading, judging: Any) -> Outcome:
+        return shown(model.evaluate(self.read(paths, reading)))
+
+    def score(self, model: MaskedModel, paths: tuple[str, ...], options: TextReading, tokens: bool) -> Iterator[Outcome]:
+        """The pseudo-log-likelihood of each line, or the tokens behind it, each hidden in turn."""
+        number = 0
+        for texts in text_batches(paths, options):
+            for text, scores in zip(texts, model.token_scores(texts)):
+                number += 1
+                if not tokens:
+                    yield Outcome(f"{sum(scores):.6f}\t{text}", {"score": float(sum(scores)), "text": text})
+                    continue
+                for token, log_prob in zip(model.encode(text)[0].tolist(), scores):
+                    name = model.tokenizer.token(token)
+                    yield Outcome(f"{in_one_field(name)}\t{log_prob:.6f}",
+                                  {"unit": number, "token": name, "log_prob": log_prob})
+
+    def converted(self, model: Any) -> Outcome:
+        head = "" if model.config.head else ", without the layer that guesses hidden tokens"
+        return Outcome(f"{model.label()}, {model.parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens{head}",
+                       {"model": model.name, "parameters": model.parameters, "vocab_size": model.tokenizer.vocab_size,
+                        "head": model.config.head})

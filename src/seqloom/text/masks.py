@@ -1,0 +1,61 @@
+"""Hidden tokens in a text: a word such as [MASK] stands where one is to be guessed.
+
+Where the word is a token of a subword vocabulary, the tokenizers library finds it, since vocabularies differ in whether it
+takes the blank before it along; else the text is cut there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqloom.text.subword import Subword
+from seqloom.text.tokenizer import Tokenizer
+
+HIDDEN = -1  # in place of the id of a token that is to be guessed
+
+
+def encode_masked(tokenizer: Tokenizer, text: str, mask: str) -> np.ndarray:
+    """int64 ids of a text, HIDDEN for each of its masks.
+
+    >>> encode_masked(Tokenizer(kind="byte"), "a[MASK]b", "[MASK]").tolist()
+    [97, -1, 98]
+    """
+    if mask not in text:
+        return tokenizer.encode(text)
+    finder = tokenizer.derived(f"finds {mask}", lambda: _finder(tokenizer, mask))
+    if finder is None:
+        parts = [tokenizer.encode(part) for part in text.split(mask)]
+        return np.concatenate([np.append(part, HIDDEN) for part in parts])[:-1].astype(np.int64)
+    ids = finder.encode(text)
+    ids[ids == finder.id(mask)] = HIDDEN
+    return ids
+
+
+def write_tokens(tokenizer: Tokenizer, text: str, mask: str, ids: list[int]) -> str:
+    """The text with these tokens in place of its masks.
+
+    >>> write_tokens(Tokenizer(kind="byte"), "a[MASK]b", "[MASK]", [32])
+    'a b'
+    """
+    finder = tokenizer.derived(f"finds {mask}", lambda: _finder(tokenizer, mask))
+    takes_blank = finder is not None and bool((finder._coder.added(mask) or {}).get("lstrip"))  # type: ignore[attr-defined]
+    written, *parts = text.split(mask)
+    for token, part in zip(ids, parts):
+        name = tokenizer.token(token)
+        if tokenizer.kind == "wordpiece":
+            written = written.rstrip() + name[2:] if name.startswith("##") else written + name
+        else:
+            spelled = tokenizer.token_bytes(token).decode("utf-8", "replace")
+            before = written.rstrip() if takes_blank else written
+            written = before + spelled if before else spelled.lstrip(" ")
+        written += part
+    return written
+
+
+def _finder(tokenizer: Tokenizer, mask: str) -> Tokenizer | None:
+    """A copy that knows the mask in a text, and no other of its special tokens; None where the mask is none of them."""
+    coder = tokenizer._coder
+    if not isinstance(coder, Subword) or coder.added(mask) is None:
+        return None
+    return Tokenizer.of_subwords(coder.finding(mask))
+
