@@ -9,7 +9,7 @@ from seqloom.decoding.stepper import Stepper
 
 
 def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, bool]]:
-    """The tokens of each of n empty sequences, without the end symbol, and whether it came: what beam search with one beam finds.
+    """The tokens of each of n empty sequences, without the end symbol, and whether it came: as beam search of one beam.
 
     A Stepper that is quicker where nobody asks for probabilities has a method `greedy(n, max_tokens)`. It gives the same, or
     None where it is not quicker after all.

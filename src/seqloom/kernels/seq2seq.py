@@ -113,59 +113,61 @@ def attend_memory(queries, vectors, keys, borders, source, energy, scale, covere
 
 
 @njit(nogil=True, cache=True, fastmath=FINITE, error_model="numpy")
-def limits_of_group(sums, scale, error, norm, slack, bias, unit, per_error, per_norm, upper):
-    """The most that each score of a group can be, to `upper`; returns the largest of these, and the most that one surely is."""
-    highest = least = np.float32(-np.inf)
-    for r in range(len(upper)):
-        near = np.float32(sums[r]) * (scale[r] * unit) + bias[r]
-        off = per_error * error[r] + per_norm * norm[r] + slack[r]
-        upper[r] = near + off
-        highest = max(highest, near + off)
-        least = max(least, near - off)
-    return highest, least
+def highest(sums, scale, unit, bias, scores):
+    """The scores of a group as its 8-bit numbers give them, and the largest of them."""
+    top = np.float32(-np.inf)
+    for r in range(len(scores)):
+        scores[r] = np.float32(sums[r]) * (scale[r] * unit) + bias[r]
+        top = max(top, scores[r])
+    return top
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def likeliest(x, numbers, scale, error, norm, slack, weight, bias, largest):
+def likeliest(x, backwards, numbers, scale, error, norm, slack, weight, bias):
     """The row of weight (V, D) whose product with x (D,), plus bias (V,), is the largest, or -1 if rounding could hide which.
 
-    numbers (V / 64, D / 2, 64, 2) are the weights in 8 bits, as `products_of_64` reads them, times scale (V,); error and
-    norm (V,) are the lengths of what that rounding took off a row and of the row before and after together, slack (V,) the
-    rounding of the bias. `largest`: no norm is longer.
+    numbers (G, D / 2, 64, 2) are the weights in 8 bits, 64 rows a group, as `products_of_64` reads them, times scale (V,).
+    Of each group (G,): error is the length of the most that this rounding took off a row, norm that of the longest row before
+    and after together, slack the rounding of the bias. `backwards`: groups are read from the last one, which after a reading
+    from the first is still near.
     """
     n, size = weight.shape
-    top, square = ZERO, ZERO
+    largest, square = ZERO, ZERO
     for j in range(size):
-        top = max(top, abs(x[j]))
+        largest = max(largest, abs(x[j]))
         square += x[j] * x[j]
     length = np.sqrt(square)
-    if not (ZERO < length and length * largest < LARGEST_LOGIT):  # NaN too
+    if not (length > ZERO and length * norm.max() < LARGEST_LOGIT):  # NaN too
         return -1
-    steps = np.float32(min(32767, (2**31 - 1) // (127 * size)))  # so that no sum is too large for 32 bits
-    unit = top / steps
+    unit = largest / np.float32(min(32767, (2**31 - 1) // (127 * size)))  # so that no sum is too large for 32 bits
     rounded = np.zeros(2 * numbers.shape[1], np.int16)
     for j in range(size):
         rounded[j] = np.int16(np.rint(x[j] / unit))
     summed = np.float32(size + 8) * ROUNDING * length  # of rounding, for each unit of a norm
-    per_error, per_norm = SAFE * length, SAFE * (HALF * unit * np.sqrt(np.float32(size)) + summed)
-    sums, upper, highest = np.empty(64, np.int32), np.empty(n, np.float32), np.empty(len(numbers), np.float32)
+    per_norm = HALF * unit * np.sqrt(np.float32(size)) + summed
+    sums, scores, tops = np.empty(64, np.int32), np.empty(64, np.float32), np.empty(len(numbers), np.float32)
     surely = np.float32(-np.inf)
-    for group in range(len(numbers)):
+    for i in range(len(numbers)):
+        group = len(numbers) - 1 - i if backwards else i
         low, high = 64 * group, min(64 * group + 64, n)
         products_of_64(numbers, group, rounded, sums)
-        highest[group], least = limits_of_group(sums, scale[low:high], error[low:high], norm[low:high], slack[low:high],
-                                                bias[low:high], unit, per_error, per_norm, upper[low:high])
-        surely = max(surely, least)
+        top = highest(sums, scale[low:high], unit, bias[low:high], scores[: high - low])
+        off = SAFE * (length * error[group] + per_norm * norm[group] + slack[group])
+        tops[group] = top + off
+        surely = max(surely, top - off)
     surely -= LEAST_GAP
     best, first, second, doubt = -1, np.float32(-np.inf), np.float32(-np.inf), ZERO
     for group in range(len(numbers)):
-        if highest[group] < surely:
+        if tops[group] < surely:
             continue
-        for r in range(64 * group, min(64 * group + 64, n)):
-            if upper[r] < surely:
+        low, high = 64 * group, min(64 * group + 64, n)
+        products_of_64(numbers, group, rounded, sums)
+        off = tops[group] - highest(sums, scale[low:high], unit, bias[low:high], scores[: high - low])
+        doubt = max(doubt, summed * norm[group] + slack[group])
+        for r in range(low, high):
+            if scores[r - low] + SAFE * off < surely:
                 continue
             score = dot(weight[r], x) + bias[r]
-            doubt = max(doubt, summed * norm[r] + slack[r])
             if score > first:
                 best, first, second = r, score, first
             else:
@@ -236,9 +238,10 @@ def write(token, eos_id, done, ids, state, memory, inputs, recurrence, attention
         features[:] = products[n_gates + n_queries :]
         queries = products[n_gates : n_gates + n_queries] if n_queries > 0 else h
         looked[:] = ZERO
-        attend_memory(queries.reshape(1, -1), vectors, keys, borders, source, energy, scale, covered, coverage, readouts, looked)
+        attend_memory(queries.reshape(1, -1), vectors, keys, borders, source, energy, scale, covered, coverage, readouts,
+                      looked)
         tanh_of(features, readout_bias)
-        token = likeliest(features, *output)
+        token = likeliest(features, t % 2 == 1, *output)
         if token < 0:
             return t, token
         ids[t] = token

@@ -22,24 +22,26 @@ KEPT = 1 << 25  # bytes of products of the first layer with tokens that are kept
 Arrays = tuple[np.ndarray, ...]
 
 
-def rounded(output: Softmax) -> tuple[np.ndarray | np.float32, ...]:
+def rounded(output: Softmax) -> Arrays:
     """The output layer as `kernels.seq2seq.likeliest` takes it."""
-    weight, bias = output.matrix.weight, output.bias if len(output.bias) else np.zeros(len(output.matrix.weight), np.float32)
+    weight = output.matrix.weight
     (n, size), largest = weight.shape, np.abs(weight).max(axis=1, initial=0)
-    scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    scale, bias = np.where(largest > 0, largest / 127, 1).astype(np.float32), np.zeros(n, np.float32)
+    bias += output.bias if len(output.bias) else 0
     numbers = np.zeros((-(-n // TOGETHER) * TOGETHER, -(-size // 2) * 2), np.int8)
     numbers[:n, :size] = np.rint(weight / scale[:, None])
-    error = np.linalg.norm(weight - numbers[:n, :size] * scale[:, None], axis=1).astype(np.float32)
-    norm = np.linalg.norm(weight, axis=1).astype(np.float32) + error
+    error = np.linalg.norm(weight - numbers[:n, :size] * scale[:, None], axis=1)
+    per_row = error, np.linalg.norm(weight, axis=1) + error, np.float32(1e-6) * np.abs(bias)
     groups = np.ascontiguousarray(numbers.reshape(-1, TOGETHER, numbers.shape[1] // 2, 2).transpose(0, 2, 1, 3))
-    return groups, scale, error, norm, np.float32(1e-6) * np.abs(bias), weight, bias, np.float32(norm.max(initial=0))
+    return groups, scale, *(np.maximum.reduceat(row, np.arange(0, n, TOGETHER)) for row in per_row), weight, bias
 
 
 class GreedyWriter:
     """The weights of a decoder of one GRU layer with attention as the kernel takes them."""
 
     def __init__(self, steps: Seq2SeqSteps) -> None:
-        assert self.can_write(steps) and steps.readout is not None and isinstance(steps.output, Softmax)
+        assert steps.readout is not None
+        assert isinstance(steps.output, Softmax)
         layer, size = steps.layers[0], len(steps.embedding)
         self.steps, self.lock = steps, Lock()
         parts = [layer.w_h, *([] if steps.query is None else [steps.query]), steps.readout]
@@ -73,7 +75,8 @@ class GreedyWriter:
         try:
             inputs = *self.weights, *(self.table if alone or self.steps.token_gates is not None else self.nothing)
             while done < max_tokens and (done == 0 or token != eos_id):
-                done, token = write(token, eos_id, done, ids, state, known, inputs, self.recurrence, self.attention, self.output)
+                done, token = write(token, eos_id, done, ids, state, known, inputs, self.recurrence, self.attention,
+                                    self.output)
                 if token < 0:
                     token = ids[done] = self._by_log_probs(features)
                     done += 1
