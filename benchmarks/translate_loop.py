@@ -53,6 +53,6 @@ class Loop(nn.Module):
             scores = torch.tanh(keys + self.query(output)) @ self.energy
             context = torch.softmax(scores, 1).unsqueeze(1) @ memory
             features = torch.tanh(self.readout(torch.cat([output, context], 2)[:, 0]))
-            token = torch.log_softmax(features @ self.target.weight.T + self.bias, 1).argmax(1)
+            token = (features @ self.target.weight.T + self.bias).argmax(1)
             out.append(token)
         return torch.stack(out, 1)

@@ -42,8 +42,9 @@ def transformers(quick: bool) -> Iterator[Row]:
 
 def recurrent(quick: bool) -> Iterator[Row]:
     for vocabulary in (VOCABULARY, FEW):
-        yield from compare(f"BiGRU and GRU {WIDTH}, additive attention, V = {vocabulary:,}", f"seqloom_rnn:{vocabulary}",
-                           f"torch_rnn:{vocabulary}", ((1, 1), (32, 1)), 2 if quick else 5, same=True)
+        for peer in ("torch_rnn", "torch_rnn_one_thread"):
+            yield from compare(f"BiGRU and GRU {WIDTH}, additive attention, V = {vocabulary:,}", f"seqloom_rnn:{vocabulary}",
+                               f"{peer}:{vocabulary}", ((1, 1), (32, 1)), 2 if quick else 5, same=True)
 
 
 def compare(what: str, ours: str, peer: str, settings: tuple[tuple[int, int], ...], times: int, *,
@@ -116,25 +117,23 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 # ---- engines
 
 
-class Endless:
-    """A stepper whose translations do not end."""
-
-    eos_id = -1
-
-    def __init__(self, stepper: Any) -> None:
-        self.start, self.step, self.vocab_size = stepper.start, stepper.step, stepper.vocab_size
-
-
 def seqloom_engine(steps: Any, vocabulary: int) -> Engine:
     from seqloom.decoding.beam import beam_search
+    from seqloom.decoding.greedy import greedy
     from seqloom.models.sequence.encoded import Encoded, flat
 
     def translate(n: int, beams: int) -> tuple[float, list[int]]:
         ids, borders = flat(list(source_ids(n, vocabulary)))
         encoded = Encoded({"ids": ids}, borders)
-        seconds, found = timed(lambda: beam_search(Endless(steps.decoder(encoded)), [np.zeros(0, np.int64)] * n, beams=beams,
-                                                   max_tokens=TARGET))
-        return seconds, found[0][0].ids.tolist()
+
+        def search() -> list[int]:
+            stepper = steps.decoder(encoded)
+            stepper.eos_id = -1  # so that no translation ends
+            if beams == 1:
+                return greedy(stepper, n, TARGET)[0][0].tolist()
+            return beam_search(stepper, [np.zeros(0, np.int64)] * n, beams=beams, max_tokens=TARGET)[0][0].ids.tolist()
+
+        return timed(search)
 
     return translate
 
@@ -244,10 +243,14 @@ def seqloom_rnn(vocabulary: int) -> Engine:
     return seqloom_engine(Seq2SeqSteps(c, sizes, arrays, EOS), vocabulary)
 
 
-def torch_rnn(vocabulary: int) -> Engine:
+def torch_rnn(vocabulary: int, threads: int = 0) -> Engine:
+    """`threads` 0: as many as it likes."""
     import torch
 
     from benchmarks.translate_loop import Loop
+
+    if threads:
+        torch.set_num_threads(threads)
 
     loop = Loop(rnn_parts(vocabulary)[2]).eval()
 
@@ -262,6 +265,7 @@ def torch_rnn(vocabulary: int) -> Engine:
 
 ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,
                                               "ctranslate2": ctranslate2, "seqloom_rnn": seqloom_rnn, "torch_rnn": torch_rnn,
+                                              "torch_rnn_one_thread": partial(torch_rnn, threads=1),
                                               "ctranslate2_one_thread": partial(ctranslate2, threads=1)}
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import pytest
 
 from seqloom import Copy, Dictionary, Parallel, Seq2Seq, TrainConfig, compare, read_parallel
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.pairs import RUNGS, ArrayLadder, PairLadder, ShortArrayLadder, ShortLadder
+from seqloom.comparison.pairs import RUNGS, ArrayLadder, ManyLadder, PairLadder, ShortArrayLadder, ShortLadder
 from seqloom.comparison.report import write_report
+from seqloom.data.parallel_parts import has_many_targets
 from seqloom.data.recognise import pairs_in
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
@@ -102,6 +103,30 @@ def test_labels_are_in_all_parts():
     assert set(parts.train.sources) == {"x", "y"}
     assert "equal pairs together" in parts.description
     assert PairLadder().overlap(parts) == 0.0
+
+
+def test_many_targets_of_a_source_are_judged_by_their_probability(tmp_path):
+    """Names by label: no name is the right one. A model may still know how names are spelled."""
+    pytest.importorskip("torch")
+    names = [(label, f"{a}{b}{end}") for label, end in (("x", "us"), ("y", "ia")) for a in "bdfglm" for b in "aeiou"]
+    data = Parallel.of(names)
+    parts = PairLadder().split(data, None, None)
+    assert type(PairLadder().suited(parts)) is ManyLadder
+    own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(parts.train, train=TrainConfig(steps=5))
+    found = compare(data, work=tmp_path / "work", rungs=[own])
+    bits = sum(-own.score(s, t) for s, t in zip(parts.test.sources, parts.test.targets)) / np.log(2)
+    assert found.best.value == pytest.approx(bits / sum(len(t) + 1 for t in parts.test.targets), rel=1e-4)
+    assert found.best.measures["nats_per_token"] == pytest.approx(found.best.value * np.log(2), rel=1e-4)  # a token a character
+    write_report(found, tmp_path / "report")
+    assert "bits per character" in (tmp_path / "report" / "report.html").read_text()
+    assert [rung.name for rung in ManyLadder().rungs] == ["plain", "attention", "transformer"]
+
+
+def test_one_target_that_is_repeated_is_not_many():
+    """Two sources with one target each, however often."""
+    data = Parallel.of([("a b", "one two three four five"), ("c d", "five four three two one")] * 30)
+    assert not has_many_targets(data)
+    assert has_many_targets(Parallel.of([("a", f"name {i}") for i in range(20)]))
 
 
 def test_arrays_are_compared_without_rungs_that_need_words(tmp_path):

@@ -43,7 +43,8 @@ class Job:
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
-                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done)
+                    found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done,
+                                                    scored=bool(self.as_json or self.nbest))
                 yield from zip(itertools.count(done + 1), lines, found)
                 done, long = done + len(lines), long + self.model.count_long(lines)
                 bar.advance(sum(map(_size, lines)))

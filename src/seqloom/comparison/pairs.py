@@ -1,10 +1,12 @@
-"""Translators compared: BLEU of their translations of the same held-out sources, or exact matches where targets are short.
+"""Translators compared: BLEU of their translations of the same held-out sources, or exact matches where targets are short;
+where a source has many targets, as a label has, how probable they find the held-out ones.
 
 Networks translate by greedy search, so that a comparison takes its time for training and not for searching.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +20,7 @@ from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
 from seqloom.data.parallel import Parallel
-from seqloom.data.parallel_parts import known_pairs, repeats_sources, undivided
+from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
 from seqloom.data.parallel_report import count_words
 from seqloom.data.splitting import hashed_parts
 from seqloom.errors import DataError
@@ -75,6 +77,7 @@ class PairLadder(Ladder):
     python: ClassVar[str] = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
+    shown: ClassVar[dict[str, Any]] = {"beams": 1}  # how the translations of the report are searched for
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Parallel):
@@ -91,6 +94,8 @@ class PairLadder(Ladder):
         return Parallel.of(data)
 
     def suited(self, parts: Parts) -> Ladder:
+        if has_many_targets(parts.train):
+            return ManyArrayLadder() if parts.train.numeric else ManyLadder()
         if _usual_length(parts.train.targets) < SHORT:
             return ShortArrayLadder() if parts.train.numeric else ShortLadder()
         return ArrayLadder() if parts.train.numeric else self
@@ -142,18 +147,21 @@ class PairLadder(Ladder):
 
     def details(self, comparison: Comparison) -> dict[str, Any]:
         """Quality by length of the source, and some translations by every rung."""
-        bench = comparison.bench
-        assert bench is not None
-        test = bench.splits.test
-        lengths, unit = lengths_of(test.sources)
+        assert comparison.bench is not None
+        lengths, unit = lengths_of(comparison.bench.splits.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
         rows = {r.name: by_length({self.measure.key: score(comparison.segments[r.name][0])}, lengths, unit)
                 for r in comparison.results}
-        some = test.part(slice(0, SHOWN))
-        said = {r.name: bench.fitted[r.name].translate(some.sources, beams=1) for r in comparison.results}
-        return {"lengths": rows, "examples": [{"source": source if isinstance(source, str) else f"{len(source)} frames",
-                                               "target": target, **{name: texts[i] for name, texts in said.items()}}
-                                              for i, (source, target) in enumerate(zip(some.sources, some.targets))]}
+        return {"lengths": rows, "examples": self.examples(comparison)}
+
+    def examples(self, comparison: Comparison) -> list[dict[str, str]]:
+        bench = comparison.bench
+        assert bench is not None
+        some = bench.splits.test.part(slice(0, SHOWN))
+        said = {r.name: bench.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
+        return [{"source": source if isinstance(source, str) else f"{len(source)} frames", "target": target,
+                 **{name: texts[i] for name, texts in said.items()}}
+                for i, (source, target) in enumerate(zip(some.sources, some.targets))]
 
     def details_json(self, details: Any) -> dict[str, Any]:
         return {"details": details}
@@ -165,8 +173,9 @@ class PairLadder(Ladder):
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
         if not details:
             return
-        page.heading("Quality by length of the source")
-        page.chart(self.pictures(comparison, details)["lengths"], f"{self.measure.title} of each rung by length of the source")
+        for picture in self.pictures(comparison, details).values():
+            page.heading("Quality by length of the source")
+            page.chart(picture, f"{self.measure.title} of each rung by length of the source")
         page.heading("Translations")
         for example in details["examples"]:
             page.table(["", example["source"]], [[name, text] for name, text in example.items() if name != "source"])
@@ -193,6 +202,49 @@ class ArrayLadder(PairLadder):
 
 class ShortArrayLadder(ShortLadder):
     commands, python, rungs = ArrayLadder.commands, ArrayLadder.python, NETWORKS
+
+
+class ManyLadder(PairLadder):
+    """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
+
+    measure = Measure("bits_per_character", "bits per character", "bits/char", lower=True, unit="bits")
+    notes = ("Sources repeat with many different targets, so no translation is the right one, and BLEU and exact matches would "
+             "say nothing. Bits per character: how improbable the model finds the held-out targets, the end of each counted "
+             "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
+             "model's own tokens, comparable between models with the same ones.")
+    columns = (Column("nats/token", "nats_per_token", ".3f"),)
+    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE --search sample",
+                                           'echo "some label" | seqloom translate {path} --search sample')
+    python = 'seqloom.load({path}).translate("some label", search="sample")'
+    rungs: Sequence[Rung] = NETWORKS  # the others give no probability to a target that they have not seen
+    formula = staticmethod(mean_of)
+    shown: ClassVar[dict[str, Any]] = {"search": "sample"}
+
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        test = parts.test
+        start = time.perf_counter()
+        log_probs = model.token_scores(test.sources, test.targets)
+        seconds = time.perf_counter() - start
+        nats = np.array([-float(some.sum()) for some in log_probs])
+        rows = np.column_stack([nats / math.log(2), [len(target) + 1 for target in test.targets]])
+        score = CorpusScore(self.measure.title, rows, mean_of, higher_is_better=False)
+        measures = {self.measure.key: score.value, "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
+                    "pairs": len(test)}
+        return Judged(measures, score.interval(), rows, np.ones(len(test)), len(test), seconds)
+
+    def signature(self, model: Any, parts: Parts) -> str:
+        return str(model.signature(parts.test))
+
+    def details(self, comparison: Comparison) -> dict[str, Any]:
+        """Some targets that are drawn by every rung; the length of a label says nothing."""
+        return {"examples": self.examples(comparison)}
+
+    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
+        return {}
+
+
+class ManyArrayLadder(ManyLadder):
+    commands, python = ("seqloom translate {path} FILE.npy --search sample",), ArrayLadder.python
 
 
 def _usual_length(texts: Sequence[str]) -> float:

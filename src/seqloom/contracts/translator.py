@@ -28,6 +28,7 @@ from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.beam_options import BeamOptions
 from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.forced import forced_log_probs
+from seqloom.decoding.greedy import greedy
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
@@ -129,15 +130,16 @@ class Translator(Model):
         if isinstance(source, str):
             refuse_existing_file(source)
         sources = _framed([source] if one else list(source))
-        answers = self.translations(sources, how, nbest or 1, ensemble)
+        answers = self.translations(sources, how, nbest or 1, ensemble, scored=nbest is not None)
         self.remark_long_sources(self.count_long(sources), len(sources))
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
 
     def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1,
-                     ensemble: Sequence[Translator] = (), *, first: int = 0) -> list[list[Translation]]:
+                     ensemble: Sequence[Translator] = (), *, first: int = 0, scored: bool = True) -> list[list[Translation]]:
         """The best translations of each source: sources of like length together, answers in the order of the sources.
-        `first`: the number of the first one, where these are a part of all; a source is drawn by its number."""
+        `first`: the number of the first one, where these are a part of all; a source is drawn by its number. `scored` False:
+        nobody looks at `log_prob` and `score`; they may be NaN, and greedy search is quicker for some models."""
         self.check_fitted()
         how = how or TranslationConfig()
         self.check_sources(sources)
@@ -148,7 +150,7 @@ class Translator(Model):
                 order = start + self._by_length(sources[start:start + PORTION])
                 for low in range(0, len(order), BATCH):
                     chosen = order[low:low + BATCH].tolist()
-                    batch = self._batch([sources[i] for i in chosen], [first + i for i in chosen], how, nbest, ensemble)
+                    batch = self._batch([sources[i] for i in chosen], [first + i for i in chosen], how, nbest, ensemble, scored)
                     for i, best in zip(chosen, batch):
                         answers[i] = best
                     bar.advance(len(chosen))
@@ -272,13 +274,17 @@ class Translator(Model):
                                   "with the same target tokenizer")
 
     def _batch(self, sources: Sources, numbers: Sequence[int], how: TranslationConfig, nbest: int,
-               ensemble: Sequence[Translator]) -> list[list[Translation]]:
+               ensemble: Sequence[Translator], scored: bool) -> list[list[Translation]]:
         if not ensemble and type(self).translate_batch is not Translator.translate_batch:
             return self.translate_batch(sources, how, nbest)
         members = [member.decoder(sources) for member in (self, *ensemble)]
-        return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest)
+        return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest, scored)
 
-    def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int) -> list[list[Translation]]:
+    def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int,
+                scored: bool = True) -> list[list[Translation]]:
+        if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty:
+            found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
+            return [[Translation(self.text_of(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
         nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
             return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]

@@ -25,6 +25,15 @@ def repeats_sources(data: Parallel) -> bool:
     return len(set(map(example_digest, data.sources))) * MANY <= len(data)
 
 
+def has_many_targets(data: Parallel) -> bool:
+    """Whether sources have so many different targets that none of them is the right one.
+
+    >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
+    False
+    """
+    return len(set(map(example_digest, data.sources))) * MANY <= len(set(undivided(data, labels=True)))
+
+
 def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
     """Something for each pair that is equal where pairs belong into one part; `labels`: whether sources are labels."""
     if not (repeats_sources(data) if labels is None else labels):

@@ -11,6 +11,9 @@ integers around instead of the encodings. All searches keep rows in the order of
 one source side by side, so that such a decoder can attend from all of them at once. One that shows its
 attention has a further method (`coverage.Attending`).
 
+What a Stepper can do faster than by its steps are further methods, which those who search look for: `prefill(prompts)` and
+`log_probs(ids, lengths)` below, and `greedy(n, max_tokens)` in `greedy`.
+
 A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
 """
 

@@ -106,3 +106,52 @@ def tanh32(x):
     y = x * p / q
     y = ONE if y > ONE else y
     return -ONE if y < -ONE else y
+
+
+# ---- products of 8-bit numbers
+
+TOGETHER = 64  # rows
+
+
+@intrinsic
+def products_of_64(context, weights, group, x, out):
+    """out (64,) int32 = the products of 64 rows of 8-bit numbers with x (2 K,) int16. The rows are weights[group] (K, 64, 2):
+    their first two numbers side by side, then the next two, for that is how vector units multiply and add pairs."""
+    signature = types.void(weights, group, x, out)
+
+    def code(context, builder, signature, arguments):
+        number, byte, short = ir.IntType(32), ir.IntType(8), ir.IntType(16)
+        lanes, pairs, wide = ir.VectorType(number, 16), ir.VectorType(short, 32), ir.VectorType(number, 32)
+        zero = context.get_constant(types.intp, 0)
+
+        def pointer(i, *place):
+            kind = signature.args[i]
+            array = context.make_array(kind)(context, builder, arguments[i])
+            return array, cgutils.get_item_pointer(context, builder, kind, array, place)
+
+        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        array, first = pointer(0, which, zero, zero, zero)
+        first = builder.bitcast(first, byte.as_pointer())
+        inputs = builder.bitcast(pointer(2, zero)[1], number.as_pointer())
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(lanes, [0] * 16)) for _ in range(4)]
+        for total in sums:
+            builder.store(ir.Constant(lanes, [0] * 16), total)
+        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, array.shape, 4)[1]) as loop:
+            pair = builder.load(builder.gep(inputs, [loop.index]), align=2)
+            both = builder.insert_element(ir.Constant(lanes, ir.Undefined), pair, number(0))
+            both = builder.shuffle_vector(both, ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0] * 16))
+            both = builder.sext(builder.bitcast(both, pairs), wide)
+            for i, total in enumerate(sums):
+                at = builder.add(builder.mul(loop.index, loop.index.type(128)), loop.index.type(32 * i))
+                numbers = builder.bitcast(builder.gep(first, [at]), ir.VectorType(byte, 32).as_pointer())
+                numbers = builder.sext(builder.sext(builder.load(numbers, align=1), pairs), wide)
+                product = builder.mul(numbers, both)
+                even, odd = (builder.shuffle_vector(product, ir.Constant(wide, ir.Undefined),
+                                                    ir.Constant(lanes, list(range(start, 32, 2)))) for start in (0, 1))
+                builder.store(builder.add(builder.load(total), builder.add(even, odd)), total)
+        for i, total in enumerate(sums):
+            place = pointer(3, context.get_constant(types.intp, 16 * i))[1]
+            builder.store(builder.load(total), builder.bitcast(place, lanes.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return signature, code

@@ -12,7 +12,7 @@ and hypotheses share what they have in common. The sources lie one after the oth
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import exp, prefetch_row, tanh32
+from seqloom.kernels.intrinsics import exp, prefetch_row
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -175,42 +175,6 @@ def attend_sources(queries, memory, borders, source, n_heads, share, out, looked
             for t in range(steps):
                 add_scaled(mixed, scores[t], memory[low + t, width + lo : width + hi])
             add_scaled(looked[row, :steps], share, scores[:steps])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def additive(query, key, energy):
-    """energy . tanh(query + key)."""
-    total = ZERO
-    for j in range(len(query)):
-        total += energy[j] * tanh32(query[j] + key[j])
-    return total
-
-
-@njit(nogil=True, cache=True)
-def attend_memory(queries, vectors, keys, borders, source, energy, scale, covered, coverage, out, looked):
-    """Of queries (n, Q) to the vectors (N, D), by their keys (N, Q), of each row's source, as in `nn.memory`; out (n, D), and
-    the weights in looked (n, S), which has zeros. With an `energy` (Q,) scores are additive, else products times `scale`. With
-    `covered` (Q,) a key is shifted by what its step was given before, coverage (n, S), to which the weights are added."""
-    shifted = np.empty(queries.shape[1], np.float32)
-    for row in range(len(queries)):
-        low = borders[source[row]]
-        steps = borders[source[row] + 1] - low
-        out[row] = ZERO
-        if steps == 0:
-            continue
-        query, weights = queries[row], looked[row, :steps]
-        for t in range(steps):
-            key = keys[low + t]
-            if len(covered) > 0:
-                shifted[:] = key
-                add_scaled(shifted, coverage[row, t], covered)
-                key = shifted
-            weights[t] = additive(query, key, energy) if len(energy) > 0 else scale * dot(query, key)
-        softmax(weights)
-        for t in range(steps):
-            add_scaled(out[row], weights[t], vectors[low + t])
-        if len(covered) > 0:
-            add_scaled(coverage[row, :steps], ONE, weights)
 
 
 # ---- the layers of a Transformer

@@ -112,6 +112,15 @@ class QuickNetwork:
 # ---- layers
 
 
+def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """out (T, R) = x (T, K) times the transpose of weight (R, K). A few steps are multiplied in this thread: those of a matrix
+    library wait for each other, which on a busy machine takes ten times as long as the product."""
+    if len(x) <= SHORT:
+        product(weight, x, out)
+    else:
+        np.matmul(x, weight.T, out=out)
+
+
 def encoder_layers(encoder: str, n_layers: int, window: int, weights: Mapping[str, np.ndarray]) -> list[Layer]:
     """The layers of `nn.encoders`, but for those of a Transformer."""
     if encoder == "bag":
@@ -147,14 +156,10 @@ class Recurrent:
         return self.walk(self.projected(x))
 
     def projected(self, x: np.ndarray) -> np.ndarray:
-        """The input's part of the gates, (directions, T, G). A few steps are multiplied in this thread: those of a matrix
-        library wait for each other, which on a busy machine takes ten times as long as the product."""
+        """The input's part of the gates, (directions, T, G)."""
         out = np.empty((len(self.inputs), len(x), len(self.biases[0])), np.float32)
         for weight, bias, into in zip(self.inputs, self.biases, out):
-            if len(x) <= SHORT:
-                product(weight, x, into)
-            else:
-                np.matmul(x, weight.T, out=into)
+            multiply(weight, x, into)
             into += bias
         return out
 

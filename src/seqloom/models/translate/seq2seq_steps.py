@@ -8,19 +8,21 @@ source. A single source is read in one call for each layer, many together a step
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seqloom.kernels.decode import add_tanh
-from seqloom.kernels.translate import attend_memory
+from seqloom.kernels.seq2seq import attend_memory
 from seqloom.models.network.recurrent_layer import Cell, RecurrentLayer, State
 from seqloom.models.network.step_weights import Weights
 from seqloom.models.sequence.encoded import Encoded
-from seqloom.models.sequence.quick import Layer, encoder_layers
+from seqloom.models.sequence.quick import KnownWords, Layer, Recurrent, encoder_layers, multiply
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.encoder_steps import read_sources, recurrent_encoder, rotary_encoder, walk
+from seqloom.models.translate.greedy import GreedyWriter
 from seqloom.models.translate.pairs import in_source_order
 
 RECURRENT = ("rnn", "lstm", "gru", "birnn", "bilstm", "bigru")
@@ -39,19 +41,25 @@ class Seq2SeqState(NamedTuple):
 class Memory(NamedTuple):
     """What the decoder knows of the sources."""
 
-    vectors: np.ndarray  # (N, D) of the steps of all sources
+    vectors: np.ndarray  # (N, D): what each step of all sources adds to a readout that looks at it alone
     keys: np.ndarray  # (N, Q)
     known: np.ndarray  # (B, G H): what the summary of a source adds to the gates of the first layer, or (B, 0)
     start: tuple[State, ...]  # of the decoder's layers
 
 
 class Affine:
-    def __init__(self, weights: Weights, name: str, columns: slice = slice(None)) -> None:
-        self.matrix, self.bias = weights.matrix(f"{name}.weight", columns=columns), weights.vector(f"{name}.bias")
+    """A layer that all steps of the sources, or their summaries, go through."""
+
+    def __init__(self, weights: Weights, name: str, columns: slice = slice(None), *, bias: bool = True) -> None:
+        self.matrix = np.ascontiguousarray(weights.arrays[f"{name}.weight"][:, columns], np.float32)
+        self.bias = weights.vector(f"{name}.bias" if bias else "")
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = self.matrix(x)
-        return out + self.bias if len(self.bias) else out
+        out = np.empty((len(x), len(self.matrix)), np.float32)
+        multiply(self.matrix, x, out)
+        if len(self.bias):
+            out += self.bias
+        return out
 
 
 class Seq2SeqSteps:
@@ -81,9 +89,19 @@ class Seq2SeqSteps:
         self.scale = np.float32(c.d_hidden ** -0.5 if c.attention == "scaled" else 1.0)
         self.attends = c.attention != "none"
         self.readout = weights.matrix("readout.weight", columns=slice(c.d_hidden)) if "readout.weight" in weights else None
-        self.read_context = weights.matrix("readout.weight", columns=slice(c.d_hidden, None)) if self.attends else None
+        self.read_context = (Affine(weights, "readout", slice(c.d_hidden, None), bias=False) if self.attends
+                             else None)
         self.readout_bias = weights.vector("readout.bias")
         self._one_by_one, self._together = self._encoder()
+        self._words: KnownWords | None = None
+        if self._one_by_one and isinstance(self._one_by_one[0], Recurrent) and not sizes.columns:
+            self._words = KnownWords(sizes.vocab_size, self._one_by_one[0], lambda ids: read_sources(
+                weights, sizes, Encoded({"ids": ids}, np.array([0, len(ids)]))))
+
+    @cached_property
+    def writer(self) -> GreedyWriter | None:
+        """Greedy search in one call, where there is one for such a decoder."""
+        return GreedyWriter(self) if GreedyWriter.can_write(self) else None
 
     @property
     def _output_width(self) -> int:
@@ -108,31 +126,39 @@ class Seq2SeqSteps:
                              for direction in directions] for i in range(c.n_layers)]
 
     def encode(self, encoded: Encoded) -> Memory:
-        x, borders = read_sources(self.weights, self.sizes, encoded), encoded.borders
+        borders = encoded.borders
         if self.initial is None:
+            x = read_sources(self.weights, self.sizes, encoded)
             layers = []
             for layer in self.layers:
                 x, last = walk(layer, x, borders)
                 layers.append(last)
             summary, start = x[:0], tuple(layers)
         else:
-            x = self._vectors(x, borders)
+            x = self._vectors(encoded)
             summary = self._summary(x, borders)
             start = self._first(summary)
         known = np.empty((len(encoded), 0), np.float32) if self.w_known is None else self.w_known(summary)
         if not self.attends:
             return Memory(x, x, known, start)
+        assert self.read_context is not None
         x = x if self.narrow is None else self.narrow(x)
-        return Memory(x, x if self.key is None else self.key(x), known, start)
+        return Memory(self.read_context(x), x if self.key is None else self.key(x), known, start)
 
-    def _vectors(self, x: np.ndarray, borders: np.ndarray) -> np.ndarray:
-        c = self.c
+    def _vectors(self, encoded: Encoded) -> np.ndarray:
+        c, borders = self.c, encoded.borders
+        parts, layers = [slice(*part) for part in zip(borders[:-1].tolist(), borders[1:].tolist())], self._one_by_one
+        if self._words is not None and len(parts) <= FEW:
+            ids, first = encoded.steps["ids"], self._words.layer
+            x, layers = np.concatenate([first.walk(self._words(ids[part])) for part in parts]), layers[1:]
+        else:
+            x = read_sources(self.weights, self.sizes, encoded)
         if c.encoder == "transformer":
             return rotary_encoder(self.weights, x, borders, c.n_layers, c.n_heads)
-        if self._together and len(borders) - 1 > FEW:
+        if self._together and len(parts) > FEW:
             return recurrent_encoder(self._together, x, borders)
-        for layer in self._one_by_one:
-            x = np.concatenate([layer(x[start:stop]) for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist())])
+        for layer in layers:
+            x = np.concatenate([layer(x[part]) for part in parts])
         return x
 
     def _summary(self, x: np.ndarray, borders: np.ndarray) -> np.ndarray:
@@ -169,7 +195,7 @@ class Seq2SeqStepper:
         layers = tuple(tuple(leaf[:n].copy() for leaf in layer) for layer in self.memory.start)
         fed = np.zeros((n, steps._output_width if steps.w_fed is not None else 0), np.float32)
         coverage = np.zeros((n, self.longest if len(steps.covered) else 0), np.float32)
-        return self.step(Seq2SeqState(np.arange(n), layers, fed, coverage, coverage[:, :0]), np.full(n, self.eos_id))
+        return self.step(Seq2SeqState(np.arange(n), layers, fed, coverage, coverage[:, :0]), np.full(n, steps.eos_id))
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         steps = self.steps
@@ -186,6 +212,13 @@ class Seq2SeqStepper:
         fed = features if steps.w_fed is not None else state.fed
         return Seq2SeqState(state.source, tuple(layers), fed, state.coverage, looked), steps.output.log_probs(features)
 
+    def greedy(self, n: int, max_tokens: int) -> list[tuple[np.ndarray, bool]] | None:
+        """As `decoding.greedy` says; of many sources together a step is quicker."""
+        writer = self.steps.writer if n <= FEW else None
+        if writer is None:
+            return None
+        return [writer(self.memory, i, slice(*self.borders[i:i + 2].tolist()), max_tokens, self.eos_id) for i in range(n)]
+
     def _read_out(self, state: Seq2SeqState, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What predicts the next token (n, D), and the weights of the source (n, S)."""
         steps, memory = self.steps, self.memory
@@ -195,10 +228,8 @@ class Seq2SeqStepper:
         features = steps.readout(hidden)
         if steps.read_context is not None:
             queries = hidden if steps.query is None else steps.query(hidden)
-            context = np.empty((len(hidden), memory.vectors.shape[1]), np.float32)
             attend_memory(queries, memory.vectors, memory.keys, self.borders, state.source, steps.energy, steps.scale,
-                          steps.covered, state.coverage, context, looked)
-            features += steps.read_context(context)
+                          steps.covered, state.coverage, features, looked)
         add_tanh(features, steps.readout_bias)
         return features, looked
 

@@ -117,7 +117,7 @@ class TransformerStepper:
         pools[:] = Pool(ROOM * n, c.n_decoder_layers, 2 * c.d_model)
         state = TransformerState(np.arange(n), np.zeros((n, ROOM), np.int64), np.zeros(n, np.int64), pools,
                                  np.empty((n, 0), np.float32))
-        return self.step(state, np.full(n, self.eos_id))
+        return self.step(state, np.full(n, self.steps.eos_id))
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         n, steps = len(ids), self.steps
