@@ -8,7 +8,7 @@ import pytest
 
 from seqloom.errors import SeqloomError
 from seqloom.interop.gguf import read_gguf
-from seqloom.interop.gguf_tokenizers import RULES, read_gguf_tokenizer
+from seqloom.interop.gguf_tokenizers import RULES, begins_with_bos, read_gguf_tokenizer
 from seqloom.interop.sentencepiece import read_sentencepiece
 from seqloom.text.subword import ALPHABET
 from tests.interop.gguf_files import gguf
@@ -88,6 +88,7 @@ def test_every_rule_makes_a_lossless_tokenizer(tmp_path, name):
                       types=[1] * 258 + [3, 4], eos=258)
     found = read_gguf_tokenizer(file)
     assert (found.lossless, found.kind) == (True, "bpe")
+    assert begins_with_bos(file) == (RULES[name] == RULES["llama3"])
     for text in (SAMPLE, "the<|end|>", "\ufffd<|x|>the"):
         assert found.decode(found.encode(text)) == text
         assert 258 not in found.encode(text)
@@ -122,6 +123,10 @@ def test_pieces_with_scores(tmp_path, blank):
     for text in [*TEXTS[:5], *PROBES]:
         assert found.encode(text).tolist() == theirs.encode(text), text
     assert not found.lossless
+    assert "'bpe' of this vocabulary normalises the text or adds white space" in found.loses()
+    assert begins_with_bos(file)
+    file.values["tokenizer.ggml.add_bos_token"] = False
+    assert not begins_with_bos(file)
     del file.values["tokenizer.ggml.scores"]
     with pytest.raises(SeqloomError, match=r"ggml\.scores is not a list of as many numbers"):
         read_gguf_tokenizer(file)
