@@ -28,6 +28,7 @@ from tests.interop.hugging_face_models import (  # noqa: E402
     their_logits,
     write_tokenizer,
 )
+from tests.interop.tokenizer_directories import sentencepiece_file  # noqa: E402
 
 CONFIGS = {
     "gpt2": lambda: small_gpt2(), "gpt2-relu": lambda: small_gpt2(activation_function="relu", n_inner=30),
@@ -88,6 +89,22 @@ def test_a_start_token_is_seen_by_all(tmp_path):
     write_model(model, "ours", tmp_path / "again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     assert tokenizer(PROMPT)["input_ids"] == [V - 1, *ids.tolist()]
+
+
+def test_a_llama_with_a_sentencepiece_model(tmp_path):
+    """As the first ones were published: pieces of single bytes for what is unknown, <s> before every text."""
+    pytest.importorskip("sentencepiece")
+    theirs = sentencepiece_file(tmp_path / "tokenizer.model", "bpe", byte_fallback=True, vocab_size=340,
+                                normalization_rule_name="identity", remove_extra_whitespaces=False)
+    saved(tmp_path, small_llama(vocab_size=theirs.get_piece_size(), bos_token_id=1, eos_token_id=2), tokenizer=False)
+    model = read_model(tmp_path)
+    assert (model.learnt["start"], model.tokenizer.eos_id, model.tokenizer.lossless) == (1, 2, False)
+    write_model(model, "ours", tmp_path / "again")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    for text in (PROMPT, " the  cat", "naïve 日本"):
+        assert tokenizer(text)["input_ids"] == [1, *theirs.encode(text)]
+    assert np.abs(our_logits(model, IDS) - their_logits(tmp_path / "again", IDS)).max() < 1e-4
+    assert read_model(tmp_path / "again").learnt == model.learnt
 
 
 # ---- files

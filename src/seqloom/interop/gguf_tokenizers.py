@@ -36,6 +36,7 @@ class Rule(NamedTuple):
 
     steps: list[Spec]
     whole_first: bool = False  # a word that is a token is not cut
+    bos: bool = False  # texts begin with the bos token, if the file does not say
 
 
 def _splits(*rules: str) -> list[Spec]:
@@ -65,7 +66,7 @@ _CASED = (  # letters that have two cases, as deepseek-llm lists them
     "\U000118A0-\U000118DF\U0001E900-\U0001E943")
 
 _PLAIN, _DIGITS = Rule([byte_level()]), Rule([DIGITS_APART, byte_level()])
-_LLAMA3, _QWEN2 = Rule(_tiktoken(), whole_first=True), Rule(_tiktoken(digits=""))
+_LLAMA3, _QWEN2 = Rule(_tiktoken(), whole_first=True, bos=True), Rule(_tiktoken(digits=""))
 RULES = {
     **dict.fromkeys(("gpt-2", "phi-2", "gigachat", "mellum", "mpt", "olmo", "jais", "trillion", "exaone4"), _PLAIN),
     **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"), _DIGITS),
@@ -98,6 +99,13 @@ def read_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
     eos = tokens[eos_id]
     mark(spec, [eos])  # whatever its type says
     return Tokenizer.of_subwords(coder_of(spec, eos, file.name))
+
+
+def begins_with_bos(file: GGUFFile) -> bool:
+    """Whether its texts begin with the bos token, as the file says or else its tokenizer always has it."""
+    kind, rule = file.text("tokenizer.ggml.model"), file.values.get("tokenizer.ggml.pre")
+    usual = kind == "llama" or (isinstance(rule, str) and rule in RULES and RULES[rule].bos)
+    return file.flag("tokenizer.ggml.add_bos_token", usual)
 
 
 def _byte_level(file: GGUFFile, tokens: list[str], types: np.ndarray) -> Spec:

@@ -17,7 +17,7 @@ from seqloom import progress
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, quoted
 from seqloom.interop.gguf import GGUFFile, read_gguf
-from seqloom.interop.gguf_tokenizers import read_gguf_tokenizer
+from seqloom.interop.gguf_tokenizers import begins_with_bos, read_gguf_tokenizer
 from seqloom.models.language.gpt import GPT
 from seqloom.models.network.shapes import Shapes
 from seqloom.text.tokenizer import Tokenizer
@@ -117,6 +117,6 @@ def halves_apart(weight: np.ndarray, n_heads: int) -> np.ndarray:
 
 def _start(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:
     """What texts began with when the model was trained: a token of that use, or nothing."""
-    if file.flag("tokenizer.ggml.add_bos_token", False):
+    if begins_with_bos(file):
         return {"start": file.whole("tokenizer.ggml.bos_token_id", 0, tokenizer.vocab_size - 1)}
     return {"start_alone": True}

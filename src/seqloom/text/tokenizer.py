@@ -185,8 +185,9 @@ class Tokenizer:
         """Why it is not lossless, as half a sentence."""
         if self.normalizer is not None:
             return f"preprocessing ({self.normalizer.config.label()}) changes the text"
-        unseen = "unseen characters to <unk>" if self.kind == "char" else "unseen words to <unk> or drops white space"
-        return f"{self.kind!r} maps {unseen} (use byte or bpe)"
+        published = "of this vocabulary normalises the text or adds white space"  # no vocabulary of ours does
+        changes = {"bpe": published, "unigram": published, "char": "maps unseen characters to <unk>"}
+        return f"{self.kind!r} {changes.get(self.kind, 'maps unseen words to <unk> or drops white space')} (use byte or bpe)"
 
     @property
     def joiner(self) -> bytes:
