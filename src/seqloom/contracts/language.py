@@ -287,7 +287,7 @@ class LanguageModel(Model):
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         config = SamplingConfig.from_dict(options)
         texts = self.generator(eight_bit=eight_bit).generate(prompts, config, stop, beams, length_penalty,
-                                                             _draft(draft, draft_tokens))
+                                                             draft_of(draft, draft_tokens))
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(self, prompt: str = "", *, stop: Sequence[str] = (), eight_bit: bool = False,
@@ -296,7 +296,7 @@ class LanguageModel(Model):
         from seqloom.decoding.sampling import SamplingConfig
 
         return self.generator(eight_bit=eight_bit).stream(prompt, SamplingConfig.from_dict(options), stop,
-                                                          _draft(draft, draft_tokens))
+                                                          draft_of(draft, draft_tokens))
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
         """The n most likely next words, or completions of the last word if it is unfinished."""
@@ -323,7 +323,8 @@ class LanguageModel(Model):
         return [decoders for m in self.members for decoders in (m._decoders, *m._member_decoders())]
 
 
-def _draft(model: LanguageModel | None, tokens: int) -> Draft | None:
+def draft_of(model: LanguageModel | None, tokens: int) -> Draft | None:
+    """What decoding needs of a model that drafts."""
     from seqloom.decoding.generation import Draft
 
     if tokens < 1:

@@ -6,7 +6,7 @@ share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +55,14 @@ class Generator:
             return self._spell(prompt, healed, self._drafted(healed, config, draft, 0), stop)
         drawn = sample(self._chosen(config), [healed.ids], config, first_allowed=[healed.allowed])
         return self._spell(prompt, healed, (int(ids[0]) for ids in drawn), stop)
+
+    def answer(self, ids: np.ndarray, config: SamplingConfig, stop: Sequence[str], ends: Collection[int | None],
+               draft: Draft | None = None) -> Iterator[str]:
+        """What follows these tokens as it is drawn, up to any of the tokens `ends`."""
+        prompt = HealedPrompt(ids)
+        drawn = (self._drafted(prompt, config, draft, 0) if draft is not None else
+                 (int(row[0]) for row in sample(self._chosen(config), [ids], config)))
+        return self._spell("", prompt, (self.stepper.eos_id if token in ends else token for token in drawn), stop)
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
         """The stepper that text is drawn from: of an endless text without its end, unless asked."""
