@@ -119,7 +119,7 @@ def test_a_template_that_reaches_outside_is_one_line(model, source):
     "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
     "{{ 'x' * 99999999999 }}"])
 def test_a_template_that_takes_all_time_or_memory_is_one_line(model, source):
-    with pytest.raises(SeqloomError, match=r"cannot be used: it (takes too much|needs more than .* MiB of memory|takes longer)"):
+    with pytest.raises(SeqloomError, match=r"cannot be used: it (takes too much|needs more than .* MiB|takes longer)"):
         of(model, source).encode(TALK)
 
 
@@ -215,3 +215,13 @@ def test_smollm2_is_rendered_as_by_transformers(tmp_path):
         expected = theirs.apply_chat_template(talk, add_generation_prompt=True, tokenize=True, return_dict=False)
         assert ours.chat_template().encode(talk).tolist() == list(expected)
     assert "Paris" in ours.chat("What is the capital of France?", temperature=0, max_tokens=20)
+
+
+def test_without_jinja_it_says_what_to_install(model, tmp_path, monkeypatch):
+    from seqloom.text import chat
+
+    worker = tmp_path / "worker.py"
+    worker.write_text("import sys\nsys.modules['jinja2'] = None\n" + chat.WORKER.read_text().replace("-> str:", ":"))
+    monkeypatch.setattr(chat, "WORKER", worker)
+    with pytest.raises(SeqloomError, match=r"pip install 'seqloom\[chat\]'"):
+        model.chat_template().encode(TALK)
