@@ -85,7 +85,8 @@ class ChatTemplate:
         hidden = dict(zip(sorted(ends), free))
         hide, show = str.maketrans(hidden), str.maketrans({there: here for here, there in hidden.items()})
         shown = [{**message, "content": message["content"].translate(hide)} for message in messages]
-        text = self._render({"messages": shown, "add_generation_prompt": answer, **self.specials})
+        text = self._render({"messages": shown, "add_generation_prompt": answer, "tools": None, "documents": None,
+                             **self.specials})
         return [[self.marks[part]] if number % 2 else self.tokenizer.encode(part.translate(show)).tolist()
                 for number, part in enumerate(self._found.split(text)) if part]
 

@@ -25,6 +25,7 @@ class Chatting(LanguageModel):
     """`learnt` has `chat_template` where there is one, and `chat_bos`, the token that templates know as bos_token."""
 
     def chat_template(self) -> ChatTemplate:
+        """What turns conversations into ids; refused where the model has none."""
         self.check_fitted()
         if "chat_template" not in self.learnt:
             raise ConfigError(f"this {self.name} model has no chat template, so it continues texts but holds no conversations; "
