@@ -290,7 +290,8 @@ def _replaceable(target: Path) -> bool:
 
 def card(config: dict[str, Any]) -> str:
     """A page for people who find the directory."""
-    plain = {key: value for key, value in (config["learnt"] | config["fit"]).items() if not isinstance(value, (dict, list))}
+    plain = {key: value for key, value in (config["learnt"] | config["fit"]).items() if not isinstance(value, (dict, list))
+             and "\n" not in str(value)}  # a chat template is no row of a table
     fit = "\n".join(f"| {key} | {value} |" for key, value in plain.items())
     options = "\n".join(f"| {key} | {value} |" for key, value in config["config"].items() if value is not None)
     return (f"# {config['model']} {config['task']}\n\n"

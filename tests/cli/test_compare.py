@@ -183,3 +183,17 @@ def test_json_has_no_table(seqloom, data, tmp_path):
     done = seqloom("compare", data / "reviews.tsv", "--rungs", "majority", "--work", tmp_path, "--json", "-q")
     assert len(done.out.splitlines()) == 1
     assert json.loads(done.out)["rungs"][0]["name"] == "majority"
+
+
+def test_models_that_were_trained_elsewhere_are_marked(seqloom, tmp_path):
+    (tmp_path / "corpus.txt").write_text("to be or not to be, that is the question\n" * 80)
+    assert seqloom("fit", "ngram", "corpus.txt", "-o", "other", "--order", "5", "--tokenizer", "byte").code == 0
+    found = seqloom("compare", "corpus.txt", "--rungs", "byte-1,byte-2", "--with", "other", "--work", "work", "--no-samples")
+    assert found.code == 0
+    row = next(line for line in found.out.splitlines() if line.startswith("other *"))
+    assert " - " in row  # it was not trained here
+    assert "* trained elsewhere, on unknown text that may contain the test part" in found.out
+    assert "The best that was trained here is byte-2" in found.out
+    wrong = seqloom("compare", "corpus.txt", "--rungs", "byte-1", "--with", "nowhere", "--work", "work")
+    assert wrong.code == 1
+    assert "nowhere: no such directory" in wrong.one_line()

@@ -30,3 +30,21 @@ def test_a_bad_file_is_one_line(seqloom, tmp_path, raw, words):
     assert found.code == 1
     assert words in found.one_line()
     assert not (tmp_path / "model").exists()
+
+
+def test_a_conversation_and_a_draft(seqloom, tmp_path):
+    pytest.importorskip("jinja2")
+    template = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+    llama_file(tmp_path / "tiny.gguf", tokenizer__chat_template=template)
+    assert seqloom("convert", "tiny.gguf", "model").code == 0
+    assert seqloom("generate", "model", "hello", "--chat", "--temperature", "0", "--max-tokens", "5").code == 0
+    found = seqloom("generate", "model", "--chat", "--json", "--max-tokens", "5", "--system", "be brief", stdin="one\n\ntwo\n")
+    assert [(row["message"], type(row["answer"])) for row in found.json()] == [("one", str), ("two", str)]
+    greedy = ("generate", "model", "the cat", "--temperature", "0", "--max-tokens", "9")
+    assert seqloom(*greedy).out == seqloom(*greedy, "--draft", "model", "--draft-tokens", "3").out
+    for wrong, words in ((("--system", "x"), "--system is for --chat"), (("--draft-tokens", "2"), "is for --draft"),
+                         (("--chat", "-n", "2"), "drop -n and --beams")):
+        assert words in seqloom("generate", "model", "x", *wrong).one_line()
+    llama_file(tmp_path / "plain.gguf")
+    assert seqloom("convert", "plain.gguf", "plain").code == 0
+    assert "has no chat template" in seqloom("generate", "plain", "x", "--chat").one_line()

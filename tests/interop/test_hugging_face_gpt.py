@@ -251,6 +251,16 @@ def test_what_is_not_understood_is_named_in_one_line(tmp_path, config, values, c
     assert "\n" not in str(caught.value)
 
 
+def test_a_chat_template_comes_along_and_goes_back(tmp_path):
+    place = saved(tmp_path / "there", small_llama())
+    (place / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    model = read_model(place)
+    assert model.learnt["chat_template"].startswith("{% for m")
+    write_model(model, "there", tmp_path / "back")
+    assert read_model(tmp_path / "back").learnt == model.learnt
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back").chat_template == model.learnt["chat_template"]
+
+
 def test_a_task_that_it_is_not_for(tmp_path):
     saved(tmp_path, small_gpt2())
     with pytest.raises(SeqloomError, match="a gpt2 is a language model; it cannot be converted for the task 'fill'"):

@@ -46,6 +46,8 @@ Examples:
 @click.option("-o", "--output", metavar="DIR",
               help="Write report.html with its charts, report.md and comparison.json to this directory.")
 @click.option("--rungs", metavar="NAME,..", help="Only these rungs, by their names in the table.")
+@click.option("--with", "pretrained", multiple=True, metavar="DIR", help="Add a saved model that was trained elsewhere, such "
+              "as a converted one, as a rung; it is marked, since it may have seen the test part. May be repeated.")
 @click.option("--minutes", type=_MINUTES, help="Training time of each network in minutes  [default: 0.6].")
 @click.option("--limit", type=_MINUTES, help="Time limit in minutes for every other rung  [default: 10].")
 @click.option("--curve/--no-curve", default=None,
@@ -57,8 +59,9 @@ Examples:
 @task_options(_configs)
 @common
 def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
-            output: str | None, rungs: str | None, minutes: float | None, limit: float | None, curve: bool | None,
-            save: str | None, work: str | None, seed: int, samples: bool, as_json: bool, **options: Any) -> None:
+            output: str | None, rungs: str | None, pretrained: tuple[str, ...], minutes: float | None, limit: float | None,
+            curve: bool | None, save: str | None, work: str | None, seed: int, samples: bool, as_json: bool,
+            **options: Any) -> None:
     """Train a ladder of models on DATA and compare them on the same held-out part.
 
     Each model is a rung of the ladder, from the most trivial to the most capable. The kind of data decides which models are
@@ -94,9 +97,9 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     try:
         with nullcontext() if as_json else shown(table):
-            comparison = compare(whole, task=ladder.name, rungs=names, minutes=minutes, limit=limit, work=work, seed=seed,
-                            on_start=start, on_rung=table.add, curve=bool(output) if curve is None else curve,
-                            **held_out, **comparing.to_dict())
+            comparison = compare(whole, task=ladder.name, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
+                            work=work, seed=seed, on_start=start, on_rung=table.add,
+                            curve=bool(output) if curve is None else curve, **held_out, **comparing.to_dict())
             table.finished = True
         if output:
             write_report(comparison, output)
@@ -142,18 +145,20 @@ def _names(ladder: Ladder) -> set[str]:
 
 
 def _print(comparison: Any, samples: bool, output: str | None) -> None:
-    from seqloom.comparison.table import aligned, curve_table, visible
+    from seqloom.comparison.table import aligned, curve_table, mark, visible
 
     n, unit, m = comparison.sizes, comparison.ladder.size_unit, comparison.ladder.measure
     other = f" {comparison.ladder.test_unit}" if comparison.ladder.test_unit else ""
     click.echo(f"\n{comparison.corpus}: trained on {n['train']:,} {unit}, tested on {n['test']:,}{other} ({comparison.split}); "
-               f"best: {comparison.best.name}, {m.show(comparison.best.value)} {m.title}")
+               f"best: {comparison.best.shown}, {m.show(comparison.best.value)} {m.title}")
+    for text in mark(comparison):
+        click.echo(text)
     if comparison.curve:
         click.echo(f"\nlearning curve, {m.title} by {unit} of training data\n{aligned(*curve_table(comparison))}")
     if samples:
         for r in comparison.results:
             if r.sample:
-                click.echo(f"\n--- {r.name}\n{visible(r.sample)}")
+                click.echo(f"\n--- {r.shown}\n{visible(r.sample)}")
     if output:
         click.echo(f"\nreport: {output}/report.html")
     click.echo(f"\n{comparison.answer}")

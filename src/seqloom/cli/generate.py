@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from seqloom.cli.options import common, config_options, emit, given, stdin_lines
+from seqloom.decoding.drafting import DRAFTED
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
@@ -16,6 +19,8 @@ from seqloom.tasks import open_model
 Examples:
   seqloom generate model "Once upon a time" --max-tokens 50 --temperature 0.8
   seqloom generate model -n 3 --seed 7 --json
+  seqloom generate smollm2 --chat "What is the capital of France?"
+  seqloom generate smollm2 --chat            # interactive: a message a line
 """)
 @click.argument("model")
 @click.argument("prompt", required=False)
@@ -26,24 +31,83 @@ Examples:
               help="With --beams: 0 favours short texts, 1 is neutral.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be repeated.")
 @click.option("--eight-bit", is_flag=True, help="Networks: round weights to 8 bits; faster, slightly less accurate.")
+@click.option("--draft", metavar="DRAFT", help="A faster model with the same tokenizer that proposes tokens; MODEL checks "
+                                               "several at a time, so texts are distributed as without it.")
+@click.option("--draft-tokens", type=click.IntRange(1, 1000), help="With --draft: tokens proposed at a time  [default: 4].")
+@click.option("--chat", is_flag=True, help="Models with a chat template: answer PROMPT; without PROMPT, each line of standard "
+                                           "input is a message of one conversation.")
+@click.option("--system", metavar="TEXT", help="With --chat: the system message, which says how to answer.")
 @config_options(SamplingConfig)
 @common
-def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float,
-            stop: tuple[str, ...], eight_bit: bool, as_json: bool, **options: Any) -> None:
-    """Continue PROMPT (- reads it from stdin), or generate text from scratch without one."""
+def command(model: str, prompt: str | None, number: int, beams: int | None, length_penalty: float, stop: tuple[str, ...],
+            eight_bit: bool, draft: str | None, draft_tokens: int | None, chat: bool, system: str | None, as_json: bool,
+            **options: Any) -> None:
+    """Continue PROMPT (- reads it from stdin), or generate text from scratch without one.
+
+    With --chat, prints the answer alone; --json has an object for each message, with its answer.
+    """
     if beams is not None and number > 1:
         raise ConfigError("--beams finds the one likeliest text; drop -n")
+    if draft is None and draft_tokens is not None:
+        raise ConfigError("--draft-tokens is for --draft; name the model that proposes tokens")
+    if system is not None and not chat:
+        raise ConfigError("--system is for --chat")
+    if chat and (number > 1 or beams is not None):
+        raise ConfigError("--chat draws one answer to each message; drop -n and --beams")
     loaded = open_model("generate", model)
+    settings = {"stop": stop, "eight_bit": eight_bit, **given(SamplingConfig, options)}
+    if draft is not None:
+        settings |= {"draft": open_model("generate", draft), "draft_tokens": draft_tokens or DRAFTED}
+    if chat:
+        _chat(loaded, prompt, system, as_json, settings)
+        return
     prompt = "\n".join(stdin_lines()) if prompt == "-" else prompt or ""
-    sampling = given(SamplingConfig, options)
     if number == 1 and beams is None and not as_json:
-        pieces = loaded.stream(prompt, stop=stop, eight_bit=eight_bit, **sampling)
+        pieces = loaded.stream(prompt, **settings)
         click.echo(prompt, nl=False)
         for piece in pieces:
             click.echo(piece, nl=False)
         click.echo()
         return
-    texts = loaded.generate([prompt] * number, stop=stop, beams=beams, length_penalty=length_penalty, eight_bit=eight_bit,
-                            **sampling)
-    for text in texts:
+    for text in loaded.generate([prompt] * number, beams=beams, length_penalty=length_penalty, **settings):
         emit({"prompt": prompt, "text": text}) if as_json else click.echo(prompt + text)
+
+
+def _chat(model: Any, message: str | None, system: str | None, as_json: bool, settings: dict[str, Any]) -> None:
+    """Answer one message, or each that is typed or read, with all before it in mind."""
+    if not hasattr(model, "chat"):
+        raise ConfigError(f"--chat is for models with a chat template; this model is {model.name}")
+    model.chat_template()  # refused before a message is asked for
+    conversation = [] if system is None else [{"role": "system", "content": system}]
+    for said in _messages(message, as_json):
+        conversation.append({"role": "user", "content": said})
+        answer = ""
+        for piece in model.chat_stream(conversation, **settings):
+            answer += piece
+            if not as_json:
+                click.echo(piece, nl=False)
+        if as_json:
+            emit({"message": said, "answer": answer})
+        else:
+            click.echo()
+        conversation.append({"role": "assistant", "content": answer})
+
+
+def _messages(message: str | None, as_json: bool) -> Iterator[str]:
+    if message == "-":
+        yield "\n".join(stdin_lines())
+    elif message is not None:
+        yield message
+    elif as_json or not sys.stdin.isatty():
+        yield from (line for line in stdin_lines() if line.strip())
+    else:
+        click.echo("Type a message and press Enter; an empty line ends.", err=True)
+        while True:
+            click.echo("> ", nl=False, err=True)
+            try:
+                said = input()
+            except EOFError:
+                said = ""
+            if not said:
+                return
+            yield said

@@ -26,6 +26,8 @@ from seqloom.training.config import TrainConfig
 
 WORDS = "word"  # the tokenizer of whole words, with others spelled in bytes
 OWN = "own"  # the family of models that were given as objects
+PRETRAINED = "pretrained"  # and of those that were trained elsewhere
+UNKNOWN = "trained elsewhere, on unknown text that may contain the test part"
 
 
 @dataclass
@@ -63,6 +65,15 @@ def unfitted(name: str, *, seeded: bool = False, **options: Any) -> Callable[[Be
     return lambda bench: model_class(name)(**options, **({"seed": bench.seed} if seeded else {}))
 
 
+def _unused(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    names, n, made = set(taken), 1, name
+    while made in names:
+        n += 1
+        made = f"{name}-{n}"
+    return made
+
+
 class NotPossible(SeqloomError):
     """A rung that cannot be trained here, and why."""
 
@@ -78,18 +89,22 @@ class Rung:
     on_others: bool = False  # made of the rungs before it, so it is another one where those are others
     given: Any = None  # a model that somebody gave as an object
     training: Mapping[str, Any] = field(default_factory=dict)  # options of training that are not the defaults
+    place: Path | None = None  # where a model that was trained elsewhere is saved
 
     @classmethod
     def of(cls, model: Any, taken: Iterable[str]) -> Rung:
         """The rung of a model object: a copy is fitted, unless it is fitted already."""
-        names, n, name = set(taken), 1, model.label()
-        while name in names:
-            n += 1
-            name = f"{model.label()}-{n}"
+        name = _unused(model.label(), taken)
         fitted = bool(getattr(model, "fitted", False))
         adds = "a model of your own" + (", already fitted" if fitted else "")
         return cls(name, OWN, "", lambda bench: model if fitted else copy.deepcopy(model), 0 if fitted else 1, adds,
                    given=model)
+
+    @classmethod
+    def pretrained(cls, model: Any, place: Path, taken: Iterable[str]) -> Rung:
+        """The rung of a saved model that was trained elsewhere, named after its directory."""
+        return cls(_unused(place.name or model.label(), taken), PRETRAINED, "", lambda bench: model, 0, UNKNOWN, given=model,
+                   place=place)
 
     @property
     def finished(self) -> bool:

@@ -140,6 +140,10 @@ class Ladder(ABC):
     @abstractmethod
     def judge(self, model: Any, parts: Parts) -> Judged: ...
 
+    def refuses(self, model: Any) -> str:
+        """Why a fitted model of this task cannot be judged beside the others; empty where it can."""
+        return ""
+
     def quality(self, model: Any, parts: Parts) -> float:
         """Only the measure."""
         return float(next(iter(self.judge(model, parts).measures.values())))

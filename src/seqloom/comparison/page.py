@@ -10,7 +10,19 @@ from seqloom.charts.quality import quality_against
 from seqloom.comparison.curve import best_by_size
 from seqloom.comparison.pictures import curve_chart, drawn, priced, rows
 from seqloom.comparison.result import Comparison
-from seqloom.comparison.table import NOTES, WHAT, added, columns, curve_table, parts_sentence, seconds, size, title, visible
+from seqloom.comparison.table import (
+    NOTES,
+    WHAT,
+    added,
+    columns,
+    curve_table,
+    mark,
+    parts_sentence,
+    seconds,
+    size,
+    title,
+    visible,
+)
 
 NEAR = 0.02  # a rung is nearly as good as the best within this share
 
@@ -21,7 +33,7 @@ def report_page(comparison: Comparison, details: Any) -> Page:
     page.text(parts_sentence(c), kind="faint")
     if (answer := c.answer) is None:
         return page.text("No rung was trained.")
-    page.text(f"Best: {c.best.name} with {c.ladder.measure.show(c.best.value)} {c.ladder.measure.title}. {_economy(c)}")
+    page.text(f"Best: {c.best.shown} with {c.ladder.measure.show(c.best.value)} {c.ladder.measure.title}. {_economy(c)}")
     page.text(answer.text)
     if answer.commands:
         page.listing([*answer.commands, answer.python or ""])
@@ -53,6 +65,8 @@ def _table(page: Page, c: Comparison) -> None:
     page.text(WHAT, kind="faint")
     page.table([column.heading for column in shown], [[column.cell(r) for column in shown] for r in c.results],
                best=c.results.index(c.best))
+    for text in mark(c):
+        page.text(text, kind="warning")
     for s in c.skipped:
         page.text(f"Skipped: {s.name}, {s.reason}.", kind="faint")
     page.text(f"{c.ladder.notes} {NOTES}", kind="faint")

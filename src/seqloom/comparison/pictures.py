@@ -28,7 +28,7 @@ def drawn(results: Sequence[RungResult]) -> list[RungResult]:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    return [Row(r.name, comparison.ladder.group(r), r.value, *r.interval,
+    return [Row(r.shown, comparison.ladder.group(r), r.value, *r.interval,
                 math.nan if r.train_seconds is None else max(r.train_seconds, 1e-6), math.nan if r.disk is None else r.disk)
             for r in drawn(comparison.results) if math.isfinite(r.value)]
 

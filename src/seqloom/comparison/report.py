@@ -9,7 +9,7 @@ from pathlib import Path
 from seqloom import directories, progress
 from seqloom.charts.spec import require_charts
 from seqloom.comparison.result import Comparison
-from seqloom.comparison.table import NOTES, WHAT, added, columns, curve_table, parts_sentence, title, visible
+from seqloom.comparison.table import NOTES, WHAT, added, columns, curve_table, mark, parts_sentence, title, visible
 from seqloom.metrics.result import plain
 
 
@@ -19,7 +19,8 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     lines = [f"# {title(c)}", "", parts_sentence(c), ""]
     if (answer := c.answer) is None:
         return "\n".join([*lines, "No rung was trained.", *_skipped(c)]) + "\n"
-    lines += [f"Best: **{c.best.name}** with {c.ladder.measure.show(c.best.value)} {c.ladder.measure.title}. {answer.text}", ""]
+    m = c.ladder.measure
+    lines += [f"Best: **{c.best.shown}** with {m.show(c.best.value)} {m.title}. {answer.text}", ""]
     if answer.commands:
         lines += ["```text", *answer.commands, answer.python or "", "```", ""]
     if c.overlap > 0.01:
@@ -27,7 +28,7 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     shown = columns(c.ladder, c)
     lines += [WHAT, "", "| " + " | ".join(column.heading for column in shown) + " |", "|---" * len(shown) + "|"]
     lines += ["| " + " | ".join(column.cell(r) for column in shown) + " |" for r in c.results]
-    lines += [*_skipped(c), "", f"{c.ladder.notes} {NOTES}", "", "## What each rung adds", "",
+    lines += ["", *mark(c), *_skipped(c), "", f"{c.ladder.notes} {NOTES}", "", "## What each rung adds", "",
               *(f"- {text}" for text in added(c)), ""]
     if pictures:
         lines += ["## Pictures", "", *(f"![{name}]({name}.png)\n" for name in pictures)]
@@ -40,7 +41,7 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         lines += ["## Samples", ""]
     for r in c.results:
         if r.sample:
-            lines += [f"**{r.name}**", "", "```text", visible(r.sample).replace("```", "'''"), "```", ""]
+            lines += [f"**{r.shown}**", "", "```text", visible(r.sample).replace("```", "'''"), "```", ""]
     fallbacks = [(r.name, order, note) for r in c.results for order, note in r.fallbacks.items()]
     if fallbacks:
         lines += ["## Discount fall-backs", "", *(f"- {name}, order {k}: {note}" for name, k, note in fallbacks), ""]

@@ -42,6 +42,12 @@ class RungResult:
     adds: str = ""
     steps: int | None = None  # of a network: updates, and passes over the training data
     passes: float | None = None
+    pretrained: bool = False  # elsewhere, on unknown text that may contain the test part
+
+    @property
+    def shown(self) -> str:
+        """Its name, with a mark where its value may be too good to be true."""
+        return f"{self.name} *" if self.pretrained else self.name
 
     @property
     def value(self) -> float:
@@ -89,7 +95,9 @@ class Comparison:
 
     @property
     def best(self) -> RungResult:
-        return (min if self.ladder.measure.lower else max)(self.results, key=lambda r: r.value)
+        """Of those that were trained here, if there are any: a pretrained one may have seen the test part."""
+        trained = [r for r in self.results if not r.pretrained]
+        return (min if self.ladder.measure.lower else max)(trained or self.results, key=lambda r: r.value)
 
     @property
     def model(self) -> Any:
@@ -106,12 +114,12 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks: the table, and the answer below it."""
-        from seqloom.comparison.table import columns, title
+        from seqloom.comparison.table import columns, mark, title
 
         shown = columns(self.ladder, self if self.results else None)
         rows = [[column.cell(r) for column in shown] for r in self.results]
         return html_table([column.heading for column in shown], rows, before=[title(self)],
-                          after=[self.answer.text, *self.answer.commands] if self.answer else [])
+                          after=[*mark(self), self.answer.text, *self.answer.commands] if self.answer else [])
 
     def save(self, directory: str | Path) -> None:
         """Save the best model; the answer then names that place."""

@@ -20,7 +20,7 @@ from typing import Any
 from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.bench import PRETRAINED, Bench, NotPossible, Rung
 from seqloom.comparison.curve import CurvePoint, learning_curve
 from seqloom.comparison.kept import Kept, held, reuse, trim, write_result
 from seqloom.comparison.ladder import Ladder
@@ -34,15 +34,16 @@ LIMIT = 10.0  # minutes that a rung may take, by default
 
 
 def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
-            test: Any = None, minutes: float | None = None, limit: float | None = None, work: str | Path | None = None,
-            seed: int = 0, curve: bool = False,
+            test: Any = None, pretrained: Sequence[str | Path] = (), minutes: float | None = None, limit: float | None = None,
+            work: str | Path | None = None, seed: int = 0, curve: bool = False,
             on_start: Callable[[Comparison], None] | None = None,
             on_rung: Callable[[RungResult | Skipped], None] | None = None, **options: Any) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
     Each model is a rung. What kind of data it is decides which ladder (`task` says otherwise). `rungs`: names of some,
     and models of one's own, which are fitted here, or judged as they are where they are fitted already. The data is split,
-    unless `valid` and `test` are given; with one of them, that is what rungs are judged on.
+    unless `valid` and `test` are given; with one of them, that is what rungs are judged on. `pretrained`: directories of saved
+    models that were trained elsewhere; they are judged as they are, and marked, since they may have seen the test part.
 
     `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take; what would need longer,
     as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
@@ -52,11 +53,15 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
+    brought = [(Path(place), _open(ladder, place)) for place in pretrained]
     _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
     ladder = ladder.suited(parts)
     wanted = _choose(ladder, rungs)
+    for place, model in brought:
+        wanted.append(Rung.pretrained(model, place, [r.name for r in wanted]))
+        model.remark_training_data(ladder.short_name(whole), whole.fingerprint)
     if why:
         progress.say(f"comparing {ladder.models}: {why}; task= names another comparison ({', '.join(ladders.names())})")
     out = Comparison(ladder.short_name(whole), whole.fingerprint, parts.description,
@@ -96,6 +101,16 @@ def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> tuple[L
     return (ladders.of_task(given[0].task), "") if given else ladders.of_data(data)
 
 
+def _open(ladder: Ladder, place: str | Path) -> Any:
+    """A model that was trained elsewhere, if it can be judged beside the others."""
+    model = storage.load(place)
+    if model.task != ladder.task:
+        raise ConfigError(f"{place} cannot be compared with {ladder.models}: its task is {model.task!r}, not {ladder.task!r}")
+    if why := ladder.refuses(model):
+        raise ConfigError(f"{place} cannot be compared: {why}")
+    return model
+
+
 def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
     own = [f.name for f in fields(ladder.comparing)]
     for name in options:
@@ -129,6 +144,8 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Compa
             bench.own.add(rung.name)
         if target:
             out.places[rung.name] = str(target)
+        elif rung.place:
+            out.places[rung.name] = str(rung.place)
         out.results.append(kept.result)
         out.segments[rung.name] = kept.segments
         yield kept.result
@@ -145,18 +162,18 @@ def _measure(rung: Rung, bench: Bench, target: Path | None, out: Comparison) -> 
     seconds = time.perf_counter() - start
     judged = ladder.judge(model, parts)
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
-    trained = not rung.finished
+    trained, record = not rung.finished, {} if rung.place else model.fit_info  # the record of a stranger is not trusted
     result = RungResult(
         name=rung.name, family=rung.family, measures=judged.measures, interval=judged.interval,
         tokenizer=model.tokenizer_label(), parameters=model.parameters, train_seconds=seconds + extra if trained else None,
         train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
         score_speed=judged.scored / max(judged.seconds, 1e-9), peak_memory=memory.peak if trained else None, disk=None,
         sample=ladder.sample(model, rung, bench.seed), signature=ladder.signature(model, parts), tokenizer_seconds=extra,
-        fallbacks=model.fit_info.get("fallbacks", {}), adds=rung.adds,
-        **({"steps": model.fit_info["steps"], "passes": model.fit_info["epochs"]} if model.trained else {}))
+        fallbacks=record.get("fallbacks", {}), adds=rung.adds, pretrained=rung.family == PRETRAINED,
+        **({"steps": record["steps"], "passes": record["epochs"]} if model.trained and not rung.place else {}))
     segments = judged.values, judged.weights
     if target is None:
-        return Kept(replace(result, disk=_disk(model)), segments, model)
+        return Kept(replace(result, disk=_size(rung.place) if rung.place else _disk(model)), segments, model)
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
         result = replace(result, disk=_size(partial))

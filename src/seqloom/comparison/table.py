@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from seqloom.comparison.bench import UNKNOWN
 from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.metrics import bootstrap
@@ -58,7 +59,7 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
         return lambda r: "-" if r.measures.get(key) is None else format(r.measures[key], form)
 
     return [
-        Column("rung", 100, lambda r: r.name, True),
+        Column("rung", 100, lambda r: r.shown, True),
         Column(m.heading, 99, lambda r: m.show(r.value)),
         Column("95 %", 96, lambda r: "-" if math.isnan(r.interval[0]) else f"{m.show(r.interval[0])}-{m.show(r.interval[1])}",
                True),
@@ -116,6 +117,11 @@ def _differences(c: Comparison) -> list[Column]:
             Column("95 % of that", 78, shown(lambda d: f"{m.show(d.low, '+')} to {m.show(d.high, '+')}"
                                              if math.isfinite(d.low) else "-"), True),  # a single segment has none
             Column("p", 80, shown(lambda d: "-" if math.isnan(d.p_value) else f"{d.p_value:.3f}"))]
+
+
+def mark(c: Comparison) -> list[str]:
+    """What the mark behind a name means, where one has it."""
+    return [f"* {UNKNOWN}, so its result may be too good."] if any(r.pretrained for r in c.results) else []
 
 
 def curve_table(c: Comparison) -> tuple[list[str], list[list[str]]]:

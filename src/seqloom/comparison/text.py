@@ -75,11 +75,18 @@ class TextLadder(Ladder):
     def bench(self, parts: Parts) -> Bench:
         return Bench(parts, tokenizer_config, minutes=self.minutes)
 
+    def refuses(self, model: Any) -> str:
+        tokenizer = model.tokenizer
+        return "" if tokenizer.lossless else f"its bits per byte would be those of an easier text: {tokenizer.loses()}"
+
     def judge(self, model: Any, parts: Parts) -> Judged:
         tokenizer = model.tokenizer
-        if not tokenizer.lossless:
-            raise NotPossible(f"its bits per byte would be those of an easier text: {tokenizer.loses()}")
-        ids = encode_corpus(tokenizer, parts.test, unit=model.unit)
+        if why := self.refuses(model):
+            raise NotPossible(why)
+        try:
+            ids = encode_corpus(tokenizer, parts.test, unit=model.unit)
+        except DataError as error:  # of a vocabulary that lacks some bytes
+            raise NotPossible(str(error)) from None
         start = time.perf_counter()
         log_probs = model.text_log_probs(ids)
         seconds = time.perf_counter() - start

@@ -6,15 +6,18 @@ share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.decoding.drafting import DRAFTED, Chance, draw_drafted
 from seqloom.decoding.healing import HealedPrompt, PrefixIndex, heal
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.search import search
 from seqloom.decoding.stepper import State, Stepper
 from seqloom.decoding.stops import TextStream
+from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
 
 LAST_WORD = 8  # tokens of a prompt's last word that may be spelled anew
@@ -30,24 +33,51 @@ class Generator:
         self.endless = endless  # the model has read one stream, so `</s>` says nothing about where a text may end
         self._going_on: Stepper = _Without(self.stepper, stepper.eos_id) if endless else self.stepper
 
-    def generate(self, prompts: Sequence[str], config: SamplingConfig, stop: Sequence[str] = (),
-                 beams: int | None = None, length_penalty: float = 1.0) -> list[str]:
+    def generate(self, prompts: Sequence[str], config: SamplingConfig, stop: Sequence[str] = (), beams: int | None = None,
+                 length_penalty: float = 1.0, draft: Draft | None = None) -> list[str]:
         """The continuation of each prompt."""
+        if draft is not None and beams is not None:
+            raise ConfigError("a draft is for drawing text; leave out draft or beams")
         seed = None if beams is not None or config.temperature == 0 else config.seed
         healed = [self._prepare(prompt, seed, row) for row, prompt in enumerate(prompts)]
+        if draft is not None:
+            return ["".join(self._spell(prompt, h, self._drafted(h, config, draft, row), stop))
+                    for row, (prompt, h) in enumerate(zip(prompts, healed))]
         rows = search(self._chosen(config), [h.ids for h in healed], config, beams=beams, length_penalty=length_penalty,
                       first_allowed=[h.allowed for h in healed])
         return ["".join(self._spell(prompt, h, iter(row), stop)) for prompt, h, row in zip(prompts, healed, rows)]
 
-    def stream(self, prompt: str, config: SamplingConfig, stop: Sequence[str] = ()) -> Iterator[str]:
+    def stream(self, prompt: str, config: SamplingConfig, stop: Sequence[str] = (),
+               draft: Draft | None = None) -> Iterator[str]:
         """The continuation of one prompt as it is drawn."""
         healed = self._prepare(prompt, None if config.temperature == 0 else config.seed)
+        if draft is not None:
+            return self._spell(prompt, healed, self._drafted(healed, config, draft, 0), stop)
         drawn = sample(self._chosen(config), [healed.ids], config, first_allowed=[healed.allowed])
         return self._spell(prompt, healed, (int(ids[0]) for ids in drawn), stop)
+
+    def answer(self, ids: np.ndarray, config: SamplingConfig, stop: Sequence[str], ends: Collection[int | None],
+               draft: Draft | None = None) -> Iterator[str]:
+        """What follows these tokens as it is drawn, up to any of the tokens `ends`."""
+        prompt = HealedPrompt(ids)
+        drawn = (self._drafted(prompt, config, draft, 0) if draft is not None else
+                 (int(row[0]) for row in sample(self._chosen(config), [ids], config)))
+        return self._spell("", prompt, (self.stepper.eos_id if token in ends else token for token in drawn), stop)
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
         """The stepper that text is drawn from: of an endless text without its end, unless asked."""
         return self.stepper if config.allow_eos else self._going_on
+
+    def _drafted(self, healed: HealedPrompt, config: SamplingConfig, draft: Draft, row: int) -> Iterator[int]:
+        """The tokens of one row, proposed by the other model; neither proposes what this one never draws."""
+        if draft.generator.tokenizer != self.tokenizer:
+            raise ConfigError(f"the draft has another tokenizer ({draft.generator.tokenizer.label()}) than the model "
+                              f"({self.tokenizer.label()}); fit it with that one: fit(data, tokenizer=model.tokenizer)")
+        drafter, chance = draft.generator.stepper, Chance(np.random.default_rng((config.seed, row)))
+        if self.endless and not config.allow_eos:
+            drafter = _Without(drafter, self.stepper.eos_id)
+        return draw_drafted(self._chosen(config), drafter, healed.ids, config, chance, drafted=draft.tokens,
+                            first_allowed=healed.allowed)
 
     @property
     def index(self) -> PrefixIndex:
@@ -100,20 +130,30 @@ class Generator:
             yield rest
 
 
+class Draft(NamedTuple):
+    """A second model that proposes tokens (`drafting`), and how many at a time."""
+
+    generator: Generator
+    tokens: int = DRAFTED
+
+
 class _Without:
     """A stepper that never proposes one token."""
 
     def __init__(self, stepper: Stepper, token: int) -> None:
         self.inner, self.token = stepper, token
         self.vocab_size, self.eos_id = stepper.vocab_size, stepper.eos_id
-        if hasattr(stepper, "prefill"):
-            self.prefill = self._prefill
+        for name in ("prefill", "extend"):
+            if hasattr(stepper, name):
+                setattr(self, name, getattr(self, f"_{name}"))
+        if hasattr(stepper, "branch"):
+            self.branch = stepper.branch
 
     def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
         state, log_probs = result
-        kept = log_probs[:, self.token].copy()
-        log_probs[:, self.token] = -np.inf
-        alone = np.isneginf(log_probs.max(axis=1))
+        kept = log_probs[..., self.token].copy()
+        log_probs[..., self.token] = -np.inf
+        alone = np.isneginf(log_probs.max(axis=-1))
         log_probs[alone, self.token] = kept[alone]
         return state, log_probs
 
@@ -125,3 +165,6 @@ class _Without:
 
     def _prefill(self, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
         return self._mask(self.inner.prefill(prompts))  # type: ignore[attr-defined]
+
+    def _extend(self, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
+        return self._mask(self.inner.extend(state, ids))  # type: ignore[attr-defined]

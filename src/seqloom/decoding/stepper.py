@@ -127,6 +127,44 @@ def prefill_by_steps(stepper: Stepper, prompts: Sequence[np.ndarray]) -> tuple[S
     return select(join(aside), np.argsort(np.concatenate(order))), result
 
 
+def branch(stepper: Stepper, state: State) -> State:
+    """A state that can be stepped while the given one, and those that it was made from, stay as they are.
+
+    A Stepper whose states stay valid anyway, as long as only one of them is stepped further, has a method `branch(state)`.
+    """
+    cheaper = getattr(stepper, "branch", None)
+    return cheaper(state) if cheaper is not None else _copy(state)
+
+
+def extend(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
+    """Append `ids`, int64 (n, k): the states after one, two, ... of them, and the log-probabilities float32 (n, k, V) of what
+    follows each. The given state is spent, and only one of the new ones may be used further.
+
+    A Stepper with a faster way (a Transformer reads several tokens in one pass) has a method `extend(state, ids)`; it may stop
+    earlier, where the next token cannot be taken in together with those before it, but not before the first.
+    """
+    faster = getattr(stepper, "extend", None)
+    states, log_probs = faster(state, ids) if faster is not None else extend_by_steps(stepper, state, ids)
+    return states, check_scores(log_probs, exact=False)
+
+
+def extend_by_steps(stepper: Stepper, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
+    """`extend` for any Stepper."""
+    states: list[State] = []
+    found = []
+    for t in range(ids.shape[1]):
+        state, log_probs = stepper.step(branch(stepper, state) if t else state, np.ascontiguousarray(ids[:, t]))
+        states.append(state)
+        found.append(log_probs)
+    return states, np.stack(found, axis=1)
+
+
+def _copy(state: State) -> State:
+    if isinstance(state, tuple):
+        return _rebuild(state, [_copy(leaf) for leaf in state])
+    return state.clone() if hasattr(state, "clone") else state.copy()
+
+
 def stepper_log_probs(stepper: Stepper, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Log-probability of each token of sequences of these lengths; a Stepper with a faster way has a method `log_probs`."""
     faster = getattr(stepper, "log_probs", None)

@@ -16,6 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, quoted
+from seqloom.interop.chat_templates import read_template
 from seqloom.interop.gpt_layouts import GPT2, LLAMA, Layout, our_shapes, their_shapes
 from seqloom.interop.hugging_face import ModelDirectory
 from seqloom.interop.hugging_face_tokenizers import begins_with_bos, read_tokenizer, special_tokens
@@ -99,7 +100,7 @@ def _read(directory: ModelDirectory, layout: Layout, options: dict[str, Any], ta
         directory.fail(f"it lacks the tensor {quoted(embedding)}")
     tokenizer = read_tokenizer(directory, directory.shapes[names[embedding]][0])
     model.tokenizer = tokenizer
-    model.learnt = {"width": options["d_model"], **_start(directory, tokenizer)}
+    model.learnt = {"width": options["d_model"], **_start(directory, tokenizer), **_chat(directory, tokenizer)}
     model.net.restore(_weights(directory, layout, model, names, absent))
     model.fitted = True
     model.fit_info = {"data": Path(directory.name).name, "data_hash": _digest(directory), "source": "transformers"}
@@ -112,6 +113,15 @@ def _names(directory: ModelDirectory, layout: Layout) -> dict[str, str]:
     learnt = [name for name in directory.shapes if not name.endswith(layout.surplus)]
     bare = not any(name.startswith(prefix) for name in learnt)
     return {prefix + name if bare and name != "lm_head.weight" else name: name for name in learnt}
+
+
+def _chat(directory: ModelDirectory, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Its chat template, if it has one, and what that knows as bos_token."""
+    if (template := read_template(directory.path)) is None:
+        return {}
+    bos = special_tokens(directory).get("bos")
+    token = None if bos is None else tokenizer.id(bos)
+    return {"chat_template": template, **({} if token is None else {"chat_bos": token})}
 
 
 def _start(directory: ModelDirectory, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.errors import ConfigError
+from seqloom.interop.chat_templates import FILE
 from seqloom.interop.gpt_layouts import GPT2, LLAMA, Layout, heights
 from seqloom.interop.hugging_face import write_directory
 from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
@@ -21,12 +22,14 @@ from seqloom.models.language.neural_configs import GPTConfig
 
 
 def write_gpt(model: GPT, target: str | Path) -> None:
-    """config.json, model.safetensors, tokenizer.json and tokenizer_config.json, which transformers opens."""
+    """config.json, model.safetensors, tokenizer.json, tokenizer_config.json and its chat template, which transformers opens."""
     model.check_fitted()
     config = replace(model.config, d_model=model.learnt["width"])
     layout = _layout(config)
     alone = model.learnt.get("start_alone", False)
     files = tokenizer_files(model.tokenizer, config.context, start=None if alone else model.start_id)
+    if template := model.learnt.get("chat_template"):
+        files[FILE] = template
     values = {"model_type": layout.name, "architectures": [layout.architecture], "vocab_size": model.tokenizer.vocab_size,
               "bos_token_id": model.start_id, "eos_token_id": model.tokenizer.eos_id, "torch_dtype": "float32",
               "tie_word_embeddings": config.tied, **(_gpt2_values(config) if layout is GPT2 else _llama_values(config))}

@@ -16,6 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.config import MOST_WIDTH
 from seqloom.errors import ConfigError, quoted
+from seqloom.interop.chat_templates import check_template
 from seqloom.interop.gguf import GGUFFile, read_gguf
 from seqloom.interop.gguf_tokenizers import begins_with_bos, read_gguf_tokenizer
 from seqloom.models.language.gpt import GPT
@@ -37,7 +38,7 @@ def read_llama(path: str | Path) -> GPT:
     except ConfigError as error:
         file.fail(str(error))
     model.tokenizer = tokenizer
-    model.learnt = {"width": model.config.d_model, **_start(file, tokenizer)}
+    model.learnt = {"width": model.config.d_model, **_start(file, tokenizer), **_chat(file, tokenizer)}
     model.net.restore(_weights(file, model))
     model.fitted = True
     with open(path, "rb") as raw:
@@ -120,3 +121,14 @@ def _start(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:
     if begins_with_bos(file):
         return {"start": file.whole("tokenizer.ggml.bos_token_id", 0, tokenizer.vocab_size - 1)}
     return {"start_alone": True}
+
+
+def _chat(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Its chat template, if it has one, and what that knows as bos_token."""
+    template = file.text("tokenizer.chat_template", "")
+    if not template:
+        return {}
+    check_template(template, file.name)
+    if (bos := "tokenizer.ggml.bos_token_id") not in file.values:
+        return {"chat_template": template}
+    return {"chat_template": template, "chat_bos": file.whole(bos, 0, tokenizer.vocab_size - 1)}

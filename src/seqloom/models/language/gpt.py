@@ -17,6 +17,7 @@ import numpy as np
 
 from seqloom.contracts.learnt import Kind, natural, one_of, optional
 from seqloom.errors import ConfigError, ModelError
+from seqloom.models.language.chatting import Chatting, template_text
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GPTConfig
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 TOGETHER = 8192  # tokens that are scored in one pass
 
 
-class GPT(NeuralLanguageModel):
+class GPT(Chatting, NeuralLanguageModel):
     name = "gpt"
     config_class = GPTConfig
     width_option = embed_option = "d_model"
     learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
-                                                "start_alone": optional(one_of(True))}
+                                                "start_alone": optional(one_of(True)),
+                                                "chat_template": optional(template_text), "chat_bos": optional(natural)}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
@@ -64,8 +66,9 @@ class GPT(NeuralLanguageModel):
     def shapes(self, size: Size) -> Shapes:
         if size.width % self.config.multiple:
             raise ModelError(f"its width {size.width} is not a multiple of {self.config.multiple}, as its heads need")
-        if self.start_id >= self.tokenizer.vocab_size:
-            raise ModelError(f"its start token {self.start_id} is not in its vocabulary of {self.tokenizer.vocab_size:,}")
+        for start in (self.start_id, self.learnt.get("chat_bos", 0)):
+            if start >= self.tokenizer.vocab_size:
+                raise ModelError(f"its start token {start} is not in its vocabulary of {self.tokenizer.vocab_size:,}")
         return gpt_shapes(self.config, self.tokenizer.vocab_size, size)
 
     def check_vectors(self, dimensions: int) -> None:

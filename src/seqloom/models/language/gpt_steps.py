@@ -135,6 +135,35 @@ class GPTStepper:
         features = self._blocks(ids, lengths, attention)
         return state._replace(lengths=lengths + 1, features=features), self.output.log_probs(features)
 
+    def branch(self, state: Any) -> Any:
+        """Itself: a step writes behind the tokens of a state. Only a slide does not, so before that it is a copy."""
+        return select(state, np.arange(len(state.lengths))) if (state.lengths >= self.context).any() else state
+
+    def extend(self, state: Any, ids: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """The states after one, two, ... of the tokens (n, k) and what follows each, (n, k, V), in one pass; up to the token
+        with which the window of a row is full."""
+        full = np.flatnonzero(state.lengths >= self.context)
+        if len(full):
+            state = self._slide(state, full)
+        lengths, longest = state.lengths, int(state.lengths.max(initial=0))
+        ids = ids[:, :self.context - longest]
+        n, k = ids.shape
+        state = self._room(state, longest + k)
+        places = lengths[:, None] + np.arange(k)  # (n, k)
+        state.ids[np.arange(n)[:, None], places] = ids
+
+        def attention(layer: int, qkv: np.ndarray) -> np.ndarray:
+            by_row, out = qkv.reshape(n, k, -1), np.empty((k, n, self.width), np.float32)
+            for t in range(k):
+                attend(np.ascontiguousarray(by_row[:, t]), state.keys, state.values, layer, places[:, t].copy(), self.n_heads,
+                       self.slopes, out[t])
+            return np.ascontiguousarray(out.swapaxes(0, 1)).reshape(n * k, -1)
+
+        hidden = self._blocks(ids.ravel(), places.ravel(), attention)
+        features = hidden.reshape(n, k, -1)
+        states = [state._replace(lengths=lengths + t + 1, features=features[:, t].copy()) for t in range(k)]
+        return states, self.output.log_probs(hidden).reshape(n, k, -1)
+
     def features(self, state: Any) -> np.ndarray:
         """What the output layer saw, (n, D)."""
         return state.features

@@ -1,0 +1,110 @@
+"""Conversations as token ids, by the chat template that comes with published weights (Jinja, as transformers uses it).
+
+A template writes marks such as `<|im_start|>` around messages; these become the tokens of that name. The same characters in a
+message stay characters: before the template sees a message, the first and the last character of every mark are replaced in it
+by characters that occur nowhere else, and put back after the marks of the template were found. So a mark always begins and ends
+with characters of the template, whatever the template does to the message. A template that looks for such characters in a
+message does not find them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqloom.errors import DataError, MissingExtra, ModelError
+from seqloom.text.tokenizer import Tokenizer
+
+MOST_CHARACTERS = 1 << 20  # of a template
+PATIENCE = 20.0  # seconds for all of a rendering; its process may compute for less (`chat_worker`)
+WORKER = Path(__file__).with_name("chat_worker.py")
+ROLES = ("system", "user", "assistant")
+_PRIVATE = range(0xF0000, 0xFFFFD)  # characters that Unicode leaves to everybody
+
+Message = Mapping[str, str]
+
+
+def marks_of(tokenizer: Tokenizer) -> dict[str, int]:
+    """The tokens that no text produces, by name."""
+    return tokenizer.derived("marks", lambda: {
+        tokenizer.token(i): i for i in range(tokenizer.vocab_size) if i != tokenizer.unk_id and not tokenizer.token_bytes(i)
+        and tokenizer.token(i).strip()})
+
+
+def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
+    """A list of messages with role and content; a text is what the user says first."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    made = []
+    for number, message in enumerate(messages, 1):
+        good = isinstance(message, Mapping) and message.keys() == {"role", "content"} and all(
+            isinstance(value, str) for value in message.values())
+        if not good:
+            raise DataError(f"message {number} of the conversation is not a dict of two texts, role and content")
+        if message["role"] not in ROLES:
+            raise DataError(f"message {number} has the role {message['role']!r:.40}; roles are {', '.join(ROLES)}")
+        made.append(dict(message))
+    if not made:
+        raise DataError("the conversation is empty; give at least one message")
+    return made
+
+
+class ChatTemplate:
+    """A template and the tokenizer whose marks it writes; `specials`: names that a template knows, such as bos_token."""
+
+    def __init__(self, source: str, tokenizer: Tokenizer, specials: Mapping[str, str]) -> None:
+        self.source, self.tokenizer, self.specials = source, tokenizer, dict(specials)
+        self.marks = marks_of(tokenizer)
+        by_length = sorted(self.marks, key=len, reverse=True)
+        self._found = re.compile("(" + "|".join(map(re.escape, by_length)) + ")") if by_length else re.compile("(?!)()")
+
+    def encode(self, messages: Sequence[Message], *, answer: bool = True) -> np.ndarray:
+        """The ids of a conversation; `answer`: with what stands before the next message of the assistant."""
+        return np.array([i for part in self._parts(messages, answer) for i in part], np.int64)
+
+    def end_of_turn(self) -> int | None:
+        """The mark that stands behind a message of the assistant, if any does."""
+        said = "\N{BALLOT BOX}"
+        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": said}]
+        ids, wanted = self.encode(messages, answer=False).tolist(), self.tokenizer.encode(said).tolist()
+        places = [i for i in range(len(ids)) if ids[i:i + len(wanted)] == wanted]
+        numbers = set(self.marks.values())
+        return next((i for i in ids[places[-1]:] if i in numbers), None) if places else None
+
+    def _parts(self, messages: Sequence[Message], answer: bool) -> list[list[int]]:
+        ends = {character for mark in self.marks for character in (mark.strip()[0], mark.strip()[-1])}
+        used = {*self.source, *(c for message in messages for c in message["content"])}
+        free = (chr(code) for code in _PRIVATE if chr(code) not in used)
+        hidden = dict(zip(sorted(ends), free))
+        hide, show = str.maketrans(hidden), str.maketrans({there: here for here, there in hidden.items()})
+        shown = [{**message, "content": message["content"].translate(hide)} for message in messages]
+        text = self._render({"messages": shown, "add_generation_prompt": answer, "tools": None, "documents": None,
+                             **self.specials})
+        return [[self.marks[part]] if number % 2 else self.tokenizer.encode(part.translate(show)).tolist()
+                for number, part in enumerate(self._found.split(text)) if part]
+
+    def _render(self, values: dict[str, Any]) -> str:
+        fault = "the chat template of this model cannot be used"
+        task = json.dumps({"template": self.source, "values": values}).encode("ascii")
+        try:
+            done = subprocess.run([sys.executable, "-P", str(WORKER)], input=task, capture_output=True, timeout=PATIENCE,
+                                  check=False)
+            answer = json.loads(done.stdout)
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"{fault}: it takes longer than {PATIENCE:g} seconds") from None
+        except OSError as error:
+            raise ModelError(f"{fault}: no process can be started to render it ({error.strerror})") from None
+        except ValueError:  # it was ended by the system: time or memory
+            raise ModelError(f"{fault}: it takes too much time or memory") from None
+        if "missing" in answer:
+            raise MissingExtra("chat templates need jinja2; install it: pip install 'seqloom[chat]'")
+        if "error" in answer:
+            raise ModelError(f"{fault}: {answer['error']}")
+        return answer["text"]

@@ -1,0 +1,81 @@
+"""The process that renders a chat template: `python -P chat_worker.py`, JSON in, JSON out. It imports nothing of seqloom.
+
+A template comes with a stranger's weights. Jinja's sandbox keeps it from reaching Python; what it cannot do is keep a template
+from using all time and memory (one long multiplication of a text suffices), so it runs in a process of its own that may have
+little of both.
+"""
+
+import json
+import sys
+from datetime import datetime
+
+SECONDS, MEMORY = 5, 1 << 30  # of the processor; of addresses, most of which Python and Jinja take
+LONGEST = 10_000_000  # characters of a rendered conversation
+
+
+def limit() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows: the caller's time limit is all there is
+        return
+    for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY)):
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+class Refused(Exception):
+    """By the template itself."""
+
+
+def refuse(message: object) -> None:
+    raise Refused(str(message))
+
+
+def rendered(source: str, values: dict) -> str:
+    """As transformers renders it: the same environment, functions and filters."""
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """{% generation %} says what of a conversation is trained on; here it is what it encloses."""
+
+        tags = frozenset({"generation"})
+
+        def parse(self, parser):
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = refuse
+    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    parts, length = [], 0
+    for part in environment.from_string(source).generate(**values):
+        length += len(part)
+        if length > LONGEST:
+            raise Refused(f"it makes more than {LONGEST:,} characters")
+        parts.append(part)
+    return "".join(parts)
+
+
+def main() -> None:
+    limit()
+    task = json.loads(sys.stdin.buffer.read())
+    try:
+        answer = {"text": rendered(task["template"], task["values"])}
+    except ModuleNotFoundError as error:
+        answer = {"missing": str(error.name)}
+    except MemoryError:
+        answer = {"error": f"it needs more than {MEMORY >> 20} MiB of memory"}
+    except RecursionError:
+        answer = {"error": "it is nested too deeply"}
+    except Exception as error:  # of whatever the template does
+        answer = {"error": " ".join(str(error).split())[:300] or type(error).__name__}
+    sys.stdout.buffer.write(json.dumps(answer).encode("ascii"))
+
+
+if __name__ == "__main__":
+    main()
