@@ -123,8 +123,8 @@ class TransformerConfig(TranslatorConfig):
     norm_epsilon: float = option(1e-5, "what the norms add to the variance", minimum=1e-12, maximum=1.0)
     embedding_norm: bool = option(False, "norm of the vectors before the first layer of either side")
     activation: Literal["relu", "gelu", "gelu-erf", "swish", "geglu", "swiglu"] = option(
-        "relu", "activation function of the perceptrons: relu; gelu with tanh, or exact; swish; geglu and swiglu: gates of gelu "
-        "and of swish")
+        "relu", "activation function of the perceptrons; gelu is the form with tanh, gelu-erf the exact one; geglu and swiglu "
+        "have gates of gelu and of swish")
     bias: bool = option(True, "biases of layers, norms and the output")
     scaled_attention: bool = option(True, "scores are divided by the root of a head's width")
     scaled_embedding: bool = option(True, "token vectors are multiplied by the root of d_model")

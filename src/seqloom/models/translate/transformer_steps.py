@@ -18,7 +18,7 @@ import numpy as np
 from seqloom.errors import DataError
 from seqloom.kernels.decode import add_row
 from seqloom.kernels.translate import ACTIVATIONS, ONE, attend_slots, attend_sources, decode
-from seqloom.models.network.step_weights import SEVERAL, Weights
+from seqloom.models.network.step_weights import SEVERAL, Softmax, Weights
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import TransformerConfig
@@ -93,6 +93,7 @@ class TransformerSteps:
         self.norm, self.entrance_norm = self._norm("decoder_norm"), self._norm("decoder_entrance.norm")
         self.output = weights.output()
         if len(never):
+            assert isinstance(self.output, Softmax)
             self.output.bias = weights.vector_or_zeros("output.bias", len(self.embedding)).copy()
             self.output.bias[list(never)] = -np.inf
         self.positions = weights.vector("decoder_entrance.position.weight")  # (context, D)
