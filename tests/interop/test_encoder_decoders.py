@@ -23,6 +23,8 @@ from seqloom.models.translate.transformer import Transformer  # noqa: E402
 from seqloom.nn.position import distance_buckets  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
+from .tokenizer_directories import sentencepiece_file  # noqa: E402
+
 SOURCES = ["the cat sat", "a", "", "on the mat the dog sat on the cat and the mat", "dogs"]
 TARGETS = ["the dog", "", "cat on a mat", "and", "sat"]
 SPECIALS = {"t5": ["<pad>", "</s>", "<unk>"], "bart": ["<s>", "<pad>", "</s>", "<unk>"], "marian": ["</s>", "<unk>", "<pad>"]}
@@ -247,6 +249,39 @@ def test_what_transformers_has_not_is_not_written(options, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         families.write_model(model, "ours", tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
+
+
+def test_marian_with_a_sentencepiece_model_for_each_side(tmp_path):
+    """As published: texts of sources and targets are cut in two ways into tokens of one vocabulary."""
+    pytest.importorskip("sentencepiece")
+    tmp_path = tmp_path / "marian"
+    source = sentencepiece_file(tmp_path / "source.spm", "unigram", vocab_size=70)
+    target = sentencepiece_file(tmp_path / "target.spm", "unigram", vocab_size=60)
+    pieces = sorted({model.id_to_piece(i) for model in (source, target) for i in range(3, model.get_piece_size())})
+    vocabulary = {token: i for i, token in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    size = len(vocabulary)
+    published(tmp_path, "marian", vocab_size=size, pad_token_id=size - 1, decoder_start_token_id=size - 1,
+              bad_words_ids=[[size - 1]])
+    (tmp_path / "tokenizer.json").unlink()
+    network = transformers.MarianMTModel.from_pretrained(tmp_path).eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    model = families.read_model(tmp_path)
+    texts = ["the cat sat on the mat", "a dog", "don't stop!"]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    for text, ids, there in zip(texts, batch.input_ids.tolist(), batch.attention_mask.tolist()):
+        assert model.encode_sources([text]).steps["ids"].tolist() == ids[:sum(there)]
+        labels = tokenizer(text_target=text).input_ids
+        assert model.target_ids([text])[0].tolist() == labels
+    with torch.no_grad():
+        written = network.generate(**batch, num_beams=1, do_sample=False, max_new_tokens=30)
+    theirs = tokenizer.batch_decode(written, skip_special_tokens=True)
+    assert model.translate(texts, beams=1, max_tokens=30) == theirs
+    families.write_model(model, "ours", tmp_path.parent / "back")
+    again = families.read_model(tmp_path.parent / "back")
+    assert again.tokenizers == model.tokenizers
+    assert again.translate(texts, beams=1, max_tokens=30) == theirs
 
 
 # ---- what is wrong with a directory
