@@ -324,8 +324,8 @@ def test_tensors_that_are_missing_surplus_or_of_another_shape(kind, name, direct
 @pytest.mark.parametrize(("kind", "values", "message"), [
     ("bart", {"decoder_attention_heads": 2}, "encoder_attention_heads is 3 and decoder_attention_heads 2; both "),
     ("bart", {"activation_function": "tanh"}, "activation_function is 'tanh'; relu, gelu, "),
-    ("bart", {"vocab_size": 30}, "its tokenizer has 39 tokens, its embedding 30 rows; they do not belong together"),
-    ("t5-1.0", {"vocab_size": 30}, "its tokenizer has 38 tokens, its embedding 30 rows; they do not belong together"),
+    ("bart", {"vocab_size": 30}, "the tensor 'model.shared.weight' is 39 x 12 where its values ask for 30 x 12"),
+    ("t5-1.0", {"vocab_size": 9_999_992}, "the tensor 'shared.weight' is 38 x 12 where its values ask for 9999992 x 12"),
     ("t5-1.0", {"eos_token_id": 2}, "the end token of config.json is 2, that of its tokenizer 1; they do not belong together"),
     ("t5-1.0", {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj is 'gated-tanh'; relu, gelu, "),
     ("t5-1.0", {"relative_attention_num_buckets": 7}, "buckets 7 must be even"),
@@ -334,6 +334,36 @@ def test_tensors_that_are_missing_surplus_or_of_another_shape(kind, name, direct
     ("marian", {"d_model": 14}, "d_model 14 must be even and a multiple of n_heads 3")], ids=str)
 def test_values_that_cannot_be(kind, values, message, directories, tmp_path):
     assert broken(directories, tmp_path, kind, **values).startswith(message)
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("bart", 39), ("t5-1.0", 38)])
+def test_a_vocabulary_that_is_larger_than_the_embedding(kind, rows, directories, tmp_path):
+    shutil.copytree(directories / kind, tmp_path / "broken")
+    made = engine(KINDS[kind][0])
+    made.add_tokens(["more"])
+    made.save(str(tmp_path / "broken" / "tokenizer.json"))
+    with pytest.raises(DataError, match=f"its tokenizer has {rows + 1} tokens, its embedding {rows} rows; they do not belong"):
+        families.read_model(tmp_path / "broken")
+
+
+def test_a_tokenizer_of_another_family(directories, tmp_path):
+    shutil.copytree(directories / "marian", tmp_path / "broken")
+    engine("t5").save(str(tmp_path / "broken" / "tokenizer.json"))
+    with pytest.raises(DataError, match=r"the end token of config\.json is 0, that of its tokenizer 1; they do not belong"):
+        families.read_model(tmp_path / "broken")
+    (tmp_path / "broken" / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match="there is no tokenizer in it"):
+        families.read_model(tmp_path / "broken")
+
+
+def test_a_pickled_file_is_read_as_weights_alone(directories, tmp_path):
+    shutil.copytree(directories / "t5-1.0", tmp_path / "pickled")
+    network = transformers.T5ForConditionalGeneration.from_pretrained(directories / "t5-1.0").eval()
+    (tmp_path / "pickled" / "model.safetensors").unlink()
+    torch.save(network.state_dict(), tmp_path / "pickled" / "pytorch_model.bin")  # with all copies of tied vectors
+    model = families.read_model(tmp_path / "pickled")
+    for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
+        assert np.allclose(ours, theirs, atol=1e-4)
 
 
 def test_start_tokens_beyond_the_vocabulary(directories, tmp_path):

@@ -24,6 +24,7 @@ from seqloom.interop.hugging_face_tokenizers import read_tokenizer
 from seqloom.interop.tokenizer_files import SETTINGS, TARGET_TOKENIZER, TOKENIZER
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.translate.shapes import transformer_shapes
 from seqloom.models.translate.transformer import Transformer
 from seqloom.text.subword_lists import added_token
 from seqloom.text.tokenizer import Tokenizer
@@ -82,21 +83,14 @@ def read_translator(directory: ModelDirectory, family: str, options: dict[str, A
         directory.fail(str(error))
     rows = directory.whole("vocab_size", 2, MOST_ROWS)
     target_rows = rows if options["shared_vocabulary"] else directory.whole("decoder_vocab_size", 2, MOST_ROWS)
-    source, target = read_tokenizer(directory, rows, "source"), read_tokenizer(directory, target_rows, "target")
-    model.tokenizers = {"source": source, "target": source if target == source else target}
-    end = directory.whole("eos_token_id", 0, target_rows - 1)
-    if {source.eos_id, target.eos_id} != {end}:
-        directory.fail(f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do not belong "
-                       "together")
-    model.learnt = {**learnt, "sizes": Sizes(rows, model.config.d_model).to_dict()}
-    shapes = model.fitted_shapes()
-    if unknown := sorted(shapes.keys() ^ layout.keys()):
-        raise AssertionError(f"a layout without, or with, {unknown}")
-    found = {name: shape for name, shape in directory.shapes.items()
-             if name not in surplus and not name.endswith(DROPPED)}
+    sizes = Sizes(rows, model.config.d_model)
+    shapes = transformer_shapes(model.config, sizes, target_rows)
+    found = {name: shape for name, shape in directory.shapes.items() if name not in surplus and not name.endswith(DROPPED)}
     present = {ours: place for ours, place in layout.items() if ours not in missing or found.keys() & set(place.tensors)}
     wanted: Shapes = {name: place.shape(shapes[ours]) for ours, place in present.items() for name in place.tensors}
     directory.check_tensors(found, wanted, family)
+    model.tokenizers = read_tokenizers(directory, rows, target_rows)
+    model.learnt = {**learnt, "sizes": sizes.to_dict()}
     arrays: dict[str, np.ndarray] = dict(missing)
     with progress.task("reading weights", len(present), "arrays") as bar:
         for ours, place in present.items():
@@ -108,6 +102,16 @@ def read_translator(directory: ModelDirectory, family: str, options: dict[str, A
     model.fit_info = {"data": directory.path.resolve().name, "data_hash": fingerprint(directory), "source": "source",
                       "target": "target"}
     return model
+
+
+def read_tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[str, Tokenizer]:
+    """Those of both sides, whose embeddings have so many rows."""
+    source, target = read_tokenizer(directory, rows, "source"), read_tokenizer(directory, target_rows, "target")
+    end = directory.whole("eos_token_id", 0, target_rows - 1)
+    if {source.eos_id, target.eos_id} != {end}:
+        directory.fail(f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do not belong "
+                       "together")
+    return {"source": source, "target": source if target == source else target}
 
 
 def fingerprint(directory: ModelDirectory) -> str:
