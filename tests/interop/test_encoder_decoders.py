@@ -169,7 +169,8 @@ def test_a_written_directory_loads_there_and_is_the_same(pair, tmp_path):
     assert third.tokenizers == model.tokenizers
     assert all(np.array_equal(third.weights[name], array) for name, array in model.weights.items())
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
-    assert tokenizer(SOURCES[0], add_special_tokens=False).input_ids == model.tokenizers["source"].encode(SOURCES[0]).tolist()
+    assert tokenizer(SOURCES[0]).input_ids == model.encode_sources(SOURCES[:1]).steps["ids"].tolist()
+    assert tokenizer(SOURCES, padding=True, return_tensors="pt").attention_mask.tolist() == there.tolist()
 
 
 def test_on_the_command_line(tmp_path, capsys):
@@ -239,7 +240,7 @@ def test_a_model_of_ours_is_written_for_marian(tmp_path):
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"norm": "pre"}, "this transformer model has norm pre, and Marian of transformers has post"),
-    ({"norm": "post", "tokenizer": "char"}, "its tokenizer is char-"),
+    ({"norm": "post", "tokenizer": "char"}, "its tokens are of the kind 'char'; byte, bpe, unigram and wordpiece can"),
     ({"norm": "post", "activation": "geglu", "vocab_size": 270}, "has the activation geglu, which BART and Marian have not"),
     ({"positions": "t5"}, "this transformer model has norm_kind layer, and T5 of transformers has rms")], ids=str)
 def test_what_transformers_has_not_is_not_written(options, message, tmp_path):

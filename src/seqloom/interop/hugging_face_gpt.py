@@ -6,7 +6,6 @@ missing, surplus or of another shape. What is in a file but not learnt, masks an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -102,7 +101,7 @@ def _read(directory: ModelDirectory, layout: Layout, options: dict[str, Any], ta
     model.learnt = {"width": options["d_model"], **_start(directory, tokenizer)}
     model.net.restore(_weights(directory, layout, model, names, absent))
     model.fitted = True
-    model.fit_info = {"data": Path(directory.name).name, "data_hash": _digest(directory), "source": "transformers"}
+    model.fit_info = {"data": Path(directory.name).name, "data_hash": directory.digest(), "source": "transformers"}
     return model
 
 
@@ -148,14 +147,3 @@ def _weights(directory: ModelDirectory, layout: Layout, model: GPT, names: dict[
                 arrays[name] = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
             bar.advance(1)
     return arrays
-
-
-def _digest(directory: ModelDirectory) -> str:
-    """Of the weights as they were read, for the record of where a model comes from."""
-    digest = hashlib.sha256()
-    for path in sorted({stored.file for stored in directory.tensors.values()}):
-        with open(path, "rb") as raw:
-            digest.update(hashlib.file_digest(raw, "sha256").digest())
-    for name, array in sorted(directory.loaded.items()):
-        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
