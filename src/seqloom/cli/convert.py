@@ -20,8 +20,9 @@ Examples:
   seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
   seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2   # a Llama with its tokenizer, from a GGUF file
-  seqloom convert opus-mt-en-de translator       # a directory of transformers, here Marian, to a translator
-  seqloom convert translator back --form hugging-face   # and back
+  seqloom convert gpt2-directory gpt2            # a GPT-2 or Llama that transformers saved
+  seqloom convert gpt2 again --form hugging-face # and back
+  seqloom convert opus-mt-en-de translator       # a Marian, T5 or BART that transformers saved
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext
@@ -36,8 +37,8 @@ def command(source: str, target: str, form: str | None, task: str | None, as_jso
     """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
 
     n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
-    GGUF files of the Llama family with byte-level BPE, whose weights become float32, or directories of transformers; the
-    weights of g2p-en become a translator.
+    GGUF files of the Llama family, whose weights become float32, or directories of transformers; the weights of g2p-en become
+    a translator.
     """
     from seqloom.interop import families
     from seqloom.interop.hugging_face import is_directory

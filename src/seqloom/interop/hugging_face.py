@@ -21,9 +21,12 @@ from seqloom.arrays import write_arrays
 from seqloom.errors import DataError, quoted
 from seqloom.interop.values import Values
 
-CONFIG, WEIGHTS, INDEX, PICKLED = "config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
+INDEX = ".index.json"  # behind the name of weights that lie in several files
 WHAT = "a model of transformers"
+MOST_BYTES = 1 << 26  # of a file of values
 MOST_TENSORS = 100_000
+MOST_DIMENSIONS, MOST_LENGTH = 8, 1 << 40
 LONGEST_HEADER = 100 << 20  # bytes, as in the safetensors library
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
 
@@ -62,23 +65,22 @@ class ModelDirectory(Values):
         return self.checked(name, np.asarray(made))
 
     def digest(self) -> str:
-        """A short hash of the weights."""
+        """A short hash of the files of weights, for the record of where a model comes from."""
         digest = hashlib.sha256()
-        for path in sorted({stored.file for stored in self.tensors.values()}):
+        files = {stored.file for stored in self.tensors.values()} or self.path.glob("pytorch_model*.bin")
+        for path in sorted(files):
             with open(path, "rb") as raw:
                 digest.update(hashlib.file_digest(raw, "sha256").digest())
-        for name, array in sorted(self.loaded.items()):
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 
 
 def is_directory(path: Path) -> bool:
     """Whether this is such a directory, by its config.json."""
     try:
-        values = json.loads((path / CONFIG).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        values = read_json(path / CONFIG)
+    except DataError:
         return False
-    return isinstance(values, dict) and "model_type" in values and values.get("format") != "seqloom"
+    return "model_type" in values and values.get("format") != "seqloom"
 
 
 def read_directory(path: str | Path) -> ModelDirectory:
@@ -88,28 +90,30 @@ def read_directory(path: str | Path) -> ModelDirectory:
     if "model_type" not in values:
         raise DataError(f"{place / CONFIG}: names no model_type; this is not {WHAT}")
     made = ModelDirectory(str(path), values, place, {}, {})
-    if (place / INDEX).is_file():
-        files = read_json(place / INDEX).get("weight_map")
-        if not isinstance(files, dict) or not all(isinstance(name, str) and Path(name).name == name for name in files.values()):
-            made.fail(f"{INDEX} names no files of this directory; it is damaged")
-        names = sorted(set(files.values()))
-    elif (place / WEIGHTS).is_file():
-        names = [WEIGHTS]
-    elif (place / PICKLED).is_file():
-        made.loaded.update(_load_pickled(place / PICKLED))
-        return made
-    else:
-        made.fail(f"there are no weights in it; expected {WEIGHTS}, {INDEX} or {PICKLED}")
-    for name in names:
-        _read_header(made, place / name)
-    return made
+    for whole, pickled in ((WEIGHTS, False), (PICKLED, True)):
+        names = _parts(made, whole)
+        for name in names:
+            (_load_pickled if pickled else _read_header)(made, place / name)
+        if names:
+            return made
+    made.fail(f"there are no weights in it; expected {WEIGHTS}, {WEIGHTS}{INDEX} or {PICKLED}")
+
+
+def _parts(made: ModelDirectory, whole: str) -> list[str]:
+    """The files that weights of this name lie in: those of an index, itself, or none."""
+    index = made.path / f"{whole}{INDEX}"
+    if not index.is_file():
+        return [whole] if (made.path / whole).is_file() else []
+    files = read_json(index).get("weight_map")
+    if not isinstance(files, dict) or not files or not all(isinstance(name, str) and Path(name).name == name
+                                                           for name in files.values()):
+        made.fail(f"{index.name} names no files of this directory; it is damaged")
+    return sorted(set(files.values()))
 
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        values = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: damaged ({error})") from None
     if not isinstance(values, dict):
@@ -117,8 +121,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
+def read_text(path: Path) -> str:
+    """A file of values or words, which is never large."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"{path}: has more than {MOST_BYTES >> 20} MiB, which no such file has")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
 def _read_header(made: ModelDirectory, path: Path) -> None:
-    """Add the tensors of one safetensors file; places that overlap, leave gaps or end beyond the file are refused."""
+    """Add the tensors of one safetensors file; places that overlap or end beyond the file are refused."""
     def fail(fault: str) -> NoReturn:
         raise DataError(f"{path}: {fault}; get a complete copy of the file")
 
@@ -130,11 +146,11 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
         if size < 8 or length > min(size - 8, LONGEST_HEADER):
             fail(f"damaged or cut off: its header would have {length:,} bytes, the file has {size:,}")
         try:
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length), object_pairs_hook=_once)
         except (ValueError, RecursionError):
             header = None
     if not isinstance(header, dict):
-        fail("damaged: its header is not a list of tensors")
+        fail("damaged: its header is not a list of tensors, each with one name")
     header.pop("__metadata__", None)
     if len(header) > MOST_TENSORS:
         fail(f"it has {len(header):,} tensors; at most {MOST_TENSORS:,} can be read")
@@ -142,7 +158,8 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
     for name, entry in header.items():
         try:
             kind, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-            whole = all(type(n) is int and n >= 0 for n in (*shape, start, end))
+            whole = isinstance(kind, str) and all(type(n) is int and 0 <= n <= MOST_LENGTH for n in (*shape, start, end))
+            whole = whole and len(shape) <= MOST_DIMENSIONS
         except (LookupError, TypeError, ValueError):
             whole = False
         if not whole:
@@ -160,17 +177,30 @@ def _read_header(made: ModelDirectory, path: Path) -> None:
         fail("damaged: two tensors overlap")
 
 
-def _load_pickled(path: Path) -> dict[str, np.ndarray]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a name appears twice")
+    return values
+
+
+def _load_pickled(made: ModelDirectory, path: Path) -> None:
+    """Add the tensors of one file that torch wrote."""
     import torch
 
+    if not path.is_file():
+        raise DataError(f"{path}: is missing; get a complete copy of the directory")
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file holds
-        reason = str(error).partition("\n")[0]
+        reason = " ".join(str(error).split())[:100]
         raise DataError(f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere") from None
-    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) and value.layout == torch.strided
+                                               and not value.is_quantized for value in loaded.values()):
         raise DataError(f"{path}: holds something else than named tensors")
-    return {str(name): tensor.float().numpy() for name, tensor in loaded.items()}
+    if len(loaded) > MOST_TENSORS:
+        raise DataError(f"{path}: it has {len(loaded):,} tensors; at most {MOST_TENSORS:,} can be read")
+    made.loaded.update({str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()})
 
 
 def write_directory(target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray],

@@ -132,11 +132,12 @@ def _weights(directory: ModelDirectory, layout: Layout, model: GPT, names: dict[
     wanted = their_shapes(layout, config, size, without)
     found = {name: directory.shapes[own] for name, own in names.items()}
     head, embedding = layout.outside["output"] + ".weight", layout.outside["embedding"] + ".weight"
-    if config.tied and head in found:  # a copy; what transformers would do with another one depends on its version
-        alike = found.pop(head) == found[embedding]
+    copied = config.tied and found.pop(head, None) is not None
+    directory.check_tensors(found, wanted, layout.name)
+    if copied:  # what transformers does with an output layer that is another one depends on its version
+        alike = directory.shapes[names[head]] == wanted[embedding]
         if not alike or not np.array_equal(directory.array(names[head]), directory.array(names[embedding])):
             directory.fail(f"tie_word_embeddings is true, and {head} is not {embedding}")
-    directory.check_tensors(found, wanted, layout.name)
     arrays: dict[str, np.ndarray] = {}
     with progress.task("reading weights", len(ours), "tensors") as bar:
         for name, shape in ours.items():

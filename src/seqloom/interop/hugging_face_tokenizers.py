@@ -16,7 +16,7 @@ from seqloom.text.tokenizer import Tokenizer
 MAP = "special_tokens_map.json"
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 PADDED = ("t5", "mt5", "llama")  # families whose published embeddings may have rows that no token uses
-ROUND = 8  # a padded embedding has a multiple of so many rows
+ROUND, MOST_UNUSED = 8, 4096  # a padded embedding has a multiple of so many rows, and at most so many unused ones
 
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
@@ -105,6 +105,7 @@ def _fill(directory: ModelDirectory, spec: Spec, rows: int) -> None:
     size = max(ids_of(spec).values()) + 1
     if size == rows:
         return
-    if size > rows or directory.text("model_type") not in PADDED or rows % ROUND:
+    padded = directory.text("model_type") in PADDED and rows % ROUND == 0 and rows - size <= MOST_UNUSED
+    if size > rows or not padded:
         directory.fail(f"its tokenizer has {size:,} tokens, its embedding {rows:,} rows; they do not belong together")
     spec["added_tokens"] += [added_token(i, f"[unused row {i}]") for i in range(size, rows)]

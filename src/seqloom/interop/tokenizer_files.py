@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.errors import DataError, quoted
-from seqloom.interop.hugging_face import ModelDirectory, read_json
+from seqloom.interop.hugging_face import ModelDirectory, read_json, read_text
 from seqloom.interop.sentencepiece import CONTROL, NEVER, UNKNOWN, Piece, SentencePieces, read_sentencepiece, sentencepiece_spec
 from seqloom.interop.values import Values
-from seqloom.text.subword_file import MOST_BYTES
 from seqloom.text.subword_lists import (
     Spec,
     added_token,
@@ -54,7 +53,7 @@ def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
 
 def read_values(path: Path) -> Values:
     """The values of a file that may be missing."""
-    return Values(str(path), read_json(_small(path)) if path.is_file() else {})
+    return Values(str(path), read_json(path) if path.is_file() else {})
 
 
 def content(named: Any) -> Any:
@@ -64,7 +63,7 @@ def content(named: Any) -> Any:
 
 def _tokenizer_json(path: Path) -> Spec:
     """Enough is checked here to look into it; `text/subword_file` checks it whole."""
-    spec = read_json(_small(path))
+    spec = read_json(path)
     model, added = spec.get("model"), spec.setdefault("added_tokens", [])
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     pairs = isinstance(vocabulary, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
@@ -172,23 +171,11 @@ def _with_added(directory: ModelDirectory, spec: Spec) -> Spec:
 
 
 def _ids(path: Path) -> dict[str, int]:
-    values = read_json(_small(path))
+    values = read_json(path)
     if not values or not all(type(i) is int for i in values.values()):
         raise DataError(f"{path}: must hold tokens and their ids")
     return values
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return _small(path).read_text("utf-8").removesuffix("\n").split("\n")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise DataError(f"{path}: damaged ({error})") from None
-
-
-def _small(path: Path) -> Path:
-    """The same path, of a file that is not larger than a tokenizer can be."""
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
-        raise DataError(f"{path}: has more than {MOST_BYTES >> 20} MiB; this is no tokenizer")
-    return path
+    return read_text(path).removesuffix("\n").split("\n")
