@@ -252,7 +252,8 @@ def test_what_is_not_understood_is_named_in_one_line(tmp_path, config, values, c
 
 
 def test_a_chat_template_comes_along_and_goes_back(tmp_path):
-    place = saved(tmp_path / "there", small_llama())
+    place = tmp_path / "there"
+    saved(place, small_llama())
     (place / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     model = read_model(place)
     assert model.learnt["chat_template"].startswith("{% for m")

@@ -22,6 +22,7 @@ Examples:
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2   # a Llama with its tokenizer, from a GGUF file
   seqloom convert gpt2-directory gpt2            # a GPT-2 or Llama that transformers saved
   seqloom convert gpt2 again --form hugging-face # and back
+  seqloom convert opus-mt-en-de translator       # a Marian, T5 or BART that transformers saved
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext

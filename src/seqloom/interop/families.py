@@ -18,13 +18,17 @@ FORM = "hugging-face"  # what `convert --form` calls these directories
 _ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra")
 
 READERS: dict[str, str] = {  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+    "bart": "seqloom.interop.bart:read_bart",
     "gpt2": "seqloom.interop.hugging_face_gpt:read_gpt2",
     "llama": "seqloom.interop.hugging_face_gpt:read_llama",
+    "marian": "seqloom.interop.bart:read_marian",
+    "t5": "seqloom.interop.t5:read_t5",
     **dict.fromkeys(_ENCODERS, "seqloom.interop.bert:read_model"),
 }
 WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
-    "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
     "bert": "seqloom.interop.bert_writing:write_bert",
+    "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
+    "transformer": "seqloom.interop.bart:write_transformer",
 }
 
 

@@ -6,6 +6,7 @@ Only what is asked for is read, and every tensor is held against the size of its
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -63,6 +64,15 @@ class ModelDirectory(Values):
         raw = np.memmap(stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape)
         made = (raw.astype(np.uint32) << 16).view(np.float32) if stored.kind == "BF16" else raw.astype(np.float32)
         return self.checked(name, np.asarray(made))
+
+    def digest(self) -> str:
+        """A short hash of the files of weights, for the record of where a model comes from."""
+        digest = hashlib.sha256()
+        files = {stored.file for stored in self.tensors.values()} or self.path.glob("pytorch_model*.bin")
+        for path in sorted(files):
+            with open(path, "rb") as raw:
+                digest.update(hashlib.file_digest(raw, "sha256").digest())
+        return digest.hexdigest()[:16]
 
 
 def is_directory(path: Path) -> bool:

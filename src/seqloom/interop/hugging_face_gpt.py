@@ -6,7 +6,6 @@ missing, surplus or of another shape. What is in a file but not learnt, masks an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def _read(directory: ModelDirectory, layout: Layout, options: dict[str, Any], ta
     model.learnt = {"width": options["d_model"], **_start(directory, tokenizer), **_chat(directory, tokenizer)}
     model.net.restore(_weights(directory, layout, model, names, absent))
     model.fitted = True
-    model.fit_info = {"data": Path(directory.name).name, "data_hash": _digest(directory), "source": "transformers"}
+    model.fit_info = {"data": Path(directory.name).name, "data_hash": directory.digest(), "source": "transformers"}
     return model
 
 
@@ -159,13 +158,3 @@ def _weights(directory: ModelDirectory, layout: Layout, model: GPT, names: dict[
                 arrays[name] = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
             bar.advance(1)
     return arrays
-
-
-def _digest(directory: ModelDirectory) -> str:
-    """Of the files of weights, for the record of where a model comes from."""
-    digest = hashlib.sha256()
-    files = {stored.file for stored in directory.tensors.values()} or directory.path.glob("pytorch_model*.bin")
-    for path in sorted(files):
-        with open(path, "rb") as raw:
-            digest.update(hashlib.file_digest(raw, "sha256").digest())
-    return digest.hexdigest()[:16]

@@ -26,6 +26,7 @@ from seqloom.text.subword_lists import (
 
 TOKENIZER, SETTINGS, ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"
 WORDS, VOCABULARY, MERGES, PIECES = "vocab.txt", "vocab.json", "merges.txt", ("spiece.model", "tokenizer.model")
+TARGET_TOKENIZER = "target_tokenizer.json"  # beside the other where targets are cut in another way; ours alone
 SIDES = {"source": "source.spm", "target": "target.spm"}  # of Marian
 EXTRA_IDS = 100  # marks of T5 behind its pieces, unless its settings say another number
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -34,6 +35,8 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 def read_spec(directory: ModelDirectory, side: str = "source") -> Spec:
     """What the files of a tokenizer say; each is checked before it is used. `side` matters to Marian alone."""
     place = directory.path
+    if side == "target" and (place / TARGET_TOKENIZER).is_file():
+        return _tokenizer_json(place / TARGET_TOKENIZER)
     if (place / TOKENIZER).is_file():
         return _tokenizer_json(place / TOKENIZER)
     if (place / SIDES["source"]).is_file():

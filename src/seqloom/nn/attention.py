@@ -74,16 +74,22 @@ def padding_mask(keep: Tensor) -> Mask:
 
 
 class Attention(nn.Module):
-    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023)."""
+    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023).
 
-    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, dropout: float = 0.0,
-                 bias: bool = True) -> None:
+    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, d_head: int | None = None,
+                 scaled: bool = True, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
-        if d_model % n_heads or n_heads % self.n_kv_heads:
+        self.d_head = d_head or d_model // n_heads
+        self.scale = self.d_head ** -0.5 if scaled else 1.0
+        if (d_head is None and d_model % n_heads) or n_heads % self.n_kv_heads:
             raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
-        self.qkv = nn.Linear(d_model, d_model + 2 * (d_model // n_heads) * self.n_kv_heads, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.d_queries = n_heads * self.d_head
+        self.qkv = nn.Linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
+        self.out = nn.Linear(self.d_queries, d_model, bias=bias)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
                 cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
@@ -91,8 +97,7 @@ class Attention(nn.Module):
 
         Without `places` nothing is rotated; a cache needs them.
         """
-        b, t, d = x.shape
-        qkv = self.qkv(x).view(b, t, -1, d // self.n_heads).transpose(1, 2)
+        qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
         q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)  # each (B, heads, T, d_head)
         if places is not None and places.rotation is not None:
             q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
@@ -105,9 +110,9 @@ class Attention(nn.Module):
 
     def project(self, memory: Tensor) -> KeysValues:
         """The keys and values of a memory (B, S, D), for `cross`."""
-        b, s, d = memory.shape
-        weight, bias = self.qkv.weight[d:], None if self.qkv.bias is None else self.qkv.bias[d:]
-        k, v = F.linear(memory, weight, bias).view(b, s, 2, self.n_kv_heads, d // self.n_heads).permute(2, 0, 3, 1, 4)
+        rows = slice(self.d_queries, None)
+        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
+        k, v = F.linear(memory, weight, bias).unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
         return k, v
 
     def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
@@ -117,24 +122,25 @@ class Attention(nn.Module):
     def looks(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
         """The weights with which `cross` takes the memory, (B, heads, T, S)."""
         q = self._queries(x)
-        scores = (q * q.shape[-1] ** -0.5) @ self._shared(memory[0]).transpose(-2, -1)
+        scores = (q * self.scale) @ self._shared(memory[0]).transpose(-2, -1)
         if mask.scores is not None:
             scores = scores.masked_fill(~mask.scores, -math.inf)
         return torch.softmax(scores, -1)
 
     def _queries(self, x: Tensor) -> Tensor:
         """Of x (B, T, D) alone, (B, heads, T, d_head)."""
-        b, t, d = x.shape
-        weight, bias = self.qkv.weight[:d], None if self.qkv.bias is None else self.qkv.bias[:d]
-        return F.linear(x, weight, bias).view(b, t, self.n_heads, d // self.n_heads).transpose(1, 2)
+        rows = slice(self.d_queries)
+        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
+        return F.linear(x, weight, bias).unflatten(2, (self.n_heads, self.d_head)).transpose(1, 2)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
         k, v = self._shared(k), self._shared(v)
         if rate and q.device.type == "cpu":
-            y = dropped_attention(q, k, v, mask, rate)
+            y = dropped_attention(q, k, v, mask, rate, self.scale)
         else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate,
+                                               scale=self.scale)
         if mask.blind is not None:
             y = y.masked_fill(mask.blind, 0.0)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
@@ -144,9 +150,10 @@ class Attention(nn.Module):
         return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) -> Tensor:
-    """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T or S, d_head)."""
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None) -> Tensor:
+    """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
+    given."""
+    scores = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)  # (B, heads, T, S)
     added = mask.scores
     if mask.causal:
         added = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)

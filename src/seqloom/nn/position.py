@@ -61,5 +61,23 @@ def alibi_bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
     return (distance * -slopes[:, None, None]).masked_fill_(distance < 0, -math.inf)
 
 
+def distance_buckets(distance: Tensor, buckets: int, max_distance: int, *, causal: bool) -> Tensor:
+    """The bucket of each distance, key minus query (T5, Raffel et al. 2020): a half of the buckets has one distance each, the
+    other half ranges that grow by one factor up to `max_distance`, beyond which all are in the last one.
+
+    `causal`: keys never come after their query. Otherwise those that do have buckets of their own. In float32 as in the first
+    implementation, whose rounding decides where a range ends.
+
+    >>> distance_buckets(-torch.tensor([0, 1, 3, 4, 5, 6, 9, 10, 15, 16, 99]), 8, 16, causal=True).tolist()
+    [0, 1, 3, 4, 4, 5, 6, 6, 7, 7, 7]
+    """
+    later = 0 if causal else (distance > 0) * (buckets // 2)
+    buckets = buckets if causal else buckets // 2
+    far, exact = (-distance).clamp(min=0) if causal else distance.abs(), buckets // 2
+    ratio = (far.float().clamp(min=exact) / exact).log() / math.log(max_distance / exact)
+    growing = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return torch.where(far < exact, far, growing) + later
+
+
 def _frequencies(width: int, base: float, device: torch.device) -> Tensor:
     return base ** (torch.arange(0, width, 2, device=device) / -width)  # (width / 2,)

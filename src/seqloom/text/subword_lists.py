@@ -104,7 +104,8 @@ def mark(spec: Spec, tokens: Iterable[str]) -> None:
     finds_whole = not merges_only and {"type": "BertPreTokenizer"} not in steps
     own = {piece for piece, _ in model["vocab"]} if isinstance(model["vocab"], list) else model["vocab"]
     marks = [token["content"] for token in spec["added_tokens"] if token["special"] and token["content"] in own]
-    if finds_whole and (rule := _apart(marks, bool(model.get("byte_fallback")))):
+    rule = _apart(marks, bool(model.get("byte_fallback"))) if finds_whole else ""
+    if rule and split_by(rule) not in steps:  # a file that was written here has it
         first = model.get("type") == "BPE"  # other models may have a step that puts a blank before every word
         spec["pre_tokenizer"] = _one([split_by(rule), *steps] if first else [*steps, split_by(rule)], "pretokenizers")
 
