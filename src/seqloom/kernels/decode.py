@@ -256,18 +256,20 @@ def rotate(x, positions, n_heads, cos, sin):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
-    """Attention of one new token a row, qkv (n, D + 2K), to the lengths[row] cached ones and to itself; out (n, D).
+def attend(qkv, keys, values, layer, lengths, n_heads, window, slopes, relative, out):
+    """Attention of one new token a row, qkv (n, D + 2K), to the last `window` cached of lengths[row] and to itself; out (n, D).
 
     keys and values (n, n_layers, C, K) take the new token in; where K is a part of D, as many neighbouring heads share
-    one. slopes (n_heads,) are ALiBi's, or empty.
+    one. slopes (n_heads,) are ALiBi's, or empty; relative (R, d) has the vectors of the distances (Shaw et al. 2018), or none.
     """
     width, narrow = out.shape[1], keys.shape[3]
     size, group = width // n_heads, width // narrow
     scale = ONE / np.float32(np.sqrt(size))
     weights = np.empty(keys.shape[2], np.float32)
+    by_distance = np.zeros(len(relative), np.float32)
     for row in range(len(out)):
         last = lengths[row]
+        first = max(last - window, 0)
         old_keys, old_values = keys[row, layer], values[row, layer]
         for j in range(narrow):
             old_keys[last, j] = qkv[row, width + j]
@@ -276,23 +278,30 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
             lo, shared = head * size, head // group * size
             query = qkv[row, lo : lo + size]
             top = np.float32(-np.inf)
-            for t in range(last + 1):
+            for distance in range(min(len(relative), last - first + 1)):
+                dot = np.float32(0.0)
+                for j in range(size):
+                    dot += query[j] * relative[distance, j]
+                by_distance[distance] = dot
+            for t in range(first, last + 1):
                 key = old_keys[t, shared : shared + size]
                 dot = np.float32(0.0)
                 for j in range(size):
                     dot += query[j] * key[j]
+                if len(relative) > 0:
+                    dot += by_distance[min(last - t, len(relative) - 1)]
                 dot *= scale
                 if len(slopes) > 0:
                     dot -= slopes[head] * np.float32(last - t)
                 weights[t] = dot
                 top = max(top, dot)
             total = np.float32(0.0)
-            for t in range(last + 1):
+            for t in range(first, last + 1):
                 weights[t] = exp(weights[t] - top)
                 total += weights[t]
             mixed = out[row, lo : lo + size]
             mixed[:] = np.float32(0.0)
-            for t in range(last + 1):
+            for t in range(first, last + 1):
                 share = weights[t] / total
                 value = old_values[t, shared : shared + size]
                 for j in range(size):

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import dropout
-from seqloom.nn.position import rotate
+from seqloom.nn.position import relative_rows, relative_scores, rotate
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 
@@ -36,6 +36,18 @@ class Mask(NamedTuple):
     causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
     blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
 
+    def added_to(self, scores: Tensor) -> Tensor:
+        """Scores (B, heads, T, S), -inf where a key is not seen; in their own memory."""
+        if self.causal:
+            return scores.add_(scores.new_full(scores.shape[-2:], -math.inf).triu_(1))
+        if self.scores is None:
+            return scores
+        return scores.masked_fill_(~self.scores, -math.inf) if self.scores.dtype == torch.bool else scores.add_(self.scores)
+
+    def with_bias(self, bias: Tensor) -> Mask:
+        """The same with numbers (B, heads, T, S) added to the scores; their memory is used."""
+        return Mask(self.added_to(bias), blind=self.blind)
+
 
 UNMASKED = Mask()
 
@@ -47,6 +59,7 @@ class Places(NamedTuple):
     first: int | None  # where they go in the caches, if that is one place for all rows
     end: int  # keys beyond are nobody's
     rotation: tuple[Tensor, Tensor] | None = None  # of rotary positions, (B or 1, 1, T, d_head / 2)
+    distance: Tensor | None = None  # query minus key, of relative positions, (B or 1, T, S)
 
 
 def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
@@ -74,16 +87,22 @@ def padding_mask(keep: Tensor) -> Mask:
 
 
 class Attention(nn.Module):
-    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023)."""
+    """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023).
+
+    `distances` (query minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those
+    beyond the range have that of its end. The paper found that vectors for the values as well add nothing.
+    """
 
     def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, dropout: float = 0.0,
-                 bias: bool = True) -> None:
+                 bias: bool = True, distances: range | None = None) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
         if d_model % n_heads or n_heads % self.n_kv_heads:
             raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
         self.qkv = nn.Linear(d_model, d_model + 2 * (d_model // n_heads) * self.n_kv_heads, bias=bias)
         self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.distances = distances
+        self.relative = None if distances is None else nn.Embedding(len(distances), d_model // n_heads)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
                 cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
@@ -101,6 +120,11 @@ class Attention(nn.Module):
             assert places is not None, "where do these tokens go in the cache?"
             kept = (_append(cache[0], k, places), _append(cache[1], v, places))
             k, v = (part[:, :, : places.end] for part in kept)
+        if self.relative is not None and self.distances is not None:
+            assert places is not None, "where do these tokens stand?"
+            assert places.distance is not None, "how far are they from each other?"
+            added = relative_scores(q, self.relative.weight, relative_rows(places.distance, self.distances))
+            mask = mask.with_bias(added)
         return self._attend(q, k, v, mask), kept
 
     def project(self, memory: Tensor) -> KeysValues:
@@ -118,9 +142,8 @@ class Attention(nn.Module):
         """The weights with which `cross` takes the memory, (B, heads, T, S)."""
         q = self._queries(x)
         scores = (q * q.shape[-1] ** -0.5) @ self._shared(memory[0]).transpose(-2, -1)
-        if mask.scores is not None:
-            scores = scores.masked_fill(~mask.scores, -math.inf)
-        return torch.softmax(scores, -1)
+        weights = torch.softmax(mask.added_to(scores), -1)
+        return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
 
     def _queries(self, x: Tensor) -> Tensor:
         """Of x (B, T, D) alone, (B, heads, T, d_head)."""
@@ -147,12 +170,7 @@ class Attention(nn.Module):
 def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) -> Tensor:
     """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T or S, d_head)."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
-    added = mask.scores
-    if mask.causal:
-        added = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)
-    if added is not None:
-        scores = scores.masked_fill_(~added, -math.inf) if added.dtype == torch.bool else scores.add_(added)
-    return dropout(torch.softmax(scores, -1), rate) @ v
+    return dropout(torch.softmax(mask.added_to(scores), -1), rate) @ v
 
 
 def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:
