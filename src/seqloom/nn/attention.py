@@ -10,6 +10,7 @@ the right, beside a `lengths` leaf. A cache has room to grow, so a step writes i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -34,12 +35,14 @@ class Mask(NamedTuple):
 
     scores: Tensor | None = None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
     causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
+    window: int | None = None  # beside `causal`: and none that is further away than that; time and memory are then linear
     blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
 
     def added_to(self, scores: Tensor) -> Tensor:
         """Scores (B, heads, T, S), -inf where a key is not seen; in their own memory."""
         if self.causal:
-            return scores.add_(scores.new_full(scores.shape[-2:], -math.inf).triu_(1))
+            seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril_()
+            return scores.masked_fill_(~(seen if self.window is None else seen.triu_(-self.window)), -math.inf)
         if self.scores is None:
             return scores
         return scores.masked_fill_(~self.scores, -math.inf) if self.scores.dtype == torch.bool else scores.add_(self.scores)
@@ -76,9 +79,12 @@ def seen_keys(queries: Tensor, keys: Tensor, *, causal: bool = False, window: in
 
     `causal`: no key that comes after the query; `window`: none that is further away than that.
     """
-    distance = queries[:, None, :, None] - keys
-    seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
-    return seen if window is None else seen & (distance.abs() <= window)
+    queries = queries[:, None, :, None]
+    seen = keys <= queries if causal else torch.ones_like(keys == queries)
+    if window is not None:
+        seen &= keys >= queries - window
+        seen &= keys <= queries + window
+    return seen
 
 
 def padding_mask(keep: Tensor) -> Mask:
@@ -153,11 +159,14 @@ class Attention(nn.Module):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
+
+        def weighted(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+            if rate and q.device.type == "cpu":
+                return dropped_attention(q, k, v, mask, rate)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate)
+
         k, v = self._shared(k), self._shared(v)
-        if rate and q.device.type == "cpu":
-            y = dropped_attention(q, k, v, mask, rate)
-        else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate)
+        y = weighted(q, k, v, mask) if mask.window is None else near_attention(q, k, v, mask.window, weighted)
         if mask.blind is not None:
             y = y.masked_fill(mask.blind, 0.0)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
@@ -171,6 +180,26 @@ def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) 
     """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T or S, d_head)."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
     return dropout(torch.softmax(mask.added_to(scores), -1), rate) @ v
+
+
+def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,
+                   weighted: Callable[[Tensor, Tensor, Tensor, Mask], Tensor]) -> Tensor:
+    """Causal attention to no key further back than `window`, by `weighted`; each (B, heads, T, d_head).
+
+    Blocks of `window` queries see their own block and the one before it, so nothing of the size T x T is ever there.
+    """
+    b, heads, t, d = q.shape
+    first = weighted(*(x[:, :, :window] for x in (q, k, v)), Mask(causal=True))
+    if t <= window:
+        return first
+    padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
+    blocks = padded.view(3, b, heads, -1, window, d).transpose(2, 3)  # (3, B, blocks, heads, window, d)
+    queries = blocks[0, :, 1:].flatten(0, 1)
+    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(1, 2)  # (B blocks, heads, 2 window, d)
+    at = torch.arange(2 * window, device=q.device)
+    seen = seen_keys(at[None, window:], at, causal=True, window=window)
+    y = weighted(queries, keys, values, Mask(seen)).view(b, -1, heads, window, d).transpose(1, 2).flatten(2, 3)
+    return torch.cat((first, y[:, :, : t - window]), 2)
 
 
 def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:

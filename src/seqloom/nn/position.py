@@ -63,7 +63,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
 
 def alibi_bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
     """-slope x distance, to be added to a causal mask; queries (B, T) and keys (S,) hold positions; (B, heads, T, S)."""
-    return (queries[:, None, :, None] - keys).to(slopes.dtype) * -slopes[:, None, None]
+    return (queries[:, None, :, None].to(slopes.dtype) - keys) * -slopes[:, None, None]
 
 
 def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:

@@ -221,10 +221,12 @@ def causal_places(positions: Tensor, before: list[int] | None = None, slopes: Te
     end = longest + steps
     keys = torch.arange(end, device=positions.device)
     window = None if window is not None and window >= end - 1 else window  # then it hides nothing
-    if first is None or (first > 0 and steps > 1) or window is not None:
+    if first == 0:
+        mask = Mask(causal=True, window=window)
+    elif first is None or steps > 1 or window is not None:
         mask = Mask(seen_keys(positions, keys, causal=True, window=window))
     else:
-        mask = Mask(causal=first == 0)
+        mask = Mask()
     if slopes is not None:
         mask = mask.with_bias(alibi_bias(slopes, positions, keys))
     return mask, Places(positions, first, end, rotation, positions[:, :, None] - keys if relative else None)
