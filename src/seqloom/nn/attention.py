@@ -189,7 +189,7 @@ def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,
     Blocks of `window` queries see their own block and the one before it, so nothing of the size T x T is ever there.
     """
     b, heads, t, d = q.shape
-    first = weighted(*(x[:, :, :window] for x in (q, k, v)), Mask(causal=True))
+    first = weighted(q[:, :, :window], k[:, :, :window], v[:, :, :window], Mask(causal=True))
     if t <= window:
         return first
     padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
