@@ -153,7 +153,7 @@ def test_of_four_ways_to_mask_only_one_is_right_for_a_row_without_keys():
     with np.errstate(invalid="ignore"):
         assert np.isnan(softmax(np.full(3, -np.inf))).all()
     assert attend(q, k, v, np.zeros((1, 3), bool)).out.tolist() == [[0, 0, 0]]
-    assert np.finfo(np.float16).min > -1e9
+    assert float(np.finfo(np.float16).min) > -1e9
 
 
 def test_a_causal_mask_has_its_diagonal():
