@@ -64,7 +64,7 @@ VALUES = {
     "source_tokenizer": ["byte"], "target_tokenizer": ["word"], "sampling_half": [0.1], "n_decoder_layers": [2], "d_mlp": [12],
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
     "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
-    "rope_scale": [4.0], "max_distance": [2], "norm_epsilon": [0.1],
+    "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
@@ -72,7 +72,8 @@ OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("
                 ("neural-cache", "member"): ["{network2}"],
                 ("dictionary", "min_count"): [2],
                 ("seq2seq", "tokenizer"): ["byte"], ("transformer", "tokenizer"): ["byte"], ("seq2seq", "n_heads"): [2],
-                ("seq2seq", "max_length"): [12], ("transformer", "max_length"): [12], **{
+                ("seq2seq", "max_length"): [12], ("transformer", "max_length"): [12],
+                ("transformer", "context"): [300], ("transformer", "buckets"): [8], ("transformer", "max_distance"): [20], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
     (name, "window"): [40] for name in FORECASTERS}}
 # (model, or train, or *; option): what must stand beside it to matter
@@ -101,7 +102,8 @@ BESIDE = {
     ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
     ("seq2seq", "window"): {"encoder": "cnn"}, ("seq2seq", "n_heads"): {"encoder": "transformer"},
-    ("seq2seq", "one_network"): {"shared_vocabulary": True},
+    ("seq2seq", "one_network"): {"shared_vocabulary": True}, ("transformer", "context"): {"positions": "learned"},
+    ("transformer", "buckets"): {"positions": "t5"}, ("transformer", "max_distance"): {"positions": "t5"},
     **{(name, "sampling_half"): {"scheduled_sampling": "linear"} for name in ("seq2seq", "transformer")},
     ("train", "decay"): {"schedule": "step"}, ("train", "decay_every"): {"schedule": "step"},
     ("train", "clip"): {"clip_at": 0.01}, ("train", "average"): {"steps": 8},

@@ -178,7 +178,7 @@ def changed(name, array):
     ({"llama__rope__scaling__type": "linear"}, "scaled"),
     ({"llama__feed_forward_length": 21}, "20 x 24 where .* ask for 21 x 24"),
     ({"llama__attention__layer_norm_rms_epsilon": "x"}, "must be a number"),
-    ({"tokenizer__ggml__model": "llama"}, "of the kind 'llama'; gpt2"), ({"tokenizer__ggml__pre": "qwen2"}, "rule 'qwen2'"),
+    ({"tokenizer__ggml__model": "t5"}, "of the kind 't5'; gpt2"), ({"tokenizer__ggml__pre": "bloom"}, "rule 'bloom'"),
     ({"tokenizer__ggml__pre": None}, "tokenizer.ggml.pre is missing"),
     ({"tokenizer__ggml__tokens": [*TOKENS[:-1], "t"]}, "'t' appears twice"),
     ({"tokenizer__ggml__tokens": [*TOKENS, "more"], "tokenizer__ggml__token_type": None}, "where its values ask for"),

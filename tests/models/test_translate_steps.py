@@ -14,10 +14,15 @@ torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
 from seqloom.decoding.beam import beam_search  # noqa: E402
+from seqloom.decoding.forced import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import join, select  # noqa: E402
+from seqloom.decoding.translation_config import TranslationConfig  # noqa: E402
+from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
+from seqloom.models.translate.encoder_steps import biases_around, distance_buckets  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
+from seqloom.nn import position  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 
 SOURCES = ["abcde", "a", "", "deadbeefcab", "bb"]
@@ -70,6 +75,74 @@ def model(request):
     itertools.product(("pre", "post"), ("relu", "gelu"), ((True, False), (False, True)))], ids=str)
 def test_transformers_step_as_torch_does(options):
     assert_same(*both(made(Transformer, **options)), SOURCES)
+
+
+@pytest.mark.parametrize("options", [
+    {"positions": "learned"}, {"positions": "t5"}, {"positions": "t5", "buckets": 6, "max_distance": 4, "norm": "post"},
+    {"norm_kind": "rms"}, {"norm_epsilon": 0.5}, {"norm_kind": "rms", "norm_epsilon": 0.5, "norm": "post"},
+    {"embedding_norm": True}, {"activation": "gelu-erf"}, {"activation": "swish", "norm": "post"}, {"activation": "geglu"},
+    {"activation": "swiglu", "bias": False}, {"bias": False, "norm": "post", "tied": False}, {"scaled_attention": False},
+    {"scaled_embedding": False}, {"scaled_output": True}, {"d_head": 3}, {"d_head": 7, "norm": "post"},
+    {"positions": "t5", "norm_kind": "rms", "bias": False, "scaled_attention": False, "scaled_embedding": False, "d_head": 5,
+     "scaled_output": True, "activation": "geglu", "d_model": 11, "shared_vocabulary": True},
+    {"positions": "learned", "norm": "post", "embedding_norm": True, "activation": "gelu-erf", "shared_vocabulary": True}],
+    ids=str)
+def test_transformers_of_other_kinds_step_as_torch_does(options):
+    plain, model = made(Transformer), made(Transformer, **options)
+    ours, theirs = both(model)
+    assert_same(ours, theirs, SOURCES)
+    assert not np.allclose(ours.start(5)[1], both(plain)[0].start(5)[1], atol=1e-2)
+
+
+def test_what_converted_weights_begin_with_and_never_write():
+    model = made(Transformer, positions="learned", context=300)
+    plain = both(model)[0]
+    model.learnt |= {"start": [4, 2], "source_start": 3, "never": [1, 5]}
+    model.net.restore(model.weights)
+    model._steps = None
+    ours, theirs = both(model)
+    assert_same(ours, theirs, SOURCES)
+    log_probs = ours.start(5)[1]
+    assert np.isneginf(log_probs[:, [1, 5]]).all()
+    assert np.allclose(np.exp(log_probs).sum(1), 1, atol=1e-5)
+    assert not np.allclose(log_probs[:, 2], plain.start(5)[1][:, 2], atol=1e-2)
+    assert model.encode_sources(["ab", ""]).borders.tolist() == [0, 4, 6]
+    targets = ["abf", "", "c"]
+    by_steps = forced_log_probs(model.decoder(SOURCES[:3]), model.target_ids(targets))
+    for ours, theirs in zip(model.pair_log_probs(SOURCES[:3], targets), by_steps, strict=True):
+        assert np.allclose(ours, theirs, atol=1e-4)
+    assert [one.shape for one in model.alignments(SOURCES[:3], targets)] == [(4, 6), (1, 2), (2, 1)]
+
+
+def test_learned_positions_end():
+    model = made(Transformer, positions="learned", context=300)
+    with pytest.raises(DataError, match="a source has 301 tokens, and this transformer model has positions for 300"):
+        model.translate("a" * 300)
+    with pytest.raises(DataError, match="a target has 302 tokens"):
+        model.score("a", "a" * 301)
+    with pytest.raises(ConfigError, match="max_tokens is 300; this transformer model has positions for 299"):
+        model.translate("a", max_tokens=300)
+    model.learnt["longest_target"] = 1000
+    assert model.token_limit(TranslationConfig()) == 299
+    for stepper in both(model, ["a"]):  # as far as this they do go
+        found = beam_search(stepper, [np.zeros(0, np.int64)], beams=2, max_tokens=299, min_tokens=299)
+        assert len(found[0][0].ids) >= 298
+    with pytest.raises(ConfigError, match="context 100 must be at least max_length 250"):
+        made(Transformer, positions="learned", context=100)
+
+
+@pytest.mark.parametrize("buckets", [4, 8, 14, 32, 64])
+def test_buckets_of_distances_are_the_same_with_and_without_torch(buckets):
+    for far in (buckets // 2 + 1, 40, 128, 500):
+        distance = torch.arange(-far - 50, far + 51)
+        back = distance_buckets(far, buckets)
+        expected = position.distance_buckets(distance, buckets, far, causal=True)
+        assert back[(-distance.numpy()).clip(0, far)].tolist() == expected.tolist()
+        both_ways = position.distance_buckets(distance, buckets, far, causal=False)
+        assert both_ways.max() == buckets - 1
+        table = np.arange(buckets, dtype=np.float32)[:, None]
+        around = biases_around(table, far, 2 * far + 101)[0, far + 50]
+        assert around.tolist() == both_ways.tolist()
 
 
 @pytest.mark.parametrize("options", [

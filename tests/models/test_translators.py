@@ -16,8 +16,8 @@ from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
-from seqloom.models.translate.model import hold_out, subword_size  # noqa: E402
 from seqloom.models.translate.pairs import PairBatches, encode_texts  # noqa: E402
+from seqloom.models.translate.preparing import hold_out, subword_size  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.task_net import draw, mixed_inputs, true_share  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
@@ -49,7 +49,10 @@ def variants():
     """Options that change the shapes of weights."""
     for name, tied, shared in itertools.product(SMALL, (True, False), (True, False)):
         yield name, {"tied": tied, "shared_vocabulary": shared}
-    yield from (("transformer", options) for options in ({"norm": "post"}, {"n_layers": 2}, {"d_mlp": None}))
+    yield from (("transformer", options) for options in (
+        {"norm": "post"}, {"n_layers": 2}, {"d_mlp": None}, {"d_head": 5}, {"bias": False}, {"norm_kind": "rms"},
+        {"activation": "geglu"}, {"positions": "learned", "embedding_norm": True, "norm": "post"},
+        {"positions": "t5", "norm_kind": "rms", "bias": False, "d_head": 3, "activation": "swiglu"}))
     for encoder, attention in itertools.product(("bag", "window", "cnn", "gru", "bilstm", "transformer"), ("none", "dot")):
         yield "seq2seq", {"encoder": encoder, "attention": attention}
     for attention, options in itertools.product(("additive", "general", "concat", "scaled"), (

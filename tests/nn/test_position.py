@@ -65,7 +65,7 @@ def test_relative_positions_are_those_of_shaw(distances):
     torch.manual_seed(0)
     q, k, table = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, 3, 5, 4), (2, 3, 6, 4), (len(distances), 4)))
     distance = torch.arange(5)[:, None] - torch.arange(6)
-    ours = q @ k.transpose(2, 3) / 2 + relative_scores(q, table, relative_rows(distance, distances)[None])
+    ours = q / 2 @ k.transpose(2, 3) + relative_scores(q / 2, table, relative_rows(distance, distances)[None])
     for i in range(5):
         for j in range(6):
             clipped = max(distances[0], min(distances[-1], i - j))

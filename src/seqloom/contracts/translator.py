@@ -115,6 +115,10 @@ class Translator(Model):
         """Tokens after which a translation that does not end is cut off, where nothing else is said."""
         return 2 * int(self.learnt["longest_target"]) + 10
 
+    def token_limit(self, how: TranslationConfig) -> int:
+        """How many tokens a translation may have at most."""
+        return how.max_tokens or self.most_tokens
+
     def translate(self, source: Any, *, nbest: int | None = None, ensemble: Sequence[Translator] = (), **options: Any) -> Any:
         """The translation of a source, or of each of a list. `options` are those of `TranslationConfig`: search, beams,
         length_penalty, max_tokens, ... With `nbest`, a list of that many Translations, best first. `ensemble`: models that
@@ -154,7 +158,7 @@ class Translator(Model):
                     bar.advance(len(chosen))
         if cut := sum(not best[0].finished for best in answers):
             progress.say(f"warning: {cut:,} of {len(answers):,} translations did not end and were cut off after "
-                         f"{how.max_tokens or self.most_tokens:,} tokens; --max-tokens allows more")
+                         f"{self.token_limit(how):,} tokens; --max-tokens allows more")
         return answers
 
     def count_long(self, sources: Sources) -> int:
@@ -289,11 +293,11 @@ class Translator(Model):
         """How beam search finds what `translate` gives."""
         shared = {field.name: getattr(how, field.name) for field in fields(BeamOptions)}
         return BeamConfig(**shared | {"beams": max(how.beams, nbest)}, nbest=nbest,
-                          max_tokens=how.max_tokens or self.most_tokens)
+                          max_tokens=self.token_limit(how))
 
     def _drawn(self, stepper: Stepper, prompts: list[np.ndarray], numbers: Sequence[int],
                how: TranslationConfig) -> list[Translation]:
-        config = SamplingConfig(max_tokens=how.max_tokens or self.most_tokens, temperature=how.temperature, top_k=how.top_k,
+        config = SamplingConfig(max_tokens=self.token_limit(how), temperature=how.temperature, top_k=how.top_k,
                                 top_p=how.top_p, seed=how.seed)
         drawn = list(sample(stepper, prompts, config, numbers=numbers))
         rows = [np.array([int(ids[row]) for ids in drawn if ids[row] >= 0], np.int64) for row in range(len(prompts))]

@@ -15,8 +15,12 @@ from seqloom.interop.hugging_face import read_directory
 
 FORM = "hugging-face"  # what `convert --form` calls these directories
 
-READERS: dict[str, str] = {}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
-WRITERS: dict[str, str] = {}  # name of a model: "module:function", which takes the model and a target
+READERS: dict[str, str] = {
+    "bart": "seqloom.interop.bart:read_bart", "marian": "seqloom.interop.bart:read_marian", "t5": "seqloom.interop.t5:read_t5",
+}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+WRITERS: dict[str, str] = {
+    "transformer": "seqloom.interop.bart:write_transformer",
+}  # name of a model: "module:function", which takes the model and a target
 
 
 def read_model(path: str | Path, task: str | None = None) -> Any:

@@ -15,16 +15,14 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import MOST_WIDTH
-from seqloom.errors import ConfigError, quoted, suggest_known
+from seqloom.errors import ConfigError, quoted
 from seqloom.interop.gguf import GGUFFile, read_gguf
+from seqloom.interop.gguf_tokenizers import read_gguf_tokenizer
 from seqloom.models.language.gpt import GPT
 from seqloom.models.network.shapes import Shapes
-from seqloom.text.subword_lists import byte_level_bpe
 from seqloom.text.tokenizer import Tokenizer
 
 ARCHITECTURE = "llama"
-DIGITS_APART = {"smollm": True, "gpt-2": False}  # the ways to cut a text into words that are known, by their names in GGUF
-_NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6  # types of tokens; all others are marks
 
 
 def read_llama(path: str | Path) -> GPT:
@@ -33,7 +31,7 @@ def read_llama(path: str | Path) -> GPT:
     architecture = file.text("general.architecture")
     if architecture != ARCHITECTURE:
         file.fail(f"a model of the architecture {quoted(architecture)}; {ARCHITECTURE} can be converted")
-    tokenizer = _tokenizer(file)
+    tokenizer = read_gguf_tokenizer(file)
     try:
         model = GPT(**_options(file))
     except ConfigError as error:
@@ -115,29 +113,6 @@ def halves_apart(weight: np.ndarray, n_heads: int) -> np.ndarray:
     """
     rows, width = weight.shape
     return weight.reshape(n_heads, -1, 2, width).swapaxes(1, 2).reshape(rows, width)
-
-
-# ---- tokenizer
-
-def _tokenizer(file: GGUFFile) -> Tokenizer:
-    kind = file.text("tokenizer.ggml.model")
-    if kind != "gpt2":
-        file.fail(f"its tokenizer is of the kind {quoted(kind)}; gpt2 (byte-level BPE) can be read")
-    rule = file.text("tokenizer.ggml.pre")
-    if rule not in DIGITS_APART:
-        file.fail(f"its tokenizer cuts a text into words by the rule {quoted(rule)}{suggest_known(rule, DIGITS_APART)}")
-    tokens = file.texts("tokenizer.ggml.tokens")
-    if len(tokens) < 2:
-        file.fail(f"its vocabulary has {len(tokens)} tokens")
-    types = file.values.get("tokenizer.ggml.token_type", np.full(len(tokens), _NORMAL))
-    if not isinstance(types, np.ndarray) or len(types) != len(tokens):
-        file.fail("tokenizer.ggml.token_type is not a list of as many numbers as there are tokens")
-    added = {i: int(types[i]) != _USER_DEFINED for i in np.flatnonzero((types != _NORMAL) & (types != _BYTE)).tolist()}
-    eos_id = file.whole("tokenizer.ggml.eos_token_id", 0, len(tokens) - 1)
-    added[eos_id] = True  # whatever its type says: no text produces it
-    coder = byte_level_bpe(tokens, file.texts("tokenizer.ggml.merges"), added, eos_id=eos_id,
-                           digits_apart=DIGITS_APART[rule], where=file.name)
-    return Tokenizer.of_subwords(coder)
 
 
 def _start(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -95,20 +95,24 @@ def padding_mask(keep: Tensor) -> Mask:
 class Attention(nn.Module):
     """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023).
 
-    `distances` (query minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those
-    beyond the range have that of its end. The paper found that vectors for the values as well add nothing.
+    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5. `distances` (query
+    minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those beyond the range have
+    that of its end. The paper found that vectors for the values as well add nothing.
     """
 
-    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, dropout: float = 0.0,
-                 bias: bool = True, distances: range | None = None) -> None:
+    def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, d_head: int | None = None,
+                 scaled: bool = True, dropout: float = 0.0, bias: bool = True, distances: range | None = None) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
-        if d_model % n_heads or n_heads % self.n_kv_heads:
+        self.d_head = d_head or d_model // n_heads
+        self.scale = self.d_head ** -0.5 if scaled else 1.0
+        if (d_head is None and d_model % n_heads) or n_heads % self.n_kv_heads:
             raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
-        self.qkv = nn.Linear(d_model, d_model + 2 * (d_model // n_heads) * self.n_kv_heads, bias=bias)
-        self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.d_queries = n_heads * self.d_head
+        self.qkv = nn.Linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
+        self.out = nn.Linear(self.d_queries, d_model, bias=bias)
         self.distances = distances
-        self.relative = None if distances is None else nn.Embedding(len(distances), d_model // n_heads)
+        self.relative = None if distances is None else nn.Embedding(len(distances), self.d_head)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
                 cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
@@ -116,8 +120,7 @@ class Attention(nn.Module):
 
         Without `places` nothing is rotated; a cache needs them.
         """
-        b, t, d = x.shape
-        qkv = self.qkv(x).view(b, t, -1, d // self.n_heads).transpose(1, 2)
+        qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
         q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)  # each (B, heads, T, d_head)
         if places is not None and places.rotation is not None:
             q, k = rotate(q, *places.rotation), rotate(k, *places.rotation)
@@ -129,15 +132,15 @@ class Attention(nn.Module):
         if self.relative is not None and self.distances is not None:
             assert places is not None, "where do these tokens stand?"
             assert places.distance is not None, "how far are they from each other?"
-            added = relative_scores(q, self.relative.weight, relative_rows(places.distance, self.distances))
+            added = relative_scores(q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances))
             mask = mask.with_bias(added)
         return self._attend(q, k, v, mask), kept
 
     def project(self, memory: Tensor) -> KeysValues:
         """The keys and values of a memory (B, S, D), for `cross`."""
-        b, s, d = memory.shape
-        weight, bias = self.qkv.weight[d:], None if self.qkv.bias is None else self.qkv.bias[d:]
-        k, v = F.linear(memory, weight, bias).view(b, s, 2, self.n_kv_heads, d // self.n_heads).permute(2, 0, 3, 1, 4)
+        rows = slice(self.d_queries, None)
+        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
+        k, v = F.linear(memory, weight, bias).unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
         return k, v
 
     def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
@@ -147,23 +150,24 @@ class Attention(nn.Module):
     def looks(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
         """The weights with which `cross` takes the memory, (B, heads, T, S)."""
         q = self._queries(x)
-        scores = (q * q.shape[-1] ** -0.5) @ self._shared(memory[0]).transpose(-2, -1)
+        scores = (q * self.scale) @ self._shared(memory[0]).transpose(-2, -1)
         weights = torch.softmax(mask.added_to(scores), -1)
         return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
 
     def _queries(self, x: Tensor) -> Tensor:
         """Of x (B, T, D) alone, (B, heads, T, d_head)."""
-        b, t, d = x.shape
-        weight, bias = self.qkv.weight[:d], None if self.qkv.bias is None else self.qkv.bias[:d]
-        return F.linear(x, weight, bias).view(b, t, self.n_heads, d // self.n_heads).transpose(1, 2)
+        rows = slice(self.d_queries)
+        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
+        return F.linear(x, weight, bias).unflatten(2, (self.n_heads, self.d_head)).transpose(1, 2)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
 
         def weighted(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
             if rate and q.device.type == "cpu":
-                return dropped_attention(q, k, v, mask, rate)
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate)
+                return dropped_attention(q, k, v, mask, rate, self.scale)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate,
+                                                  scale=self.scale)
 
         k, v = self._shared(k), self._shared(v)
         y = weighted(q, k, v, mask) if mask.window is None else near_attention(q, k, v, mask.window, weighted)
@@ -176,9 +180,10 @@ class Attention(nn.Module):
         return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float) -> Tensor:
-    """softmax(q k' / sqrt(d_head)) v with dropout on the weights, each (B, heads, T or S, d_head)."""
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, heads, T, S)
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None) -> Tensor:
+    """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
+    given."""
+    scores = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)  # (B, heads, T, S)
     return dropout(torch.softmax(mask.added_to(scores), -1), rate) @ v
 
 

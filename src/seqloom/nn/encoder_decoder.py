@@ -1,27 +1,46 @@
 """The Transformer of Vaswani et al. 2017: an encoder whose steps see each other, and a decoder that also looks at its output.
 
-Both are `nn.transformer.Block`s; this adds what is around them: vectors scaled by the root of the width with sinusoidal
-positions, the masks, and decoding with a cache. `norm="pre"` normalises before each part and once more at the end of either
-stack; `norm="post"` is the paper's order. The keys and values of the memory are computed once for each source. Weights are
-those of torch.nn.Transformer, with which a test compares it.
+Both are `nn.transformer.Block`s; this adds what is around them: token vectors, positions, the masks, and decoding with a cache.
+`norm="pre"` normalises before each part and once more at the end of either stack; `norm="post"` is the paper's order. The keys
+and values of the memory are computed once for each source. Weights are those of torch.nn.Transformer, with which a test
+compares it.
+
+Later ones differ in a few places, which are options: BART (Lewis et al. 2020) has learned positions and a norm of the vectors;
+T5 (Raffel et al. 2020) numbers for distances that are added to the scores, RMSNorm, neither biases nor scaling, heads of any
+width, and in version 1.1 gates.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, padding_mask
+from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Places, make_mask, padding_mask, seen_keys
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import cleared, present
 from seqloom.nn.initialisation import xavier
 from seqloom.nn.outputs import FullSoftmax
-from seqloom.nn.position import sinusoids
+from seqloom.nn.position import distance_buckets, sinusoids
 from seqloom.nn.readers import Arrays
-from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, Norm, causal_places
+from seqloom.nn.transformer import (
+    ACTIVATIONS,
+    GATES,
+    MLP,
+    Activation,
+    Block,
+    Norm,
+    NormKind,
+    SwiGLU,
+    causal_places,
+    make_norm,
+)
+
+Positions = Literal["sinusoidal", "learned", "t5"]
 
 
 class Memory(NamedTuple):
@@ -47,37 +66,95 @@ class DecoderState(NamedTuple):
     layers: tuple[KeysValues, ...]
 
 
+class DistanceBias(nn.Module):
+    """A learned number for each head and bucket of distances, which all layers add to their scores."""
+
+    def __init__(self, n_heads: int, buckets: int, max_distance: int, *, causal: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(buckets, n_heads))
+        self.bucket = partial(distance_buckets, buckets=buckets, max_distance=max_distance, causal=causal)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Of their positions (B or 1, T) and (S,), as (B or 1, heads, T, S)."""
+        return self.weight[self.bucket(keys - queries[:, :, None])].permute(0, 3, 1, 2)
+
+
+class Entrance(nn.Module):
+    """What the vectors of one side's tokens go through before its first layer: scale, positions, norm."""
+
+    def __init__(self, d_model: int, n_heads: int, *, positions: Positions, context: int, buckets: int, max_distance: int,
+                 scale: float, norm: nn.Module | None, dropout: float, causal: bool) -> None:
+        super().__init__()
+        self.positions, self.scale, self.dropout = positions, scale, dropout
+        self.position = nn.Embedding(context, d_model) if positions == "learned" else None
+        self.bias = DistanceBias(n_heads, buckets, max_distance, causal=causal) if positions == "t5" else None
+        self.norm = norm
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x (B, T, D) at positions (B or 1, T)."""
+        x = x if self.scale == 1.0 else x * self.scale
+        if self.position is not None:
+            x = x + self.position(positions)
+        elif self.positions == "sinusoidal":
+            x = x + sinusoids(positions, x.shape[-1]).to(x.dtype)
+        x = x if self.norm is None else self.norm(x)
+        return dropout(x, self.dropout, self.training)
+
+
 class EncoderDecoder(nn.Module):
-    """`reader` None: sources have the targets' vocabulary and vectors. `tied`: the output layer has the targets' vectors."""
+    """`reader` None: sources have the targets' vocabulary and vectors. `tied`: the output layer has the targets' vectors.
+
+    `scaled_embedding` multiplies token vectors by the root of the width, `scaled_output` divides what the output layer reads by
+    it, `scaled_attention` divides scores by the root of a head's width. `never`: tokens without probability.
+    """
 
     def __init__(self, reader: nn.Module | None, d_source: int, vocab_size: int, d_model: int, n_heads: int, *,
-                 n_layers: int = 3, n_decoder_layers: int = 3, d_mlp: int | None = None, norm: Norm = "pre",
-                 activation: Activation = "relu", tied: bool = True, dropout: float = 0.0, attention_dropout: float = 0.0,
-                 label_smoothing: float = 0.0) -> None:
+                 n_layers: int = 3, n_decoder_layers: int = 3, d_head: int | None = None, d_mlp: int | None = None,
+                 positions: Positions = "sinusoidal", context: int = 1024, buckets: int = 32, max_distance: int = 128,
+                 norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5, embedding_norm: bool = False,
+                 activation: Activation | Literal["swiglu", "geglu"] = "relu", bias: bool = True, tied: bool = True,
+                 scaled_attention: bool = True, scaled_embedding: bool = True, scaled_output: bool = False,
+                 dropout: float = 0.0, attention_dropout: float = 0.0, label_smoothing: float = 0.0,
+                 never: Sequence[int] = ()) -> None:
         super().__init__()
-        if d_model % 2:
+        if d_model % 2 and positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, not {d_model}")
-        self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
+        self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head or d_model // n_heads
+        self.output_scale = d_model ** -0.5 if scaled_output else 1.0
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.reader = reader
         self.input = nn.Linear(d_source, d_model) if reader is not None and d_source != d_model else None
+        new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
+        inner = d_mlp or 4 * d_model
+
+        def entrance(causal: bool) -> Entrance:
+            return Entrance(d_model, n_heads, positions=positions, context=context, buckets=buckets, max_distance=max_distance,
+                            scale=math.sqrt(d_model) if scaled_embedding else 1.0, dropout=dropout, causal=causal,
+                            norm=new_norm(d_model) if embedding_norm else None)
 
         def block(cross: bool) -> Block:
-            attention = [Attention(d_model, n_heads, dropout=attention_dropout) for _ in range(1 + cross)]
-            return Block(d_model, attention[0], MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation]),
-                         cross=attention[1] if cross else None, norm=norm, dropout=dropout)
+            attention = [Attention(d_model, n_heads, d_head=d_head, scaled=scaled_attention, dropout=attention_dropout,
+                                   bias=bias) for _ in range(1 + cross)]
+            mlp = (SwiGLU(d_model, inner, bias=bias, activation=ACTIVATIONS[GATES[activation]]) if activation in GATES else
+                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias))
+            return Block(d_model, attention[0], mlp, cross=attention[1] if cross else None, norm=norm, make_norm=new_norm,
+                         dropout=dropout)
 
+        self.encoder_entrance, self.decoder_entrance = entrance(False), entrance(True)
         self.encoder = nn.ModuleList(block(False) for _ in range(n_layers))
-        self.encoder_norm = nn.LayerNorm(d_model) if norm == "pre" else None
+        self.encoder_norm = new_norm(d_model) if norm == "pre" else None
         self.decoder = nn.ModuleList(block(True) for _ in range(n_decoder_layers))
-        self.decoder_norm = nn.LayerNorm(d_model) if norm == "pre" else None
-        self.output = FullSoftmax(d_model, vocab_size, tied=self.embedding if tied else None, label_smoothing=label_smoothing)
+        self.decoder_norm = new_norm(d_model) if norm == "pre" else None
+        self.output = FullSoftmax(d_model, vocab_size, tied=self.embedding if tied else None, bias=bias,
+                                  label_smoothing=label_smoothing, never=never)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier's, each of the three matrices of an attention by itself; vectors small, since they are scaled up."""
+        """Xavier's, each of the matrices that lie in one by itself; vectors small, since they are scaled up."""
         for name, weight in self.named_parameters():
-            if weight.ndim == 2 and not name.startswith(("reader.", "embedding.", "output.")):
+            if name.endswith("entrance.position.weight"):
+                nn.init.normal_(weight, std=self.d_model ** -0.5)
+            elif weight.ndim == 2 and not name.startswith(("reader.", "embedding.", "output.")) and "entrance." not in name:
                 xavier(weight, 3 if name.endswith("qkv.weight") else 1)
             elif name.endswith(".bias"):
                 nn.init.zeros_(weight)
@@ -92,16 +169,16 @@ class EncoderDecoder(nn.Module):
         there = present(x, batch["lengths"])
         assert there is not None
         there = None if bool(there.all()) else there
-        x = self._placed(x, torch.arange(x.shape[1], device=x.device))
+        positions = torch.arange(x.shape[1], device=x.device)
+        x = self.encoder_entrance(x, positions[None])
         mask = UNMASKED if there is None else padding_mask(there)
+        if self.encoder_entrance.bias is not None:
+            seen = there if there is not None else positions[None] >= 0
+            mask = make_mask(seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions))
         for block in self.encoder:
             x, _ = block(x, mask)
         x = cleared(x if self.encoder_norm is None else self.encoder_norm(x), batch["lengths"])
         return Memory(tuple(cross_of(block).project(x) for block in self.decoder), there)
-
-    def _placed(self, x: Tensor, positions: Tensor) -> Tensor:
-        x = x * math.sqrt(self.d_model) + sinusoids(positions, self.d_model).to(x.dtype)
-        return dropout(x, self.dropout, self.training)
 
     # ---- writing
 
@@ -110,16 +187,29 @@ class EncoderDecoder(nn.Module):
 
         The weights of the source, (B, heads, T, S) of each block, are added to `looked`.
         """
-        x = self._placed(self.embedding(inputs), torch.arange(inputs.shape[1], device=inputs.device))
-        mask, over = Mask(causal=True), memory.mask
+        positions = torch.arange(inputs.shape[1], device=inputs.device)[None]
+        x = self.decoder_entrance(self.embedding(inputs), positions)
+        (mask, _), over = self._causal(positions), memory.mask
         for block, kept in zip(self.decoder, memory.layers):
             x, _ = block(x, mask, None, None, kept, over, looked)
-        return x if self.decoder_norm is None else self.decoder_norm(x)
+        return self._finished(x)
+
+    def _causal(self, positions: Tensor, before: list[int] | None = None) -> tuple[Mask, Places]:
+        mask, places = causal_places(positions, before)
+        bias = self.decoder_entrance.bias
+        if bias is not None:
+            keys = torch.arange(places.end, device=positions.device)
+            mask = make_mask(seen_keys(positions, keys, causal=True), bias(positions, keys))
+        return mask, places
+
+    def _finished(self, x: Tensor) -> Tensor:
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        return x if self.output_scale == 1.0 else x * self.output_scale
 
     def start(self, memory: Memory) -> DecoderState:
         """Before the first token."""
         k = memory.layers[0][0]
-        empty = k.new_empty(len(k), self.n_heads, 0, self.d_model // self.n_heads)
+        empty = k.new_empty(len(k), self.n_heads, 0, self.d_head)
         return DecoderState(k.new_zeros(len(k), dtype=torch.int64), tuple((empty, empty) for _ in self.decoder))
 
     def step(self, memory: Memory, state: DecoderState, ids: Tensor,
@@ -127,14 +217,13 @@ class EncoderDecoder(nn.Module):
         """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is spent. `looked` as in
         `features`, with T = 1."""
         positions = state.lengths.unsqueeze(1)
-        mask, places = causal_places(positions, state.lengths.tolist())
-        x = self._placed(self.embedding(ids).unsqueeze(1), positions)
+        mask, places = self._causal(positions, state.lengths.tolist())
+        x = self.decoder_entrance(self.embedding(ids).unsqueeze(1), positions)
         over, layers = memory.mask, []
         for block, cache, kept in zip(self.decoder, state.layers, memory.layers):
             x, grown = block(x, mask, places, cache, kept, over, looked)
             layers.append(grown)
-        x = x if self.decoder_norm is None else self.decoder_norm(x)
-        return x[:, 0], DecoderState(state.lengths + 1, tuple(layers))
+        return self._finished(x)[:, 0], DecoderState(state.lengths + 1, tuple(layers))
 
 
 def cross_of(block: nn.Module) -> Attention:

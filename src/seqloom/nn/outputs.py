@@ -28,9 +28,10 @@ class FullSoftmax(nn.Module):
     """Weight (V, D) of its own, or that of an embedding; exact in training too, and the scoring half of its kin."""
 
     def __init__(self, d_model: int, vocab_size: int, *, tied: nn.Embedding | None = None, bias: bool = True,
-                 label_smoothing: float = 0.0) -> None:
+                 label_smoothing: float = 0.0, never: Sequence[int] = ()) -> None:
+        """`never`: words that have no probability; the loss does not know of them."""
         super().__init__()
-        self.vocab_size, self.label_smoothing = vocab_size, label_smoothing
+        self.vocab_size, self.label_smoothing, self.never = vocab_size, label_smoothing, list(never)
         if tied is None:
             self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
             nn.init.normal_(self.weight, std=d_model ** -0.5)
@@ -51,11 +52,19 @@ class FullSoftmax(nn.Module):
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Of every word, (N, V)."""
-        return F.log_softmax(F.linear(features, self.matrix(), self.bias), dim=-1)
+        return F.log_softmax(F.linear(features, self.matrix(), self.offsets()), dim=-1)
 
     def token_log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
         """Of the targets alone, (N,), in chunks; no gradient."""
-        return linear_log_probs(features, self.matrix(), self.bias, targets)
+        return linear_log_probs(features, self.matrix(), self.offsets(), targets)
+
+    def offsets(self) -> Tensor | None:
+        """What is added to the logits (V,)."""
+        if not self.never:
+            return self.bias
+        offsets = self.matrix().new_zeros(self.vocab_size) if self.bias is None else self.bias.detach().clone()
+        offsets[self.never] = -math.inf
+        return offsets
 
 
 class SampledSoftmax(FullSoftmax):

@@ -67,12 +67,12 @@ def alibi_bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
-    """q_i . a_ij / sqrt(d_head) of queries (B, heads, T, d_head), where a_ij is row rows[i, j] of the table (R, d_head).
+    """q_i . a_ij of queries (B, heads, T, d_head), where a_ij is row rows[i, j] of the table (R, d_head).
 
-    `rows` is (B or 1, T, S); the result, (B, heads, T, S), is to be added to the scaled scores of the keys. As Shaw et al.
-    remark, q is multiplied with the table once; a_ij for every i and j would take d_head times the memory.
+    `rows` is (B or 1, T, S); the result, (B, heads, T, S), is to be added to q_i . k_j. As Shaw et al. remark, q is multiplied
+    with the table once; a_ij for every i and j would take d_head times the memory.
     """
-    by_row = (q * q.shape[-1] ** -0.5) @ table.T  # (B, heads, T, R)
+    by_row = q @ table.T  # (B, heads, T, R)
     return by_row.gather(3, rows[:, None].expand(*q.shape[:3], rows.shape[2]))
 
 
@@ -83,6 +83,24 @@ def relative_rows(distance: Tensor, distances: range) -> Tensor:
     [2, 3, 4, 4, 0]
     """
     return distance.clamp(distances[0], distances[-1]) - distances[0]
+
+
+def distance_buckets(distance: Tensor, buckets: int, max_distance: int, *, causal: bool) -> Tensor:
+    """The bucket of each distance, key minus query (T5, Raffel et al. 2020): a half of the buckets has one distance each, the
+    other half ranges that grow by one factor up to `max_distance`, beyond which all are in the last one.
+
+    `causal`: keys never come after their query. Otherwise those that do have buckets of their own. In float32 as in the first
+    implementation, whose rounding decides where a range ends.
+
+    >>> distance_buckets(-torch.tensor([0, 1, 3, 4, 5, 6, 9, 10, 15, 16, 99]), 8, 16, causal=True).tolist()
+    [0, 1, 3, 4, 4, 5, 6, 6, 7, 7, 7]
+    """
+    later = 0 if causal else (distance > 0) * (buckets // 2)
+    buckets = buckets if causal else buckets // 2
+    far, exact = (-distance).clamp(min=0) if causal else distance.abs(), buckets // 2
+    ratio = (far.float().clamp(min=exact) / exact).log() / math.log(max_distance / exact)
+    growing = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return torch.where(far < exact, far, growing) + later
 
 
 def _frequencies(width: int, base: float, device: torch.device) -> Tensor:

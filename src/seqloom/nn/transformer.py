@@ -28,9 +28,11 @@ from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoi
 Positions = Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
 Norm = Literal["pre", "post"]
 NormKind = Literal["layer", "rms"]
-Activation = Literal["gelu", "relu"]
+Activation = Literal["gelu", "gelu-erf", "relu", "swish"]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # gelu is GPT's form with tanh, gelu-erf that of BERT, x times Phi(x)
+    "gelu": partial(F.gelu, approximate="tanh"), "gelu-erf": F.gelu, "relu": F.relu, "swish": F.silu}
+GATES = {"swiglu": "swish", "geglu": "gelu"}  # the function of the gates of perceptrons that have them
 
 
 class MLP(nn.Module):
@@ -46,16 +48,17 @@ class MLP(nn.Module):
 
 class SwiGLU(nn.Module):
     """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product makes the gates and, after them,
-    the units."""
+    the units. The gates are swish, or another `activation`."""
 
-    def __init__(self, d_model: int, d_mlp: int, *, bias: bool = True) -> None:
+    def __init__(self, d_model: int, d_mlp: int, *, bias: bool = True, activation: Callable[[Tensor], Tensor] = F.silu) -> None:
         super().__init__()
+        self.activation = activation
         self.up = nn.Linear(d_model, 2 * d_mlp, bias=bias)
         self.down = nn.Linear(d_mlp, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         gates, units = self.up(x).chunk(2, -1)
-        return self.down(F.silu(gates) * units)
+        return self.down(self.activation(gates) * units)
 
 
 def make_norm(kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:

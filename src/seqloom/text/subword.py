@@ -76,7 +76,8 @@ class Subword:
         self.label = "wordbyte" if whole else self.kind  # whole words, or else bytes
         self.unk_id = model.get("unk_id") if "unk_id" in model else self._ids.get(model.get("unk_token"))
         self._byte_level = any(part["type"] == "ByteLevel" for part in _parts(self._spec))
-        lacking = bytes(byte for byte, character in enumerate(ALPHABET) if character not in self._ids)
+        added = {token["id"] for token in self._spec["added_tokens"]}  # of which one may look like a byte and is a character
+        lacking = bytes(byte for byte, character in enumerate(ALPHABET) if self._ids.get(character, -1) in {-1, *added})
         self._lacking = lacking if self._byte_level and self.unk_id is None else b""
         self.lossless = self._byte_level and lacking == self._lacking and _keeps_everything(self._spec)
         self.joiner = b" " if self.kind == "wordpiece" else b""
@@ -159,9 +160,10 @@ class Subword:
     def _spellings(self) -> list[bytes]:
         spellings = [b""] * self.size
         specials = {token["id"] for token in self._spec["added_tokens"] if token["special"]} | {self.unk_id}
+        added = {token["id"] for token in self._spec["added_tokens"]}  # which stand in a text as they are
         for token, i in self._ids.items():
             if i not in specials and i != self.eos_id:
-                spellings[i] = self._spell(token)
+                spellings[i] = token.encode("utf-8") if i in added else self._spell(token)
         return spellings
 
     def _spell(self, token: str) -> bytes:
@@ -169,7 +171,7 @@ class Subword:
             try:
                 return bytes(BYTES[character] for character in token)
             except KeyError:
-                return token.encode("utf-8")  # added by hand, outside the alphabet
+                return token.encode("utf-8")  # outside the alphabet: no text produces it
         if self.kind == "wordpiece":
             return token.removeprefix("##").encode("utf-8")
         if re.fullmatch("<0x[0-9A-F]{2}>", token):  # SentencePiece: single bytes, and a mark for the space
@@ -239,8 +241,8 @@ def _only_specials_added(spec: dict[str, Any]) -> bool:
 
 
 def _keeps_everything(spec: dict[str, Any]) -> bool:
-    """Whether no step drops or adds a character."""
-    return _untouched(spec) and all(
+    """Whether no step drops or adds a character; added tokens may take blanks beside them with them."""
+    return spec["normalizer"] is None and not any(token["lstrip"] or token["rstrip"] for token in spec["added_tokens"]) and all(
         (part["type"] == "ByteLevel" and not part["add_prefix_space"])
         or (part["type"] == "Split" and part["behavior"] != "Removed") or part["type"] == "Digits" for part in _parts(spec))
 

@@ -66,12 +66,13 @@ def crf(n_tags: int) -> Shapes:
     return {"transitions": (n_tags, n_tags), "start": (n_tags,), "end": (n_tags,)}
 
 
-def transformer_block(d_model: int, d_mlp: int, *, cross: bool = False, d_kv: int | None = None, gated: bool = False,
-                      bias: bool = True, norm_bias: bool = True) -> Shapes:
-    """Of `nn.transformer.Block` with `MLP`, or `gated` with `SwiGLU`; `cross`: it attends to a memory as well; `d_kv`: width of
-    the keys of all heads together."""
-    norm, d_qkv = layer_norm(d_model, bias=norm_bias), d_model + 2 * (d_kv or d_model)
-    attention = {**within("qkv", affine(d_qkv, d_model, bias=bias)), **within("out", affine(d_model, d_model, bias=bias))}
+def transformer_block(d_model: int, d_mlp: int, *, cross: bool = False, d_queries: int | None = None, d_kv: int | None = None,
+                      gated: bool = False, bias: bool = True, norm_bias: bool = True) -> Shapes:
+    """Of `nn.transformer.Block` with `MLP`, or `gated` with `SwiGLU`; `cross`: it attends to a memory as well; `d_queries` and
+    `d_kv`: width of the queries and of the keys of all heads together."""
+    d_queries = d_queries or d_model
+    norm, d_qkv = layer_norm(d_model, bias=norm_bias), d_queries + 2 * (d_kv or d_queries)
+    attention = {**within("qkv", affine(d_qkv, d_model, bias=bias)), **within("out", affine(d_model, d_queries, bias=bias))}
     shapes = {**within("norm1", norm), **within("attention", attention), **within("norm2", norm),
               **within("mlp.up", affine(d_mlp * (1 + gated), d_model, bias=bias)),
               **within("mlp.down", affine(d_model, d_mlp, bias=bias))}

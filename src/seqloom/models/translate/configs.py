@@ -11,6 +11,7 @@ from seqloom.models.sequence.configs import LAYERED, EncoderName
 
 KINDS = "bpe, unigram, wordpiece, word, whitespace, char, byte, or a saved tokenizer"
 SAMPLED = ("linear", "exponential", "inverse-sigmoid")
+GATED = ("geglu", "swiglu")  # activations of which half of the units are gates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,17 +101,42 @@ class Seq2SeqConfig(TranslatorConfig):
 class TransformerConfig(TranslatorConfig):
     """Options of the encoder-decoder Transformer."""
 
+    only_with: ClassVar[OnlyWith] = {"context": {"positions": ("learned",)}, "buckets": {"positions": ("t5",)},
+                                     "max_distance": {"positions": ("t5",)}}
+
     d_model: int = option(128, "width of the network", minimum=2, maximum=MOST_WIDTH)
     dropout: float = option(0.2, "dropout of vectors and layers", minimum=0.0, maximum=0.95)
     n_layers: int = option(4, "number of layers of the encoder", minimum=1, maximum=100)
     n_decoder_layers: int = option(4, "number of layers of the decoder", minimum=1, maximum=100)
     n_heads: int = option(4, "attention heads", minimum=1, maximum=1000)
+    d_head: int | None = option(None, "width of a head [default: d_model / n_heads]", minimum=1, maximum=MOST_WIDTH)
     d_mlp: int | None = option(None, "width of the perceptrons [default: 4 times d_model]", minimum=1, maximum=MOST_WIDTH)
+    positions: Literal["sinusoidal", "learned", "t5"] = option(
+        "sinusoidal", "positions of tokens: sinusoidal or learned, added to the vectors; t5: numbers for ranges of distances, "
+        "learned and added to the scores")
+    context: int = option(1024, "longest source and longest target for which positions are learned", minimum=2,
+                          maximum=1_000_000)
+    buckets: int = option(32, "ranges of distances", minimum=4, maximum=10_000)
+    max_distance: int = option(128, "distance from which on all are in the last range", minimum=2, maximum=10_000)
     norm: Literal["pre", "post"] = option("pre", "layer norm before each part of a layer, or after it as in the paper")
-    activation: Literal["relu", "gelu"] = option("relu", "activation function of the perceptrons")
+    norm_kind: Literal["layer", "rms"] = option("layer", "layer norm, or RMSNorm")
+    norm_epsilon: float = option(1e-5, "what the norms add to the variance", minimum=1e-12, maximum=1.0)
+    embedding_norm: bool = option(False, "norm of the vectors before the first layer of either side")
+    activation: Literal["relu", "gelu", "gelu-erf", "swish", "geglu", "swiglu"] = option(
+        "relu", "activation function of the perceptrons; gelu is the form with tanh, gelu-erf the exact one; geglu and swiglu "
+        "have gates of gelu and of swish")
+    bias: bool = option(True, "biases of layers, norms and the output")
+    scaled_attention: bool = option(True, "scores are divided by the root of a head's width")
+    scaled_embedding: bool = option(True, "token vectors are multiplied by the root of d_model")
+    scaled_output: bool = option(False, "what the output layer reads is divided by the root of d_model")
     attention_dropout: float = option(0.0, "dropout of attention weights", minimum=0.0, maximum=0.95)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.d_model % self.n_heads or self.d_model % 2:
+        if (self.d_head is None and self.d_model % self.n_heads) or (self.positions == "sinusoidal" and self.d_model % 2):
             raise ConfigError(f"d_model {self.d_model} must be even and a multiple of n_heads {self.n_heads}")
+        if self.positions == "t5" and (self.buckets % 2 or self.max_distance <= self.buckets // 2):
+            raise ConfigError(f"buckets {self.buckets} must be even, and max_distance {self.max_distance} above half of it")
+        if self.positions == "learned" and self.max_length > self.context:
+            raise ConfigError(f"context {self.context} must be at least max_length {self.max_length}, the longest text that is "
+                              "trained on")

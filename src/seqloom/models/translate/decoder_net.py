@@ -6,7 +6,7 @@ and reorders rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +26,10 @@ class NetworkDecoder:
     """Row i of `start(n)` belongs to source i of the batch."""
 
     def __init__(self, network: Any, batch: Mapping[str, np.ndarray], vocab_size: int, eos_id: int, *,
-                 backwards: bool = False) -> None:
-        """`backwards`: the sources are read from right to left."""
+                 start: Sequence[int] | None = None, backwards: bool = False) -> None:
+        """A target comes after the tokens `start`, or else after `</s>`; `backwards`: sources are read from right to left."""
         self.network, self.vocab_size, self.eos_id, self.backwards = network, vocab_size, eos_id, backwards
+        self.first, *self.further = start or [eos_id]
         self.device = next(network.parameters()).device
         self.lengths = batch["lengths"]
         with torch.inference_mode():
@@ -38,7 +39,10 @@ class NetworkDecoder:
     def start(self, n: int) -> tuple[NetworkState, np.ndarray]:
         source = np.arange(n)
         with torch.inference_mode():
-            return self._advance(source, self.network.start(self._rows(source)), np.full(n, self.eos_id))
+            state, log_probs = self._advance(source, self.network.start(self._rows(source)), np.full(n, self.first))
+            for token in self.further:
+                state, log_probs = self._advance(source, state.inner, np.full(n, token))
+            return state, log_probs
 
     def step(self, state: NetworkState, ids: np.ndarray) -> tuple[NetworkState, np.ndarray]:
         with torch.inference_mode():

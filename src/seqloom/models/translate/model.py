@@ -13,14 +13,14 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
+from seqloom.config import MOST_TOKENS
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
 from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
-from seqloom.data.parallel_parts import undivided
-from seqloom.data.splitting import hashed_order
 from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
+from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
@@ -29,8 +29,7 @@ from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays
-from seqloom.text.choosing import choose_tokenizer
-from seqloom.text.tokenizer import Tokenizer
+from seqloom.models.translate.preparing import hold_out, make_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -40,12 +39,9 @@ if TYPE_CHECKING:
     from seqloom.models.translate.decoder_net import NetworkDecoder
     from seqloom.training.config import TrainConfig
 
-HELD_OUT, MOST_HELD_OUT = 0.05, 1000  # share of the pairs that is kept for evaluation, and how many at most
-FEWEST = 50  # pairs, below which nothing is held out
 TOKENS = 4096  # of a batch, both sides and padding
 SCORED = 1 << 13  # tokens of both sides that are scored together
 JUDGED = 300  # held-out pairs that are translated where BLEU chooses
-SUBWORDS = ("bpe", "unigram", "wordpiece")
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
@@ -78,6 +74,21 @@ class TranslationModel(NetworkModel, Translator):
     @abstractmethod
     def d_embed(self) -> int:
         """Width of token vectors."""
+
+    @property
+    def start_ids(self) -> list[int]:
+        """The tokens that the decoder reads before a target."""
+        return [self.target_tokenizer.eos_id]
+
+    @property
+    def source_start(self) -> int | None:
+        """The token that stands before every source."""
+        return None
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens a source or a target with its start may have; None: any number."""
+        return None
 
     @property
     def backwards(self) -> bool:
@@ -153,6 +164,8 @@ class TranslationModel(NetworkModel, Translator):
         judge = None
         if valid is not None:
             held = self.encode_sources(valid.sources), encode_texts(self.target_tokenizer, valid.targets)
+            for part, what in zip(held, ("held-out source", "held-out target")):
+                self.check_lengths(part, what)
             some = valid.part(slice(0, JUDGED))
 
             def judge(network: Any) -> float:
@@ -177,7 +190,7 @@ class TranslationModel(NetworkModel, Translator):
         for chosen in self.encode_sources(data.sources).buckets(SCORED):
             stepper = self._stepper(network, [data.sources[i] for i in chosen.tolist()])
             found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1,
-                                max_tokens=2 * int(lengths.max()) + 10)
+                                max_tokens=min(2 * int(lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1))
             for i, best in zip(chosen.tolist(), found):
                 said[i] = self.text_of(best[0].ids)
         return bleu(said, data.targets).value
@@ -207,8 +220,8 @@ class TranslationModel(NetworkModel, Translator):
         if source is not None and source.vocab_size != sizes.vocab_size:
             raise ModelError(f"{sizes.vocab_size:,} vectors for {source.vocab_size:,} source tokens: tokenizer and weights are "
                              "of different models")
-        if self.config.shared_vocabulary and source != self.target_tokenizer:
-            raise ModelError(f"this {self.name} model has one vocabulary but two tokenizers: it is damaged")
+        if self.config.shared_vocabulary and (source is None or source.vocab_size != self.target_tokenizer.vocab_size):
+            raise ModelError(f"this {self.name} model has one vocabulary but tokenizers of two sizes: it is damaged")
         return super().array_specs(length)
 
     # ---- using it
@@ -217,14 +230,31 @@ class TranslationModel(NetworkModel, Translator):
         """Sources as the network reads them."""
         if self.sizes.columns:
             return NumberInputs(self.sizes).encode(sources)
-        return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards)
+        return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards, first=self.source_start)
+
+    def check_lengths(self, encoded: Encoded, what: str) -> None:
+        longest = int(encoded.lengths.max(initial=0))
+        if self.longest is not None and longest > self.longest:
+            raise DataError(f"a {what} has {longest:,} tokens, and this {self.name} model has positions for {self.longest:,}; "
+                            "shorten or divide it")
+
+    def token_limit(self, how: TranslationConfig) -> int:
+        limit = super().token_limit(how)
+        if self.longest is None:
+            return limit
+        most = self.longest - len(self.start_ids)
+        if how.max_tokens is not None and limit > most:
+            raise ConfigError(f"max_tokens is {limit:,}; this {self.name} model has positions for {most:,}")
+        return min(limit, most)
 
     def decoder(self, sources: Any) -> Stepper:
         """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
         self.check_fitted()
         if not self.net.on_cpu:
             return self._stepper(self.network(), sources)
-        return self.steps().decoder(self.encode_sources(sources))
+        encoded = self.encode_sources(sources)
+        self.check_lengths(encoded, "source")
+        return self.steps().decoder(encoded)
 
     def steps(self) -> Steps:
         """The network without torch, made once."""
@@ -236,8 +266,9 @@ class TranslationModel(NetworkModel, Translator):
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
         encoded, target = self.encode_sources(sources), self.target_tokenizer
+        self.check_lengths(encoded, "source")
         return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id,
-                              backwards=self.backwards)
+                              start=self.start_ids, backwards=self.backwards)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
         if not has_torch():
@@ -265,7 +296,7 @@ class TranslationModel(NetworkModel, Translator):
             weights = np.stack([part.float().cpu().numpy() for part in looked], 1)  # (B, layers, heads, T, S)
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
-                out[i] = one[:, :read.lengths[i]]
+                out[i] = one[:, int(self.source_start is not None):read.lengths[i]]
                 if self.backwards:
                     out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
         lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
@@ -277,16 +308,19 @@ class TranslationModel(NetworkModel, Translator):
         import torch
 
         device = next(network.parameters()).device
+        self.check_lengths(sources, "source")
+        self.check_lengths(targets, "target")
         both = Encoded({}, np.concatenate([[0], np.cumsum(sources.lengths + targets.lengths)]))
         with torch.inference_mode():
             for chosen in both.buckets(SCORED):
-                arrays, there = target_arrays(targets, chosen, self.target_tokenizer.eos_id)
+                arrays, there = target_arrays(targets, chosen, self.start_ids)
                 batch = {name: torch.from_numpy(array).to(device) for name, array in sources.batch(chosen).items()}
                 inputs, wanted, mask = (torch.from_numpy(array).to(device)
                                         for array in (arrays["inputs"], arrays["targets"], there))
                 looked: list[torch.Tensor] | None = [] if look else None
-                features = network.features(network.encode(batch), inputs, looked)
-                yield chosen, features[mask], wanted[mask], looked
+                before = inputs.shape[1] - wanted.shape[1]  # predictions of what targets begin with are not wanted
+                features = network.features(network.encode(batch), inputs, looked)[:, before:]
+                yield chosen, features[mask], wanted[mask], looked and [part[..., before:, :] for part in looked]
 
 
 def _part(number: int | None, many: int, what: str) -> slice:
@@ -296,33 +330,3 @@ def _part(number: int | None, many: int, what: str) -> slice:
     if not 0 <= number < many:
         raise ConfigError(f"{what} must be from 0 to {many - 1}; got {number}")
     return slice(number, number + 1)
-
-
-def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
-    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
-    if valid is not None and len(valid):
-        return data, valid
-    if len(data) < FEWEST:
-        return data, None
-    order, may_begin = hashed_order(undivided(data))
-    wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
-    cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
-    if cut == len(order):
-        return data, None
-    progress.say(f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others")
-    return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
-
-
-def subword_size(characters: int) -> int:
-    """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
-
-    >>> subword_size(2_000_000)
-    4000
-    """
-    return int(min(max(4000 * (characters / 2e6) ** 0.5, 500), 16_000))
-
-
-def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
-    """Fitted on the texts, or a saved one."""
-    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)

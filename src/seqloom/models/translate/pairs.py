@@ -18,14 +18,16 @@ from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.batches import Batch, Cursor
 
 
-def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False) -> Encoded:
-    """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left."""
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None) -> Encoded:
+    """Ids of texts, `</s>` at the end of each; `reverse`: the others from right to left; `first`: a token before each."""
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
     borders = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
     if reverse:
         for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist()):
             ids[start:stop - 1] = ids[start:stop - 1][::-1].copy()
+    if first is not None:
+        ids, borders = np.insert(ids, borders[:-1], first), borders + np.arange(len(borders))
     return Encoded({"ids": ids}, borders)
 
 
@@ -39,13 +41,14 @@ def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.take_along_axis(weights, np.where(at < last, last - 1 - at, at), axis=1)
 
 
-def target_arrays(targets: Encoded, chosen: np.ndarray, eos_id: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """`targets` (B, T) and the `inputs` that come before each, first `</s>`; and which of them are there."""
+def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """`targets` (B, T), which of them are there, and the `inputs` before them, the tokens `start` at first: where these are
+    several, the inputs are longer than the targets, whose last predicts the last."""
     batch = targets.batch(chosen)
-    inputs = np.roll(batch["ids"], 1, axis=1)
-    inputs[:, 0] = eos_id
-    there = np.arange(inputs.shape[1]) < batch["lengths"][:, None]
-    return {"targets": batch["ids"], "inputs": inputs}, there
+    ids = batch["ids"]
+    inputs = np.concatenate([np.tile(np.array(start, np.int64), (len(ids), 1)), ids[:, :-1]], axis=1)
+    there = np.arange(ids.shape[1]) < batch["lengths"][:, None]
+    return {"targets": ids, "inputs": inputs}, there
 
 
 class PairBatches:
@@ -73,7 +76,7 @@ class PairBatches:
                        following=(epoch + 1, 0) if end else (epoch, number + 1))
 
     def collate(self, chosen: np.ndarray) -> Batch:
-        arrays, there = target_arrays(self.targets, chosen, self.eos_id)
+        arrays, there = target_arrays(self.targets, chosen, [self.eos_id])
         return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
 
     def groups(self, epoch: int) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seqloom.models.network.shapes import Shapes, affine, layer_norm, output_layer, recurrent_stack, transformer_block, within
 from seqloom.models.sequence import shapes
 from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.translate.configs import Seq2SeqConfig, TransformerConfig, TranslatorConfig
+from seqloom.models.translate.configs import GATED, Seq2SeqConfig, TransformerConfig, TranslatorConfig
 
 BY_WIDTH = ("dot", "scaled")  # attention that needs queries and memory of one width
 
@@ -54,12 +54,22 @@ def transformer_shapes(c: TransformerConfig, sizes: Sizes, vocab_size: int) -> S
     """Of `nn.encoder_decoder.EncoderDecoder`."""
     made, d_in = reader(c, sizes)
     d_model, d_mlp = c.d_model, c.d_mlp or 4 * c.d_model
+    norm_bias = c.bias and c.norm_kind == "layer"
+    norm = layer_norm(d_model, bias=norm_bias)
     made["embedding.weight"] = (vocab_size, d_model)
     if d_in != d_model:
         made |= within("input", affine(d_model, d_in))
     for stack, many, cross in (("encoder", c.n_layers, False), ("decoder", c.n_decoder_layers, True)):
         for i in range(many):
-            made |= within(f"{stack}.{i}", transformer_block(d_model, d_mlp, cross=cross))
+            made |= within(f"{stack}.{i}", transformer_block(
+                d_model, d_mlp, cross=cross, d_queries=c.d_head and c.d_head * c.n_heads, gated=c.activation in GATED,
+                bias=c.bias, norm_bias=norm_bias))
+        if c.positions == "learned":
+            made[f"{stack}_entrance.position.weight"] = (c.context, d_model)
+        if c.positions == "t5":
+            made[f"{stack}_entrance.bias.weight"] = (c.buckets, c.n_heads)
+        if c.embedding_norm:
+            made |= within(f"{stack}_entrance.norm", norm)
         if c.norm == "pre":
-            made |= within(f"{stack}_norm", layer_norm(d_model))
-    return made | output_layer("full", d_model, vocab_size, tied=c.tied)
+            made |= within(f"{stack}_norm", norm)
+    return made | output_layer("full", d_model, vocab_size, tied=c.tied, bias=c.bias)

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from seqloom.arrays import Length, Spec
+from seqloom.contracts.learnt import Kind, natural, optional
+from seqloom.errors import ModelError
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.translate.configs import TransformerConfig
 from seqloom.models.translate.model import TranslationModel
@@ -22,9 +25,19 @@ if TYPE_CHECKING:
     from seqloom.models.translate.transformer_steps import TransformerSteps
 
 
+def is_ids(value: Any) -> bool:
+    """A list of tokens, at least one."""
+    return isinstance(value, list) and len(value) > 0 and all(map(natural, value))
+
+
 class Transformer(TranslationModel):
+    """Of converted weights, `learnt` has what they were trained with: the tokens that targets `start` with if that is not
+    `</s>`, the one that every source has before it (`source_start`), and those that are `never` written."""
+
     name = "transformer"
     config_class = TransformerConfig
+    learnt_values: ClassVar[dict[str, Kind]] = {**TranslationModel.learnt_values, "start": optional(is_ids),
+                                                "source_start": optional(natural), "never": optional(is_ids)}
 
     @property
     def d_embed(self) -> int:
@@ -34,20 +47,44 @@ class Transformer(TranslationModel):
         c = self.config
         return f"transformer-{c.n_layers}+{c.n_decoder_layers}x{c.d_model}"
 
+    @property
+    def start_ids(self) -> list[int]:
+        return self.learnt.get("start") or super().start_ids
+
+    @property
+    def source_start(self) -> int | None:
+        return self.learnt.get("source_start")
+
+    @property
+    def longest(self) -> int | None:
+        return self.config.context if self.config.positions == "learned" else None
+
     def build(self, start: Start) -> torch.nn.Module:
         from seqloom.nn.encoder_decoder import EncoderDecoder
 
         c, reader = self.config, self.make_reader(start)
         d_source = c.d_model if reader is None else reader.d_out
         return EncoderDecoder(reader, d_source, self.target_tokenizer.vocab_size, c.d_model, c.n_heads, n_layers=c.n_layers,
-                              n_decoder_layers=c.n_decoder_layers, d_mlp=c.d_mlp, norm=c.norm, activation=c.activation,
-                              tied=c.tied, dropout=c.dropout, attention_dropout=c.attention_dropout,
-                              label_smoothing=c.label_smoothing)
+                              n_decoder_layers=c.n_decoder_layers, d_head=c.d_head, d_mlp=c.d_mlp, positions=c.positions,
+                              context=c.context, buckets=c.buckets, max_distance=c.max_distance, norm=c.norm,
+                              norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon, embedding_norm=c.embedding_norm,
+                              activation=c.activation, bias=c.bias, tied=c.tied, scaled_attention=c.scaled_attention,
+                              scaled_embedding=c.scaled_embedding, scaled_output=c.scaled_output, dropout=c.dropout,
+                              attention_dropout=c.attention_dropout, label_smoothing=c.label_smoothing,
+                              never=self.learnt.get("never", ()))
 
     def make_steps(self) -> TransformerSteps:
         from seqloom.models.translate.transformer_steps import TransformerSteps
 
-        return TransformerSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id)
+        return TransformerSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id, self.start_ids,
+                                self.learnt.get("never", ()))
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        target, never = self.target_tokenizer, self.learnt.get("never", [])
+        if (max([*self.start_ids, *never]) >= target.vocab_size or target.eos_id in never
+                or (self.source_start is not None and self.source_start >= self.sizes.vocab_size)):
+            raise ModelError("a token that texts start with is not in its vocabulary, or </s> is never written: it is damaged")
+        return super().array_specs(length)
 
     def fitted_shapes(self) -> Shapes:
         return transformer_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)

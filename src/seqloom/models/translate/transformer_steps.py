@@ -10,24 +10,33 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.kernels.decode import add_gelu, add_relu, add_row, norm_rows
-from seqloom.kernels.translate import ONE, attend_slots, attend_sources, decode
-from seqloom.models.network.step_weights import SEVERAL, Weights
+from seqloom.errors import DataError
+from seqloom.kernels.decode import add_row
+from seqloom.kernels.translate import ACTIVATIONS, ONE, attend_slots, attend_sources, decode
+from seqloom.models.network.step_weights import SEVERAL, Softmax, Weights
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import TransformerConfig
-from seqloom.models.translate.encoder_steps import places, read_sources, sinusoids, transformer_block
+from seqloom.models.translate.encoder_steps import (
+    Style,
+    biases_around,
+    biases_back,
+    places,
+    read_sources,
+    sinusoids,
+    transformer_block,
+)
 
 ROOM = 32  # tokens that a row has place for at first; doubled whenever it is full
 
 
 class Pool:
-    """Keys and values (P, L, 2D) of target tokens, of which the first `used` are in use; shared by the states of one start."""
+    """Keys and values (P, L, 2K) of target tokens, of which the first `used` are in use; shared by the states of one start."""
 
     def __init__(self, rows: int, n_layers: int, width: int) -> None:
         self.array = np.empty((rows, n_layers, width), np.float32)
@@ -53,42 +62,73 @@ class TransformerState(NamedTuple):
 
 
 class TransformerSteps:
-    """The weights as stepping needs them, made once for a model; `arrays` by the names of its saved file."""
+    """The weights as stepping needs them, made once for a model; `arrays` by the names of its saved file.
 
-    def __init__(self, c: TransformerConfig, sizes: Sizes, arrays: Mapping[str, np.ndarray], eos_id: int) -> None:
-        self.c, self.sizes, self.eos_id = c, sizes, eos_id
+    A target comes after the tokens `start`, or else after `</s>`; those of `never` have no probability.
+    """
+
+    def __init__(self, c: TransformerConfig, sizes: Sizes, arrays: Mapping[str, np.ndarray], eos_id: int,
+                 start: Sequence[int] | None = None, never: Sequence[int] = ()) -> None:
+        self.c, self.sizes, self.eos_id, self.start = c, sizes, eos_id, list(start or [eos_id])
         self.weights = weights = Weights(dict(arrays), eight_bit=False)
-        self.pre, self.relu = c.norm == "pre", c.activation == "relu"
+        d_head = c.d_head or c.d_model // c.n_heads
+        self.d_queries = c.n_heads * d_head
+        self.style = Style(c.n_heads, np.float32(d_head ** -0.5 if c.scaled_attention else 1), c.norm == "pre",
+                           c.norm_kind == "rms", np.float32(c.norm_epsilon), ACTIVATIONS.index(c.activation))
+        self.scale = np.float32(math.sqrt(c.d_model) if c.scaled_embedding else 1)
 
         def stacked(name: str, part: slice = slice(None)) -> np.ndarray:
             return np.stack([arrays[f"decoder.{i}.{name}"][part] for i in range(c.n_decoder_layers)]).astype(np.float32)
 
         def affine(name: str, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-            return stacked(f"{name}.weight", part), stacked(f"{name}.bias", part)
+            weight = stacked(f"{name}.weight", part)
+            some = f"decoder.0.{name}.bias" in arrays
+            return weight, stacked(f"{name}.bias", part) if some else np.zeros(weight.shape[:2], np.float32)
 
-        queries, self.memory = slice(c.d_model), affine("cross.qkv", slice(c.d_model, None))
+        queries, self.memory = slice(self.d_queries), affine("cross.qkv", slice(self.d_queries, None))
         self.layers = (*affine("norm1"), *affine("attention.qkv"), *affine("attention.out"),
                        *affine("norm_cross"), *affine("cross.qkv", queries), *affine("cross.out"),
                        *affine("norm2"), *affine("mlp.up"), *affine("mlp.down"))  # as `kernels.translate.decode` takes them
         self.embedding = weights.vector("embedding.weight")
-        self.norm = weights.vector("decoder_norm.weight"), weights.vector("decoder_norm.bias")
+        self.norm, self.entrance_norm = self._norm("decoder_norm"), self._norm("decoder_entrance.norm")
         self.output = weights.output()
-        self.positions = sinusoids(np.arange(ROOM), c.d_model)
+        if len(never):
+            assert isinstance(self.output, Softmax)
+            self.output.bias = weights.vector_or_zeros("output.bias", len(self.embedding)).copy()
+            self.output.bias[list(never)] = -np.inf
+        self.positions = weights.vector("decoder_entrance.position.weight")  # (context, D)
+        if c.positions == "sinusoidal":
+            self.positions = sinusoids(np.arange(ROOM), c.d_model)
+        self.by_distance = (biases_back(arrays["decoder_entrance.bias.weight"], c.max_distance) if c.positions == "t5"
+                            else np.empty((c.n_heads, 0), np.float32))
+
+    def _norm(self, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Its weight and bias, if there is one of this name."""
+        if f"{name}.weight" not in self.weights:
+            return None
+        return self.weights.vector(f"{name}.weight"), self.weights.vector_or_zeros(f"{name}.bias", self.c.d_model)
 
     def decoder(self, encoded: Encoded) -> TransformerStepper:
         return TransformerStepper(self, encoded)
 
     def encode(self, encoded: Encoded) -> np.ndarray:
-        """Keys and values of all source steps for each layer of the decoder, (L, N, 2D)."""
+        """Keys and values of all source steps for each layer of the decoder, (L, N, 2K)."""
         c, weights, borders = self.c, self.weights, encoded.borders
         x = read_sources(weights, self.sizes, encoded)
         if "input.weight" in weights:
             x = x @ weights.arrays["input.weight"].T + weights.vector("input.bias")
-        x = x * np.float32(math.sqrt(c.d_model)) + sinusoids(places(borders), c.d_model)
+        x, bias = x * self.scale, None
+        if c.positions == "sinusoidal":
+            x += sinusoids(places(borders), c.d_model)
+        elif c.positions == "learned":
+            x += weights.vector("encoder_entrance.position.weight")[places(borders)]
+        else:
+            bias = biases_around(weights.arrays["encoder_entrance.bias.weight"], c.max_distance,
+                                 int(encoded.lengths.max(initial=0)))
+        x = self._normed(x, self._norm("encoder_entrance.norm"))
         for i in range(c.n_layers):
-            transformer_block(weights, f"encoder.{i}.", x, borders, c.n_heads, pre=self.pre, relu=self.relu)
-        if self.pre:
-            norm_rows(x, weights.vector("encoder_norm.weight"), weights.vector("encoder_norm.bias"), x)
+            transformer_block(weights, f"encoder.{i}.", x, borders, self.style, bias=bias)
+        x = self._normed(x, self._norm("encoder_norm"))
         weight, bias = self.memory
         memory: np.ndarray = np.matmul(x, weight.transpose(0, 2, 1))
         memory += bias[:, None]
@@ -96,10 +136,22 @@ class TransformerSteps:
 
     def embed(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Vectors (n, D) of tokens before which each row has so many."""
-        longest = int(lengths.max(initial=0))
+        x, longest = self.embedding[ids] * self.scale, int(lengths.max(initial=0))
+        if self.c.positions == "t5":
+            return self._normed(x, self.entrance_norm)
         if longest >= len(self.positions):
+            if self.c.positions == "learned":
+                raise DataError(f"a target is longer than the {self.c.context:,} positions of this model")
             self.positions = sinusoids(np.arange(2 * longest), self.c.d_model)
-        return self.embedding[ids] * np.float32(math.sqrt(self.c.d_model)) + self.positions[lengths]
+        return self._normed(x + self.positions[lengths], self.entrance_norm)
+
+    def _normed(self, x: np.ndarray, norm: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        return x if norm is None else self.style.norm(x, *norm, x)
+
+    def log_probs(self, x: np.ndarray) -> np.ndarray:
+        """Of the next token, after the last layer."""
+        x = self._normed(x, self.norm)
+        return self.output.log_probs(x * np.float32(self.c.d_model ** -0.5) if self.c.scaled_output else x)
 
 
 class TransformerStepper:
@@ -114,10 +166,12 @@ class TransformerStepper:
     def start(self, n: int) -> tuple[Any, np.ndarray]:
         c = self.steps.c
         pools = np.empty(n, object)
-        pools[:] = Pool(ROOM * n, c.n_decoder_layers, 2 * c.d_model)
+        pools[:] = Pool(ROOM * n, c.n_decoder_layers, 2 * self.steps.d_queries)
         state = TransformerState(np.arange(n), np.zeros((n, ROOM), np.int64), np.zeros(n, np.int64), pools,
                                  np.empty((n, 0), np.float32))
-        return self.step(state, np.full(n, self.eos_id))
+        for token in self.steps.start[:-1]:
+            state, _ = self.step(state, np.full(n, token))
+        return self.step(state, np.full(n, self.steps.start[-1]))
 
     def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
         n, steps = len(ids), self.steps
@@ -133,47 +187,44 @@ class TransformerStepper:
             first = pool.take(n)
             if n <= SEVERAL:
                 decode(x, pool.array, slots, state.lengths, first, self.memory, self.borders, state.source, steps.layers,
-                       steps.c.n_heads, steps.pre, steps.relu, looked)
+                       steps.style, steps.by_distance, looked)
             else:
                 self._layers(x, pool.array, slots, state.lengths, first, state.source, looked)
-        x = _normed(x, *steps.norm, x, steps.pre)
-        return TransformerState(state.source, slots, state.lengths + 1, state.pool, looked), steps.output.log_probs(x)
+        return TransformerState(state.source, slots, state.lengths + 1, state.pool, looked), steps.log_probs(x)
 
     def _layers(self, x: np.ndarray, pool: np.ndarray, slots: np.ndarray, lengths: np.ndarray, first: int, source: np.ndarray,
                 looked: np.ndarray) -> None:
         """`kernels.translate.decode` for many rows, in place on x (n, D)."""
-        steps, heads = self.steps, self.steps.c.n_heads
-        pre, y = steps.pre, np.empty_like(x)
-        share = ONE / np.float32(len(self.memory) * heads)
+        steps, style = self.steps, self.steps.style
+        heads, scale, pre, y = style.n_heads, style.scale, style.pre, np.empty_like(x)
+        share, mixed = ONE / np.float32(len(self.memory) * heads), np.empty((len(x), steps.d_queries), np.float32)
+
+        def before(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+            return style.norm(x, weight, bias, y) if pre else x
+
+        def after(weight: np.ndarray, bias: np.ndarray) -> None:
+            if not pre:
+                style.norm(x, weight, bias, x)
+
         for layer, (norm1, shift1, qkv_w, qkv_b, out_w, out_b, norm2, shift2, q_w, q_b, cross_w, cross_b, norm3, shift3, up_w,
                     up_b, down_w, down_b) in enumerate(zip(*steps.layers)):
-            qkv = _normed(x, norm1, shift1, y, pre) @ qkv_w.T
+            qkv = before(norm1, shift1) @ qkv_w.T
             qkv += qkv_b
-            attend_slots(qkv, pool, layer, slots, lengths, first, heads, y)
-            add_row(x, y @ out_w.T, out_b)
-            _normed(x, norm1, shift1, x, not pre)
-            queries = _normed(x, norm2, shift2, y, pre) @ q_w.T
+            attend_slots(qkv, pool, layer, slots, lengths, first, heads, scale, steps.by_distance, mixed)
+            add_row(x, mixed @ out_w.T, out_b)
+            after(norm1, shift1)
+            queries = before(norm2, shift2) @ q_w.T
             queries += q_b
-            attend_sources(queries, self.memory[layer], self.borders, source, heads, share, y, looked)
-            add_row(x, y @ cross_w.T, cross_b)
-            _normed(x, norm2, shift2, x, not pre)
-            inner = _normed(x, norm3, shift3, y, pre) @ up_w.T
-            (add_relu if steps.relu else add_gelu)(inner, up_b)
-            add_row(x, inner @ down_w.T, down_b)
-            _normed(x, norm3, shift3, x, not pre)
+            attend_sources(queries, self.memory[layer], self.borders, source, heads, scale, share, mixed, looked)
+            add_row(x, mixed @ cross_w.T, cross_b)
+            after(norm2, shift2)
+            add_row(x, style.activated(before(norm3, shift3) @ up_w.T, up_b) @ down_w.T, down_b)
+            after(norm3, shift3)
 
     def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """The weights of the source (n, S) behind the log-probabilities that came with this state, the mean over heads and
         layers, and the length of each row's source (n,)."""
         return state.looked, self.lengths[state.source]
-
-
-def _normed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, out: np.ndarray, wanted: bool) -> np.ndarray:
-    """The layer norm of x, written to `out`; x itself where none is wanted here."""
-    if not wanted:
-        return x
-    norm_rows(x, weight, bias, out)
-    return out
 
 
 def in_one_pool(state: TransformerState) -> TransformerState:

@@ -1,0 +1,48 @@
+"""Before the training of a translator: pairs that are held out, and tokenizers of its texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.data.parallel import Parallel
+from seqloom.data.parallel_parts import undivided
+from seqloom.data.splitting import hashed_order
+from seqloom.text.choosing import choose_tokenizer
+from seqloom.text.tokenizer import Tokenizer
+
+HELD_OUT, MOST_HELD_OUT = 0.05, 1000  # share of the pairs that is kept for evaluation, and how many at most
+FEWEST = 50  # pairs, below which nothing is held out
+SUBWORDS = ("bpe", "unigram", "wordpiece")
+
+
+def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel | None]:
+    """Training and held-out pairs: as given, or a few in hashed order, equal sources together unless they are labels."""
+    if valid is not None and len(valid):
+        return data, valid
+    if len(data) < FEWEST:
+        return data, None
+    order, may_begin = hashed_order(undivided(data))
+    wanted = len(order) - min(round(len(order) * HELD_OUT), MOST_HELD_OUT)
+    cut = next((i for i in range(wanted, len(order)) if may_begin[i]), len(order))
+    if cut == len(order):
+        return data, None
+    progress.say(f"holding out {len(order) - cut:,} of {len(order):,} pairs to choose the best weights; --valid gives others")
+    return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
+
+
+def subword_size(characters: int) -> int:
+    """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
+
+    >>> subword_size(2_000_000)
+    4000
+    """
+    return int(min(max(4000 * (characters / 2e6) ** 0.5, 500), 16_000))
+
+
+def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
+    """Fitted on the texts, or a saved one."""
+    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)
