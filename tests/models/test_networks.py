@@ -156,6 +156,11 @@ def test_a_longer_context_without_training(positions, tmp_path):
     before = model.sequence_log_probs(ids, lengths)
     assert np.allclose(fast[:12], before[:12], atol=1e-6) == (positions != "rope")
     assert not np.allclose(fast, before, atol=1e-6)
+    if positions == "rope":
+        assert np.allclose(model.extended(30, rope_scale=1.0).sequence_log_probs(ids, lengths)[:12], before[:12], atol=1e-6)
+    else:
+        with pytest.raises(ConfigError, match="rope_scale has no effect with"):
+            model.extended(30, rope_scale=2.0)
     longer.save(tmp_path / "longer")
     assert np.array_equal(seqloom.load(tmp_path / "longer").sequence_log_probs(ids, lengths), fast)
 

@@ -55,11 +55,11 @@ class GPT(NeuralLanguageModel):
         """What a sequence begins with."""
         return self.learnt.get("start", self.tokenizer.eos_id)
 
-    def extended(self, context: int) -> GPT:
+    def extended(self, context: int, rope_scale: float | None = None) -> GPT:
         """The same weights for a longer context, without training.
 
-        Rotary positions are divided by as much as the context grows, so that all stand in the trained range (Chen et al.
-        2023); sinusoidal, relative and ALiBi's go on as they are. A learned table has no more positions.
+        Rotary positions are divided by `rope_scale`, by default as much as the context grows, so that all stand in the trained
+        range (Chen et al. 2023); sinusoidal, relative and ALiBi's go on as they are. A learned table has no more positions.
         """
         self.check_fitted()
         c = self.config
@@ -68,9 +68,10 @@ class GPT(NeuralLanguageModel):
                               "context, or with other positions")
         if context <= c.context:
             raise ConfigError(f"a context of {context} is not longer than the {c.context} that it has")
-        scale = {"rope_scale": c.rope_scale * context / c.context} if c.positions == "rope" else {}
+        if c.positions == "rope" and rope_scale is None:
+            rope_scale = c.rope_scale * context / c.context
         longer = copy(self)
-        longer.config = replace(c, context=context, **scale)
+        longer.config = replace(c, context=context, **({} if rope_scale is None else {"rope_scale": rope_scale}))
         return longer
 
     def label(self) -> str:
