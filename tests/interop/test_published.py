@@ -7,10 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.errors import ConfigError  # noqa: E402
-from seqloom.models import published  # noqa: E402
+from seqloom.interop import published  # noqa: E402
+from seqloom.interop.published import LAYOUTS, Encoder, parameters, shapes  # noqa: E402
 from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
 from seqloom.models.language.neural_configs import GPTConfig  # noqa: E402
-from seqloom.models.published import LAYOUTS, Encoder, parameters, shapes  # noqa: E402
 from seqloom.models.translate.configs import TransformerConfig  # noqa: E402
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
 
