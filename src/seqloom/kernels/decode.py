@@ -256,6 +256,24 @@ def rotate(x, positions, n_heads, cos, sin):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def add_relative(query, relative, scale, scores):
+    """Add what a query has in common with the vector of each distance, relative (R, d), to its scores, of which the last is for
+    distance 0; those from R - 1 on have the last vector. Gives the largest score."""
+    by_distance = np.empty(min(len(relative), len(scores)), np.float32)
+    for distance in range(len(by_distance)):
+        dot = np.float32(0.0)
+        for j in range(len(query)):
+            dot += query[j] * relative[distance, j]
+        by_distance[distance] = dot * scale
+    last = len(scores) - 1
+    top = np.float32(-np.inf)
+    for t in range(len(scores)):
+        scores[t] += by_distance[min(last - t, len(by_distance) - 1)]
+        top = max(top, scores[t])
+    return top
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def attend(qkv, keys, values, layer, lengths, n_heads, window, slopes, relative, out):
     """Attention of one new token a row, qkv (n, D + 2K), to the last `window` cached of lengths[row] and to itself; out (n, D).
 
@@ -266,11 +284,10 @@ def attend(qkv, keys, values, layer, lengths, n_heads, window, slopes, relative,
     size, group = width // n_heads, width // narrow
     scale = ONE / np.float32(np.sqrt(size))
     weights = np.empty(keys.shape[2], np.float32)
-    by_distance = np.zeros(len(relative), np.float32)
     for row in range(len(out)):
-        last = lengths[row]
-        first = max(last - window, 0)
-        old_keys, old_values = keys[row, layer], values[row, layer]
+        first = max(lengths[row] - window, 0)
+        last = lengths[row] - first  # counted from the first that is seen
+        old_keys, old_values = keys[row, layer, first:], values[row, layer, first:]
         for j in range(narrow):
             old_keys[last, j] = qkv[row, width + j]
             old_values[last, j] = qkv[row, width + narrow + j]
@@ -278,30 +295,25 @@ def attend(qkv, keys, values, layer, lengths, n_heads, window, slopes, relative,
             lo, shared = head * size, head // group * size
             query = qkv[row, lo : lo + size]
             top = np.float32(-np.inf)
-            for distance in range(min(len(relative), last - first + 1)):
-                dot = np.float32(0.0)
-                for j in range(size):
-                    dot += query[j] * relative[distance, j]
-                by_distance[distance] = dot
-            for t in range(first, last + 1):
+            for t in range(last + 1):
                 key = old_keys[t, shared : shared + size]
                 dot = np.float32(0.0)
                 for j in range(size):
                     dot += query[j] * key[j]
-                if len(relative) > 0:
-                    dot += by_distance[min(last - t, len(relative) - 1)]
                 dot *= scale
                 if len(slopes) > 0:
                     dot -= slopes[head] * np.float32(last - t)
                 weights[t] = dot
                 top = max(top, dot)
+            if len(relative) > 0:
+                top = add_relative(query, relative, scale, weights[: last + 1])
             total = np.float32(0.0)
-            for t in range(first, last + 1):
+            for t in range(last + 1):
                 weights[t] = exp(weights[t] - top)
                 total += weights[t]
             mixed = out[row, lo : lo + size]
             mixed[:] = np.float32(0.0)
-            for t in range(first, last + 1):
+            for t in range(last + 1):
                 share = weights[t] / total
                 value = old_values[t, shared : shared + size]
                 for j in range(size):
