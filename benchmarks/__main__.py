@@ -24,6 +24,7 @@ from benchmarks import (
     naive_bayes,
     ngram,
     ptb_ladder,
+    published,
     readers,
     series,
     softmax_speed,
@@ -48,9 +49,9 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
           "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
           "classify": classify.run, "classify-quality": classify.run_quality,
-          "tagging": tagging.run, "tagging-quality": tagging.run_quality}
+          "tagging": tagging.run, "tagging-quality": tagging.run_quality, "published": published.run}
 LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series", "translate")  # only when named
+        "series", "translate", "published")  # only when named
 
 
 def main() -> None:

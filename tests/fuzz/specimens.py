@@ -53,6 +53,14 @@ def _sequence(name: str, data: Any, **options: Any) -> Maker:
     return lambda: model_class(name)(**options).fit(data, train=TrainConfig(steps=1, batch_size=2))
 
 
+def _converted() -> Any:
+    """A translator with what converted weights bring with them."""
+    model = _sequence("transformer", REVERSED, tokenizer="char", d_model=8, n_heads=2, n_layers=1, n_decoder_layers=1,
+                      positions="learned", context=250, norm="post", embedding_norm=True, activation="gelu-erf")()
+    model.learnt |= {"start": [3, 2], "source_start": 3, "never": [1]}
+    return model
+
+
 def _numbers() -> list[Any]:
     rng = np.random.default_rng(0)
     return [(rng.normal(size=(n, 2)), "+-"[n % 2]) for n in (3, 5, 2, 4)]
@@ -153,6 +161,10 @@ SPECIMENS: dict[str, Maker] = {
                              d_mlp=12),
     "transformer-shared": _sequence("transformer", REVERSED, tokenizer="bpe", vocab_size=265, shared_vocabulary=True, d_model=8,
                                     n_heads=2, n_layers=1, n_decoder_layers=1, norm="post", tied=False),
+    "transformer-t5": _sequence("transformer", REVERSED, tokenizer="char", d_model=7, n_heads=2, d_head=3, n_layers=2,
+                                n_decoder_layers=1, positions="t5", buckets=4, max_distance=5, norm_kind="rms", bias=False,
+                                activation="geglu", scaled_attention=False, scaled_embedding=False, scaled_output=True),
+    "transformer-converted": _converted,
     "naive": _series("naive"),
     "seasonal-naive": _series("seasonal-naive", season=12),
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),

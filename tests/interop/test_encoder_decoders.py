@@ -23,6 +23,8 @@ from seqloom.models.translate.transformer import Transformer  # noqa: E402
 from seqloom.nn.position import distance_buckets  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 
+from .tokenizer_directories import sentencepiece_file  # noqa: E402
+
 SOURCES = ["the cat sat", "a", "", "on the mat the dog sat on the cat and the mat", "dogs"]
 TARGETS = ["the dog", "", "cat on a mat", "and", "sat"]
 SPECIALS = {"t5": ["<pad>", "</s>", "<unk>"], "bart": ["<s>", "<pad>", "</s>", "<unk>"], "marian": ["</s>", "<unk>", "<pad>"]}
@@ -167,7 +169,8 @@ def test_a_written_directory_loads_there_and_is_the_same(pair, tmp_path):
     assert third.tokenizers == model.tokenizers
     assert all(np.array_equal(third.weights[name], array) for name, array in model.weights.items())
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
-    assert tokenizer(SOURCES[0], add_special_tokens=False).input_ids == model.tokenizers["source"].encode(SOURCES[0]).tolist()
+    assert tokenizer(SOURCES[0]).input_ids == model.encode_sources(SOURCES[:1]).steps["ids"].tolist()
+    assert tokenizer(SOURCES, padding=True, return_tensors="pt").attention_mask.tolist() == there.tolist()
 
 
 def test_on_the_command_line(tmp_path, capsys):
@@ -237,7 +240,7 @@ def test_a_model_of_ours_is_written_for_marian(tmp_path):
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"norm": "pre"}, "this transformer model has norm pre, and Marian of transformers has post"),
-    ({"norm": "post", "tokenizer": "char"}, "its tokenizer is char-"),
+    ({"norm": "post", "tokenizer": "char"}, "its tokens are of the kind 'char'; byte, bpe, unigram and wordpiece can"),
     ({"norm": "post", "activation": "geglu", "vocab_size": 270}, "has the activation geglu, which BART and Marian have not"),
     ({"positions": "t5"}, "this transformer model has norm_kind layer, and T5 of transformers has rms")], ids=str)
 def test_what_transformers_has_not_is_not_written(options, message, tmp_path):
@@ -247,6 +250,39 @@ def test_what_transformers_has_not_is_not_written(options, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         families.write_model(model, "ours", tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
+
+
+def test_marian_with_a_sentencepiece_model_for_each_side(tmp_path):
+    """As published: texts of sources and targets are cut in two ways into tokens of one vocabulary."""
+    pytest.importorskip("sentencepiece")
+    tmp_path = tmp_path / "marian"
+    source = sentencepiece_file(tmp_path / "source.spm", "unigram", vocab_size=70)
+    target = sentencepiece_file(tmp_path / "target.spm", "unigram", vocab_size=60)
+    pieces = sorted({model.id_to_piece(i) for model in (source, target) for i in range(3, model.get_piece_size())})
+    vocabulary = {token: i for i, token in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    size = len(vocabulary)
+    published(tmp_path, "marian", vocab_size=size, pad_token_id=size - 1, decoder_start_token_id=size - 1,
+              bad_words_ids=[[size - 1]])
+    (tmp_path / "tokenizer.json").unlink()
+    network = transformers.MarianMTModel.from_pretrained(tmp_path).eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    model = families.read_model(tmp_path)
+    texts = ["the cat sat on the mat", "a dog", "don't stop!"]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    for text, ids, there in zip(texts, batch.input_ids.tolist(), batch.attention_mask.tolist()):
+        assert model.encode_sources([text]).steps["ids"].tolist() == ids[:sum(there)]
+        labels = tokenizer(text_target=text).input_ids
+        assert model.target_ids([text])[0].tolist() == labels
+    with torch.no_grad():
+        written = network.generate(**batch, num_beams=1, do_sample=False, max_new_tokens=30)
+    theirs = tokenizer.batch_decode(written, skip_special_tokens=True)
+    assert model.translate(texts, beams=1, max_tokens=30) == theirs
+    families.write_model(model, "ours", tmp_path.parent / "back")
+    again = families.read_model(tmp_path.parent / "back")
+    assert again.tokenizers == model.tokenizers
+    assert again.translate(texts, beams=1, max_tokens=30) == theirs
 
 
 # ---- what is wrong with a directory
@@ -289,8 +325,8 @@ def test_tensors_that_are_missing_surplus_or_of_another_shape(kind, name, direct
 @pytest.mark.parametrize(("kind", "values", "message"), [
     ("bart", {"decoder_attention_heads": 2}, "encoder_attention_heads is 3 and decoder_attention_heads 2; both "),
     ("bart", {"activation_function": "tanh"}, "activation_function is 'tanh'; relu, gelu, "),
-    ("bart", {"vocab_size": 30}, "its tokenizer has 39 tokens, its embedding 30 rows; they do not belong together"),
-    ("t5-1.0", {"vocab_size": 30}, "its tokenizer has 38 tokens, its embedding 30 rows; they do not belong together"),
+    ("bart", {"vocab_size": 30}, "the tensor 'model.shared.weight' is 39 x 12 where its values ask for 30 x 12"),
+    ("t5-1.0", {"vocab_size": 9_999_992}, "the tensor 'shared.weight' is 38 x 12 where its values ask for 9999992 x 12"),
     ("t5-1.0", {"eos_token_id": 2}, "the end token of config.json is 2, that of its tokenizer 1; they do not belong together"),
     ("t5-1.0", {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj is 'gated-tanh'; relu, gelu, "),
     ("t5-1.0", {"relative_attention_num_buckets": 7}, "buckets 7 must be even"),
@@ -299,6 +335,36 @@ def test_tensors_that_are_missing_surplus_or_of_another_shape(kind, name, direct
     ("marian", {"d_model": 14}, "d_model 14 must be even and a multiple of n_heads 3")], ids=str)
 def test_values_that_cannot_be(kind, values, message, directories, tmp_path):
     assert broken(directories, tmp_path, kind, **values).startswith(message)
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("bart", 39), ("t5-1.0", 38)])
+def test_a_vocabulary_that_is_larger_than_the_embedding(kind, rows, directories, tmp_path):
+    shutil.copytree(directories / kind, tmp_path / "broken")
+    made = engine(KINDS[kind][0])
+    made.add_tokens(["more"])
+    made.save(str(tmp_path / "broken" / "tokenizer.json"))
+    with pytest.raises(DataError, match=f"its tokenizer has {rows + 1} tokens, its embedding {rows} rows; they do not belong"):
+        families.read_model(tmp_path / "broken")
+
+
+def test_a_tokenizer_of_another_family(directories, tmp_path):
+    shutil.copytree(directories / "marian", tmp_path / "broken")
+    engine("t5").save(str(tmp_path / "broken" / "tokenizer.json"))
+    with pytest.raises(DataError, match=r"the end token of config\.json is 0, that of its tokenizer 1; they do not belong"):
+        families.read_model(tmp_path / "broken")
+    (tmp_path / "broken" / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match="there is no tokenizer in it"):
+        families.read_model(tmp_path / "broken")
+
+
+def test_a_pickled_file_is_read_as_weights_alone(directories, tmp_path):
+    shutil.copytree(directories / "t5-1.0", tmp_path / "pickled")
+    network = transformers.T5ForConditionalGeneration.from_pretrained(directories / "t5-1.0").eval()
+    (tmp_path / "pickled" / "model.safetensors").unlink()
+    torch.save(network.state_dict(), tmp_path / "pickled" / "pytorch_model.bin")  # with all copies of tied vectors
+    model = families.read_model(tmp_path / "pickled")
+    for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
+        assert np.allclose(ours, theirs, atol=1e-4)
 
 
 def test_start_tokens_beyond_the_vocabulary(directories, tmp_path):

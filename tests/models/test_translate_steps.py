@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from seqloom.decoding.beam import beam_search  # noqa: E402
 from seqloom.decoding.forced import forced_log_probs  # noqa: E402
 from seqloom.decoding.stepper import join, select  # noqa: E402
 from seqloom.decoding.translation_config import TranslationConfig  # noqa: E402
-from seqloom.errors import ConfigError, DataError  # noqa: E402
+from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
 from seqloom.models.translate.encoder_steps import biases_around, distance_buckets  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
@@ -111,7 +112,20 @@ def test_what_converted_weights_begin_with_and_never_write():
     by_steps = forced_log_probs(model.decoder(SOURCES[:3]), model.target_ids(targets))
     for ours, theirs in zip(model.pair_log_probs(SOURCES[:3], targets), by_steps, strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
-    assert [one.shape for one in model.alignments(SOURCES[:3], targets)] == [(4, 6), (1, 2), (2, 1)]
+    aligned = model.alignments(SOURCES[:3], targets)
+    assert [one.shape for one in aligned] == [(4, 6), (1, 2), (2, 1)]
+    assert all(np.allclose(one.sum(1), 1) for one in aligned)
+
+
+@pytest.mark.parametrize("damage", [{"start": [99]}, {"source_start": 99}, {"never": [99]}, {"never": [0]}, {"start": []},
+                                    {"start": [-1]}, {"start": 3}, {"never": ["a"]}], ids=str)
+def test_tokens_that_cannot_be_are_refused(damage, tmp_path):
+    made(Transformer).save(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["learnt"] |= damage
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"damaged|invalid learned value"):
+        seqloom.load(tmp_path / "model")
 
 
 def test_learned_positions_end():

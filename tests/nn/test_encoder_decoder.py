@@ -72,10 +72,15 @@ def test_it_is_torchs_transformer(norm, activation):
         torch.testing.assert_close(ours, other)
 
 
+OTHERS = ({"positions": "learned", "context": 9, "embedding_norm": True}, {"d_head": 5, "activation": "swish"},
+          {"positions": "t5", "buckets": 4, "max_distance": 3, "norm_kind": "rms", "bias": False, "scaled_attention": False,
+           "scaled_output": True, "activation": "geglu"})
+
+
 @pytest.mark.parametrize("reader", ["own", "shared"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_all_steps_at_once_are_one_by_one(norm, reader):
-    net = make(reader, norm=norm)
+@pytest.mark.parametrize("options", [{"norm": "pre"}, {"norm": "post"}, *OTHERS], ids=str)
+def test_all_steps_at_once_are_one_by_one(options, reader):
+    net = make(reader, **options)
     with torch.no_grad():
         memory = net.encode(SOURCES)
         whole = net.features(memory, INPUTS)
@@ -85,9 +90,10 @@ def test_all_steps_at_once_are_one_by_one(norm, reader):
             torch.testing.assert_close(features, whole[:, t])
 
 
-@pytest.mark.parametrize("reader", ["own", "shared", "numbers"])
-def test_a_source_is_read_as_if_it_were_alone(reader):
-    net = make(reader)
+@pytest.mark.parametrize(("reader", "options"), [("own", {}), ("shared", {}), ("numbers", {}), *(("own", o) for o in OTHERS)],
+                         ids=str)
+def test_a_source_is_read_as_if_it_were_alone(reader, options):
+    net = make(reader, **options)
     values = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     sources = {**SOURCES, "values": values} if reader == "numbers" else SOURCES
     with torch.no_grad():

@@ -21,6 +21,8 @@ Examples:
   seqloom convert glove.6B.50d.txt vectors       # word2vec, GloVe or fastText vectors to a model that loads at once
   seqloom convert cc.en.300.bin english          # of fastText with its n-grams: unseen words have vectors, training goes on
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2   # a Llama with its tokenizer, from a GGUF file
+  seqloom convert opus-mt-en-de translator       # a directory of transformers, here Marian, to a translator
+  seqloom convert translator back --form hugging-face   # and back
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
   seqloom convert model longer --context 1024    # the same gpt for longer texts
   seqloom convert vectors words.bin --form word2vec-binary

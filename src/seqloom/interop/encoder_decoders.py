@@ -8,9 +8,7 @@ out by name.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +17,15 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.errors import ConfigError, quoted
-from seqloom.interop.hugging_face import CONFIG, PICKLED, ModelDirectory, read_json, write_directory
+from seqloom.interop.hugging_face import CONFIG, ModelDirectory, read_json, write_directory
+from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
 from seqloom.interop.hugging_face_tokenizers import read_tokenizer
 from seqloom.interop.tokenizer_files import SETTINGS, TARGET_TOKENIZER, TOKENIZER
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.translate.shapes import transformer_shapes
 from seqloom.models.translate.transformer import Transformer
-from seqloom.text.subword_lists import added_token
+from seqloom.text.subword_lists import ids_of
 from seqloom.text.tokenizer import Tokenizer
 
 GENERATION = "generation_config.json"
@@ -82,21 +82,14 @@ def read_translator(directory: ModelDirectory, family: str, options: dict[str, A
         directory.fail(str(error))
     rows = directory.whole("vocab_size", 2, MOST_ROWS)
     target_rows = rows if options["shared_vocabulary"] else directory.whole("decoder_vocab_size", 2, MOST_ROWS)
-    source, target = read_tokenizer(directory, rows, "source"), read_tokenizer(directory, target_rows, "target")
-    model.tokenizers = {"source": source, "target": source if target == source else target}
-    end = directory.whole("eos_token_id", 0, target_rows - 1)
-    if {source.eos_id, target.eos_id} != {end}:
-        directory.fail(f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do not belong "
-                       "together")
-    model.learnt = {**learnt, "sizes": Sizes(rows, model.config.d_model).to_dict()}
-    shapes = model.fitted_shapes()
-    if unknown := sorted(shapes.keys() ^ layout.keys()):
-        raise AssertionError(f"a layout without, or with, {unknown}")
-    found = {name: shape for name, shape in directory.shapes.items()
-             if name not in surplus and not name.endswith(DROPPED)}
+    sizes = Sizes(rows, model.config.d_model)
+    shapes = transformer_shapes(model.config, sizes, target_rows)
+    found = {name: shape for name, shape in directory.shapes.items() if name not in surplus and not name.endswith(DROPPED)}
     present = {ours: place for ours, place in layout.items() if ours not in missing or found.keys() & set(place.tensors)}
     wanted: Shapes = {name: place.shape(shapes[ours]) for ours, place in present.items() for name in place.tensors}
     directory.check_tensors(found, wanted, family)
+    model.tokenizers = read_tokenizers(directory, rows, target_rows)
+    model.learnt = {**learnt, "sizes": sizes.to_dict()}
     arrays: dict[str, np.ndarray] = dict(missing)
     with progress.task("reading weights", len(present), "arrays") as bar:
         for ours, place in present.items():
@@ -105,18 +98,19 @@ def read_translator(directory: ModelDirectory, family: str, options: dict[str, A
             bar.advance(1)
     model.net.restore(arrays)
     model.fitted = True
-    model.fit_info = {"data": directory.path.resolve().name, "data_hash": fingerprint(directory), "source": "source",
+    model.fit_info = {"data": directory.path.resolve().name, "data_hash": directory.digest(), "source": "source",
                       "target": "target"}
     return model
 
 
-def fingerprint(directory: ModelDirectory) -> str:
-    """Of the files of the weights."""
-    digest = hashlib.sha256()
-    for path in sorted({stored.file for stored in directory.tensors.values()}) or [directory.path / PICKLED]:
-        with open(path, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]
+def read_tokenizers(directory: ModelDirectory, rows: int, target_rows: int) -> dict[str, Tokenizer]:
+    """Those of both sides, whose embeddings have so many rows."""
+    source, target = read_tokenizer(directory, rows, "source"), read_tokenizer(directory, target_rows, "target")
+    end = directory.whole("eos_token_id", 0, target_rows - 1)
+    if {source.eos_id, target.eos_id} != {end}:
+        directory.fail(f"the end token of {CONFIG} is {end}, that of its tokenizer {target.eos_id}; they do not belong "
+                       "together")
+    return {"source": source, "target": source if target == source else target}
 
 
 def read_learnt(directory: ModelDirectory, longest: int, *, start: int | None = None,
@@ -159,9 +153,9 @@ def write_translator(model: Transformer, target: str | Path, values: dict[str, A
         array = np.asarray(model.weights[ours], np.float32)
         arrays |= place.write(array if arranged is None else arranged(ours, array))
     source, wanted = model.tokenizers["source"], model.target_tokenizer
-    files = {TOKENIZER: tokenizer_json(source), SETTINGS: json.dumps(settings(source), indent=2) + "\n"}
+    files = surrounded(tokenizer_files(source, start=model.source_start), model, values["pad_token_id"])
     if source != wanted:
-        files[TARGET_TOKENIZER] = tokenizer_json(wanted)
+        files[TARGET_TOKENIZER] = tokenizer_files(wanted)[TOKENIZER]
         progress.say(f"sources and targets are cut into tokens in two ways, and transformers reads one {TOKENIZER}: that of "
                      f"sources; {TARGET_TOKENIZER} is that of targets")
     generation = {key: values[key] for key in ("decoder_start_token_id", "forced_bos_token_id", "bad_words_ids", "eos_token_id",
@@ -190,25 +184,16 @@ def refuse_other(model: Transformer, wanted: Mapping[str, Any], family: str) -> 
                               "cannot be written for it")
 
 
-def settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Of tokenizer_config.json."""
-    roles = {"eos_token": tokenizer.token(tokenizer.eos_id)}
-    if tokenizer.unk_id is not None:
-        roles["unk_token"] = tokenizer.token(tokenizer.unk_id)
-    for role, name in (("pad_token", "<pad>"), ("bos_token", "<s>")):
-        if tokenizer.id(name) is not None:
-            roles[role] = name
-    return {"tokenizer_class": "PreTrainedTokenizerFast", **roles}
-
-
-def tokenizer_json(tokenizer: Tokenizer) -> str:
-    """The file of a tokenizer of subwords, in which the end token is one of its tokens."""
-    if not tokenizer.subword or tokenizer.normalizer is not None:
-        raise ConfigError(f"its tokenizer is {tokenizer.label()}, for which transformers has no file; bpe, unigram and "
-                          "wordpiece without preprocessing can be written")
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.write_files(Path(folder))
-        spec = json.loads((Path(folder) / TOKENIZER).read_text("utf-8"))
-    if tokenizer.settings()["eos"] is None:
-        spec["added_tokens"].append(added_token(tokenizer.eos_id, tokenizer.token(tokenizer.eos_id)))
-    return json.dumps(spec, indent=2, ensure_ascii=False) + "\n"
+def surrounded(files: dict[str, str], model: Transformer, pad: int) -> dict[str, str]:
+    """The files of a tokenizer, where each text has around it what sources of the model have."""
+    source = model.tokenizers["source"]
+    spec, settings = json.loads(files[TOKENIZER]), json.loads(files[SETTINGS])
+    names = {i: token for token, i in ids_of(spec).items()}
+    marks = [[] if i is None else [i] for i in (model.source_start, source.eos_id)]
+    first, last = ([{"SpecialToken": {"id": names[i], "type_id": 0}} for i in some] for some in marks)
+    single, second = ([*first, {"Sequence": {"id": name, "type_id": 0}}, *last] for name in "AB")
+    spec["post_processor"] = {
+        "type": "TemplateProcessing", "single": single, "pair": [*single, *second],
+        "special_tokens": {names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for some in marks for i in some}}
+    settings["pad_token"] = names[pad]
+    return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n", SETTINGS: json.dumps(settings, indent=2) + "\n"}

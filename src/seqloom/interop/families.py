@@ -15,12 +15,17 @@ from seqloom.interop.hugging_face import read_directory
 
 FORM = "hugging-face"  # what `convert --form` calls these directories
 
-READERS: dict[str, str] = {
-    "bart": "seqloom.interop.bart:read_bart", "marian": "seqloom.interop.bart:read_marian", "t5": "seqloom.interop.t5:read_t5",
-}  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
-WRITERS: dict[str, str] = {
+READERS: dict[str, str] = {  # model_type of config.json: "module:function", which takes a ModelDirectory and a task or None
+    "bart": "seqloom.interop.bart:read_bart",
+    "gpt2": "seqloom.interop.hugging_face_gpt:read_gpt2",
+    "llama": "seqloom.interop.hugging_face_gpt:read_llama",
+    "marian": "seqloom.interop.bart:read_marian",
+    "t5": "seqloom.interop.t5:read_t5",
+}
+WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
+    "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
     "transformer": "seqloom.interop.bart:write_transformer",
-}  # name of a model: "module:function", which takes the model and a target
+}
 
 
 def read_model(path: str | Path, task: str | None = None) -> Any:

@@ -6,6 +6,7 @@ Only what is asked for is read, and every tensor is held against the size of its
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -59,6 +60,16 @@ class ModelDirectory(Values):
         raw = np.memmap(stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape)
         made = (raw.astype(np.uint32) << 16).view(np.float32) if stored.kind == "BF16" else raw.astype(np.float32)
         return self.checked(name, np.asarray(made))
+
+    def digest(self) -> str:
+        """A short hash of the weights."""
+        digest = hashlib.sha256()
+        for path in sorted({stored.file for stored in self.tensors.values()}):
+            with open(path, "rb") as raw:
+                digest.update(hashlib.file_digest(raw, "sha256").digest())
+        for name, array in sorted(self.loaded.items()):
+            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
 
 def is_directory(path: Path) -> bool:

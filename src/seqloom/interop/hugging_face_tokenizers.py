@@ -42,6 +42,7 @@ def read_tokenizer(directory: ModelDirectory, rows: int | None = None, side: str
     if rows is not None:
         _fill(directory, spec, rows)
     mark(spec, roles.values())
+    spec["post_processor"] = None  # what stands around a text is up to the model
     return Tokenizer.of_subwords(coder_of(spec, end, directory.name))
 
 

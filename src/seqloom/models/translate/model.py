@@ -28,7 +28,7 @@ from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
-from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays
+from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays, without_start
 from seqloom.models.translate.preparing import hold_out, make_tokenizer
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class TranslationModel(NetworkModel, Translator):
             weights = np.stack([part.float().cpu().numpy() for part in looked], 1)  # (B, layers, heads, T, S)
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
-                out[i] = one[:, int(self.source_start is not None):read.lengths[i]]
+                out[i] = one[:, :read.lengths[i]] if self.source_start is None else without_start(one[:, :read.lengths[i]])
                 if self.backwards:
                     out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
         lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()

@@ -41,6 +41,17 @@ def in_source_order(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.take_along_axis(weights, np.where(at < last, last - 1 - at, at), axis=1)
 
 
+def without_start(weights: np.ndarray) -> np.ndarray:
+    """Weights (n, S) of the steps of a source, (n, S - 1) without the first, whose share goes to the others by their own.
+
+    >>> without_start(np.array([[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]])).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    kept = weights[:, 1:]
+    total = kept.sum(1, keepdims=True)
+    return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
+
+
 def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """`targets` (B, T), which of them are there, and the `inputs` before them, the tokens `start` at first: where these are
     several, the inputs are longer than the targets, whose last predicts the last."""
