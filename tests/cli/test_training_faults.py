@@ -294,7 +294,7 @@ def test_weights_of_another_config(seqloom, tmp_path, key):
     assert failed.code == 1
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "relative", "none"])
 def test_a_prompt_longer_than_the_context_slides(seqloom, tmp_path, positions):
     assert seqloom(*GPT, "--steps", 3, "--positions", positions).code == 0
     drawn = seqloom("generate", "m", "the cat sat on the mat " * 5, "--max-tokens", 20, "--json")
@@ -303,6 +303,21 @@ def test_a_prompt_longer_than_the_context_slides(seqloom, tmp_path, positions):
     assert seqloom("score", "m", "text").code == 0
     model = load(tmp_path / "m")
     assert model.generate("x" * 50 + "the cat sat", seed=3) == model.generate("y" * 50 + "the cat sat", seed=3)
+
+
+def test_a_model_for_longer_texts(seqloom, tmp_path):
+    assert seqloom(*GPT, "--steps", 3).code == 0
+    context = load(tmp_path / "m").config.context
+    assert seqloom("convert", "m", "longer", "--context", 4 * context).code == 0
+    longer = load(tmp_path / "longer").config
+    assert (longer.context, longer.rope_scale) == (4 * context, 4.0)
+    assert seqloom("evaluate", "longer", "text").code == 0
+    for command, said in ((("m", "other", "--context", 2), "a context of 2 is not longer"),
+                          (("m", "other", "--context", 512, "--form", "hugging-face"), "leave out --form"),
+                          (("text", "other", "--context", 512), "convert text to one first")):
+        assert said in seqloom("convert", *command).one_line()
+    assert seqloom("fit", "ngram", "text", "-o", "n").code == 0
+    assert "--context is for gpt models; n is a ngram model" in seqloom("convert", "n", "other", "--context", 512).one_line()
 
 
 # ---- odd texts

@@ -63,8 +63,8 @@ VALUES = {
     "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
     "source_tokenizer": ["byte"], "target_tokenizer": ["word"], "sampling_half": [0.1], "n_decoder_layers": [2], "d_mlp": [12],
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
-    "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0], "norm_epsilon": [0.1],
-    "d_head": [3], "max_distance": [20],
+    "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
+    "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
@@ -73,7 +73,7 @@ OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("
                 ("dictionary", "min_count"): [2],
                 ("seq2seq", "tokenizer"): ["byte"], ("transformer", "tokenizer"): ["byte"], ("seq2seq", "n_heads"): [2],
                 ("seq2seq", "max_length"): [12], ("transformer", "max_length"): [12],
-                ("transformer", "context"): [300], ("transformer", "buckets"): [8], **{
+                ("transformer", "context"): [300], ("transformer", "buckets"): [8], ("transformer", "max_distance"): [20], **{
     (name, "min_count"): [1] for name in ("word2vec", "fasttext", "charngram", "glove")}, **{
     (name, "window"): [40] for name in FORECASTERS}}
 # (model, or train, or *; option): what must stand beside it to matter
@@ -81,6 +81,7 @@ BESIDE = {
     ("*", "samples"): {"softmax": "sampled"}, ("*", "carry"): {"unit": "line"}, ("*", "pretrained_unknown"): {
         "pretrained": "{vectors}"}, ("*", "pretrained_training"): {"pretrained": "{vectors}"},
     ("*", "pretrained_frozen_for"): {"pretrained": "{vectors}", "pretrained_training": "gradual"},
+    ("gpt", "max_distance"): {"positions": "relative"},
     ("gpt", "pretrained"): {"d_model": None}, ("gpt", "pretrained_unknown"): {"pretrained": "{vectors}", "d_model": None},
     ("gpt", "pretrained_training"): {"pretrained": "{vectors}", "d_model": None},
     ("gpt", "pretrained_frozen_for"): {"pretrained": "{vectors}", "pretrained_training": "gradual", "d_model": None},

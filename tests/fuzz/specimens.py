@@ -155,6 +155,8 @@ SPECIMENS: dict[str, Maker] = {
     "gpt": _network("gpt", d_model=8, n_heads=2, n_layers=2, context=8),
     "gpt-learned": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="learned", norm="post", tied=False),
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
+    "gpt-relative": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8,
+                             positions="relative", max_distance=3, window=4),
     "neural-cache": _neural_cache,
     "mixture": _mixture,
     "majority": _labelled("majority"),

@@ -22,7 +22,9 @@ VARIED = [
     (GRU, {"reset": "before", "update": "replace", "n_layers": 2}),
     (NPLM, {"direct": True}), (NPLM, {"softmax": "adaptive", "direct": True}),
     *[(GPT, options) for options in (
-        {"positions": "learned"}, {"positions": "sinusoidal"}, {"positions": "alibi"}, {"norm": "post"}, {"tied": False},
+        {"positions": "learned"}, {"positions": "sinusoidal"}, {"positions": "alibi"}, {"positions": "relative"},
+        {"positions": "relative", "max_distance": 3}, {"positions": "none"}, {"rope_scale": 3.0}, {"window": 2},
+        {"norm": "post"}, {"tied": False},
         {"activation": "relu"}, {"softmax": "adaptive"}, {"softmax": "sampled"}, {"context": 7})],
 ]
 
@@ -140,3 +142,32 @@ def test_eight_bit_generation_from_the_command_line(tmp_path):
     refused = CliRunner().invoke(main, ["generate", str(tmp_path / "n"), "the", "--eight-bit"])
     assert isinstance(refused.exception, ConfigError)
     assert str(refused.exception) == "eight_bit rounds the weights of networks; this model is ngram"
+
+
+@pytest.mark.parametrize("positions", ["rope", "alibi", "sinusoidal", "relative", "none"])
+def test_a_longer_context_without_training(positions, tmp_path):
+    model = made(GPT, positions=positions, unit="stream").fit(TOY * 3, train=TrainConfig(steps=20, lr=0.1))
+    longer = model.extended(30)
+    assert (longer.config.context, model.config.context) == (30, 12)
+    assert longer.config.rope_scale == (2.5 if positions == "rope" else 1.0)
+    ids, lengths = longer.encode(TOY * 3)
+    fast = longer.sequence_log_probs(ids, lengths)
+    assert np.allclose(fast, log_probs_by_steps(longer.stepper(), ids, lengths), atol=2e-5)
+    before = model.sequence_log_probs(ids, lengths)
+    assert np.allclose(fast[:12], before[:12], atol=1e-6) == (positions != "rope")
+    assert not np.allclose(fast, before, atol=1e-6)
+    if positions == "rope":
+        assert np.allclose(model.extended(30, rope_scale=1.0).sequence_log_probs(ids, lengths)[:12], before[:12], atol=1e-6)
+    else:
+        with pytest.raises(ConfigError, match="rope_scale has no effect with"):
+            model.extended(30, rope_scale=2.0)
+    longer.save(tmp_path / "longer")
+    assert np.array_equal(seqloom.load(tmp_path / "longer").sequence_log_probs(ids, lengths), fast)
+
+
+def test_what_cannot_be_extended():
+    model = made(GPT, positions="learned").fit(TOY, train=QUICK)
+    with pytest.raises(ConfigError, match="a learned table of 12, which has no more"):
+        model.extended(30)
+    with pytest.raises(ConfigError, match="a context of 12 is not longer than the 12"):
+        made(GPT).fit(TOY, train=QUICK).extended(12)

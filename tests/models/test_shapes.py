@@ -48,9 +48,11 @@ def test_recurrent(cell, config_class, own):
 
 def test_gpt():
     for options in combinations(softmax=SOFTMAXES, tied=(True, False), norm=("pre", "post"), n_layers=(1, 2),
-                                positions=("learned", "sinusoidal", "rope", "alibi")):
+                                positions=("learned", "sinusoidal", "rope", "alibi", "relative", "none")):
         config = GPTConfig(n_heads=2, context=5, **options)
         assert gpt_shapes(config, 23, Size(8)) == shapes_of(GPTLanguageNet(config, 23, 8))
+    config = GPTConfig(n_heads=2, positions="relative", max_distance=7)
+    assert gpt_shapes(config, 23, Size(8)) == shapes_of(GPTLanguageNet(config, 23, 8))
 
 
 def test_gpt_with_the_options_of_llama():

@@ -122,7 +122,7 @@ def test_recurrent_options_are_those_of_the_stack(cell, options):
         assert np.abs(ours - log_softmax(y @ arrays["output.weight"].T + arrays["output.bias"])[: len(rows)]).max() < 1e-5
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "relative", "none"])
 @pytest.mark.parametrize(("norm", "activation", "tied", "bias"),
                          [("pre", "gelu", True, True), ("post", "relu", False, False), ("pre", "swiglu", True, True)])
 def test_gpt_steps_are_the_network(positions, norm, activation, tied, bias):
@@ -135,14 +135,15 @@ def test_gpt_steps_are_the_network(positions, norm, activation, tied, bias):
 
 
 LLAMA = {"norm_kind": "rms", "norm_epsilon": 0.3, "activation": "swiglu", "n_heads": 6, "n_kv_heads": 2, "rope_base": 50.0}
+NEAR = {"window": 3}
 
 
-@pytest.mark.parametrize("positions", ["rope", "alibi"])
-@pytest.mark.parametrize("options", [LLAMA, {"norm_epsilon": 0.3}, {"norm_kind": "rms"}, {"n_heads": 6, "n_kv_heads": 1}],
-                         ids=str)
+@pytest.mark.parametrize("positions", ["rope", "alibi", "relative", "none"])
+@pytest.mark.parametrize("options", [LLAMA, {"norm_epsilon": 0.3}, {"norm_kind": "rms"}, {"n_heads": 6, "n_kv_heads": 1}, NEAR,
+                                     {"n_heads": 6, "n_kv_heads": 2, "window": 1}], ids=str)
 def test_options_of_llama_are_the_network_s(positions, options, monkeypatch):
     monkeypatch.setattr("seqloom.models.language.gpt_steps.QUERIES", 4)  # the scores of a prompt in several parts
-    net, stepper, _ = gpt(positions, **options, d_mlp=7, bias=options is not LLAMA)
+    net, stepper, _ = gpt(positions, **options, d_mlp=7, bias=options is not LLAMA, max_distance=3)
     plain = gpt(positions, n_heads=options.get("n_heads", 3))[1]
     theirs, hidden = whole(net, with_eos())
     ours, features = through(stepper)
@@ -152,6 +153,14 @@ def test_options_of_llama_are_the_network_s(positions, options, monkeypatch):
     assert stepper.start(1)[0].keys.shape[3] == 2 * options.get("n_kv_heads", options.get("n_heads", 3)) * (
         1 if options.get("n_heads") == 6 else 2)
     assert np.abs(ours - through(plain)[0]).max() > 1e-3  # the options matter
+
+
+def test_scaled_rotary_positions_are_the_network_s():
+    net, stepper, _ = gpt("rope", rope_scale=2.5)
+    theirs, _ = whole(net, with_eos())
+    assert np.abs(through(stepper)[0] - theirs).max() < 1e-5
+    assert np.abs(stepper.prefill(list(IDS))[1] - theirs[:, -1]).max() < 1e-5
+    assert np.abs(theirs - whole(gpt("rope")[0], with_eos())[0]).max() > 1e-2
 
 
 @pytest.mark.parametrize("context", [2, 4, 5, 16])
@@ -186,7 +195,7 @@ def gpt(positions="learned", *, context=16, n_heads=3, eight_bit=False, norm="pr
     arrays = {name: array.numpy() for name, array in net.state_dict().items()}
     stepper = GPTStepper(arrays, n_layers=2, n_heads=n_heads, context=context, positions=positions, norm=norm,
                          activation=activation, eos_id=EOS, start_alone=start_alone, eight_bit=eight_bit,
-                         **{name: value for name, value in options.items() if name in LLAMA})
+                         **{name: value for name, value in options.items() if name in (*LLAMA, "window", "rope_scale")})
     return net, stepper, arrays
 
 
@@ -199,7 +208,7 @@ def whole(net, ids):
 
 
 @pytest.mark.parametrize("context", [1, 4, 5])
-@pytest.mark.parametrize("positions", ["learned", "rope"])
+@pytest.mark.parametrize("positions", ["learned", "rope", "relative", "none"])
 def test_gpt_beyond_its_context_sees_windows_half_a_context_apart(positions, context):
     net, stepper, _ = gpt(positions, context=context, n_heads=1)
     ours, features = through(stepper)
@@ -214,7 +223,7 @@ def test_gpt_beyond_its_context_sees_windows_half_a_context_apart(positions, con
 
 
 @pytest.mark.parametrize("context", [5, 16])
-@pytest.mark.parametrize("positions", ["learned", "rope", "alibi"])
+@pytest.mark.parametrize("positions", ["learned", "rope", "alibi", "relative", "none"])
 def test_gpt_prompts_in_one_pass_equal_steps(positions, context, monkeypatch):
     monkeypatch.setattr("seqloom.models.language.gpt_steps.TOGETHER", 6)  # some prompts in one pass, some not
     _, stepper, _ = gpt(positions, context=context)

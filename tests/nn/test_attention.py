@@ -1,6 +1,9 @@
 """Attention under every mask, and blocks as encoder and decoder: against torch's own layers with the same weights."""
 
 import math
+import os
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -10,7 +13,15 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 from seqloom.nn import attention as module  # noqa: E402
-from seqloom.nn.attention import Attention, Mask, dropped_attention, make_mask, padding_mask, seen_keys  # noqa: E402
+from seqloom.nn.attention import (  # noqa: E402
+    Attention,
+    Mask,
+    dropped_attention,
+    make_mask,
+    near_attention,
+    padding_mask,
+    seen_keys,
+)
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places  # noqa: E402
 
 D, HEADS, D_MLP = 12, 3, 20
@@ -63,6 +74,7 @@ def masks():
         "causal and padded": (make_mask(causal & KEEP[:, None, None]), hidden, padded),
         "window": (make_mask(seen_keys(places[None], places, window=2)), near, None),
         "causal window": (make_mask(seen_keys(places[None], places, causal=True, window=2)), hidden + near, None),
+        "causal window by blocks": (Mask(causal=True, window=2), hidden + near, None),
         "biased and padded": (make_mask(KEEP[:, None, None], bias), bias.expand(2, -1, -1, -1).flatten(0, 1), padded),
     }
 
@@ -173,6 +185,89 @@ def test_attention_with_dropout_has_the_same_masks(kind, monkeypatch):
     q, k, v = (some(2, HEADS, 7, 4, seed=seed) for seed in (1, 2, 3))
     weights = []
     monkeypatch.setattr(module, "dropout", lambda p, rate: weights.append(p) or p)
-    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal)
+    scores = mask.added_to(torch.zeros(2, HEADS, 7, 7, dtype=torch.float64))
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=scores)
     torch.testing.assert_close(dropped_attention(q, k, v, mask, 0.5), expected)
     assert len(weights) == 1
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1e-12], ids=["fused", "written out"])
+@pytest.mark.parametrize("kv_heads", [2, 1], ids=["grouped", "multi-query"])
+@pytest.mark.parametrize("kind", masks())
+def test_heads_that_share_keys_are_heads_with_copies_of_them(kind, kv_heads, dropout):
+    mask = masks()[kind][0]
+    if mask.scores is not None and mask.scores.shape[1] == HEADS:
+        mask = mask._replace(scores=mask.scores[:, [0, 1, 2, 0]])
+    torch.manual_seed(0)
+    shared, copies = (Attention(D, 4, n_kv_heads=n, dropout=dropout).double() for n in (kv_heads, 4))
+    size, (weight, bias) = D // 4, (shared.qkv.weight, shared.qkv.bias)
+    rows = [*range(D), *(D + part * kv_heads * size + head * kv_heads // 4 * size + j
+                         for part in range(2) for head in range(4) for j in range(size))]
+    copies.load_state_dict({"qkv.weight": weight[rows], "qkv.bias": bias[rows], "out.weight": shared.out.weight,
+                            "out.bias": shared.out.bias})
+    x = some(2, 7, D).requires_grad_()
+    assert shared.qkv.weight.shape == (D + 2 * kv_heads * size, D)
+    equal_with_gradients(shared(x, mask)[0], copies(x, mask)[0], (x,))
+
+
+@pytest.mark.parametrize("kv_heads", [3, 1])
+@pytest.mark.parametrize("kind", masks())
+def test_the_weights_that_are_shown_are_those_that_are_taken(kind, kv_heads):
+    mask = masks()[kind][0]
+    layer, x = attention(n_kv_heads=kv_heads), some(2, 7, D)
+    memory = layer.project(x)
+    weights = layer.looks(x, memory, mask)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    mixed = weights @ memory[1].repeat_interleave(HEADS // kv_heads, 1)
+    torch.testing.assert_close(layer.out(mixed.transpose(1, 2).flatten(2)), layer.cross(x, memory, mask))
+
+
+def test_no_weights_are_shown_where_nothing_is_seen():
+    keep = torch.tensor([[True] * 7, [False] * 7])
+    layer, x = attention(), some(2, 7, D).requires_grad_()
+    weights = layer.looks(x, layer.project(x), padding_mask(keep))
+    assert (weights[1] == 0).all()
+    torch.testing.assert_close(weights[0].sum(-1), torch.ones(HEADS, 7, dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(weights.square().sum(), x)
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize(("length", "window"), [(1, 3), (3, 3), (4, 3), (6, 3), (7, 3), (11, 1), (5, 100)])
+def test_attention_by_blocks_is_that_under_the_whole_mask(length, window):
+    q, k, v = (some(2, HEADS, length, 4, seed=seed).requires_grad_() for seed in (1, 2, 3))
+    places = torch.arange(length)
+    seen = seen_keys(places[None], places, causal=True, window=window)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+    def weighted(q, k, v, mask):
+        assert k.shape[2] <= 2 * window
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal)
+
+    equal_with_gradients(near_attention(q, k, v, window, weighted), expected, (q, k, v))
+
+
+PEAKS = """
+import resource, torch
+from seqloom.nn.attention import Attention, Mask, padding_mask
+
+def use(kind, length):
+    keep = (torch.arange(length) < length // 2).expand(2, -1)
+    mask = {"causal": Mask(causal=True), "window": Mask(causal=True, window=64), "padded": padding_mask(keep)}[kind]
+    x = torch.randn(2, length, 32, requires_grad=True)
+    layer(x, mask)[0].sum().backward()
+
+layer = Attention(32, 4, n_kv_heads=2)
+for kind in ("causal", "window", "padded"):
+    use(kind, 64)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for kind in ("causal", "window", "padded"):
+    use(kind, 4096)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+def test_memory_is_not_quadratic_in_the_length():
+    """The scores alone would take 512 MB, a mask of booleans for every row and head 128."""
+    done = subprocess.run([sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert int(done.stdout) < 80e6

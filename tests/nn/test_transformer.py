@@ -14,7 +14,7 @@ from seqloom.nn.position import alibi_slopes  # noqa: E402
 from seqloom.nn.transformer import GPTNet, causal_places  # noqa: E402
 from tests.golden import gpt2_answers  # noqa: E402
 
-POSITIONS = ("learned", "sinusoidal", "rope", "alibi")
+POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
 
 
 def make(**options):
@@ -43,6 +43,23 @@ def test_a_later_token_changes_nothing_before(positions, norm):
         a, b = net.features(ids)[0], net.features(other)[0]
     torch.testing.assert_close(a[:, :6], b[:, :6], atol=1e-12, rtol=0)
     assert (a[:, 6:] - b[:, 6:]).abs().amax((0, 2)).min() > 1e-4  # and everything after
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_window_of_two_in_two_blocks_reaches_four_tokens_back(positions):
+    net = make(positions=positions, window=2, max_distance=2)
+    ids = some_ids()
+    changed, past = ids.clone(), net.start(2)
+    changed[:, 3] = (changed[:, 3] + 1) % 23
+    with torch.no_grad():
+        a, b = net.features(ids)[0], net.features(changed)[0]
+        moved = (a - b).abs().amax((0, 2)) > 1e-9
+        assert moved.tolist() == [False] * 3 + [True] * 5 + [False]
+        parts = []
+        for part in ids.split((1, 4, 2, 1, 1), 1):  # and with a cache
+            hidden, past = net.features(part, past)
+            parts.append(hidden)
+    torch.testing.assert_close(torch.cat(parts, 1), a)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -140,7 +157,7 @@ def test_attention_is_the_brute_force_one(alibi):
 
 @pytest.mark.parametrize(("positions", "norm", "tied", "bias"), [
     ("learned", "pre", True, True), ("alibi", "post", False, False), ("rope", "pre", False, True),
-    ("sinusoidal", "post", True, True)])
+    ("sinusoidal", "post", True, True), ("relative", "pre", True, True), ("none", "pre", True, True)])
 def test_gradients_agree_with_finite_differences(positions, norm, tied, bias):
     net = make(vocab_size=5, context=4, d_model=4, n_layers=1, n_heads=2, d_mlp=6, positions=positions, norm=norm, tied=tied,
                bias=bias)

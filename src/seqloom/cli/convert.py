@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,6 +25,7 @@ Examples:
   seqloom convert gpt2 again --form hugging-face # and back
   seqloom convert opus-mt-en-de translator       # a Marian, T5 or BART that transformers saved
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words into phonemes
+  seqloom convert model longer --context 1024    # the same gpt for longer texts
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext
 """)
@@ -32,8 +34,10 @@ Examples:
 @click.option("--form", type=Choice([HUGGING_FACE, *(form for task in tasks.every() for form in task.file_forms)]),
               help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.")
 @click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
+@click.option("--context", type=click.IntRange(2, 1_000_000), metavar="N",
+              help="Write a gpt model with the same weights for a longer context of N tokens, rope positions scaled to fit.")
 @common
-def command(source: str, target: str, form: str | None, task: str | None, as_json: bool) -> None:
+def command(source: str, target: str, form: str | None, task: str | None, context: int | None, as_json: bool) -> None:
     """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
 
     n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or fastText; Transformers are
@@ -44,6 +48,8 @@ def command(source: str, target: str, form: str | None, task: str | None, as_jso
     from seqloom.interop.hugging_face import is_directory
     from seqloom.storage import check_target, load
 
+    if context is not None and (is_directory(Path(source)) or not Path(source).is_dir()):
+        raise ConfigError(f"--context is for models of seqloom; convert {source} to one first")
     if is_directory(Path(source)):
         if form is not None:
             raise ConfigError(f"{source} is a directory of transformers; leave --form out to make a model of seqloom of it")
@@ -52,7 +58,12 @@ def command(source: str, target: str, form: str | None, task: str | None, as_jso
         model.save(target)
     elif Path(source).is_dir():
         model = load(source)
-        if form == HUGGING_FACE:
+        if context is not None:
+            _check_extended(model, source, form)
+            check_target(target)
+            model = model.extended(context)
+            model.save(target)
+        elif form == HUGGING_FACE:
             families.write_model(model, source, target)
         else:
             tasks.of(model).write_file(model, source, target, form)
@@ -72,3 +83,10 @@ def command(source: str, target: str, form: str | None, task: str | None, as_jso
             tasks.of(model).write_file(model, source, target, form)
     outcome = tasks.of(model).converted(model)
     emit({"source": source, "target": target, **(outcome.values or {})}) if as_json else click.echo(f"{target}: {outcome.text}")
+
+
+def _check_extended(model: Any, source: str, form: str | None) -> None:
+    if form is not None:
+        raise ConfigError("--context makes a model of seqloom; leave out --form, and convert that model afterwards")
+    if not hasattr(model, "extended"):
+        raise ConfigError(f"--context is for gpt models; {source} is a {model.name} model")

@@ -256,19 +256,38 @@ def rotate(x, positions, n_heads, cos, sin):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
-    """Attention of one new token a row, qkv (n, D + 2K), to the lengths[row] cached ones and to itself; out (n, D).
+def add_relative(query, relative, scale, scores):
+    """Add what a query has in common with the vector of each distance, relative (R, d), to its scores, of which the last is for
+    distance 0; those from R - 1 on have the last vector. Gives the largest score."""
+    by_distance = np.empty(min(len(relative), len(scores)), np.float32)
+    for distance in range(len(by_distance)):
+        dot = np.float32(0.0)
+        for j in range(len(query)):
+            dot += query[j] * relative[distance, j]
+        by_distance[distance] = dot * scale
+    last = len(scores) - 1
+    top = np.float32(-np.inf)
+    for t in range(len(scores)):
+        scores[t] += by_distance[min(last - t, len(by_distance) - 1)]
+        top = max(top, scores[t])
+    return top
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def attend(qkv, keys, values, layer, lengths, n_heads, window, slopes, relative, out):
+    """Attention of one new token a row, qkv (n, D + 2K), to the last `window` cached of lengths[row] and to itself; out (n, D).
 
     keys and values (n, n_layers, C, K) take the new token in; where K is a part of D, as many neighbouring heads share
-    one. slopes (n_heads,) are ALiBi's, or empty.
+    one. slopes (n_heads,) are ALiBi's, or empty; relative (R, d) has the vectors of the distances (Shaw et al. 2018), or none.
     """
     width, narrow = out.shape[1], keys.shape[3]
     size, group = width // n_heads, width // narrow
     scale = ONE / np.float32(np.sqrt(size))
     weights = np.empty(keys.shape[2], np.float32)
     for row in range(len(out)):
-        last = lengths[row]
-        old_keys, old_values = keys[row, layer], values[row, layer]
+        first = max(lengths[row] - window, 0)
+        last = lengths[row] - first  # counted from the first that is seen
+        old_keys, old_values = keys[row, layer, first:], values[row, layer, first:]
         for j in range(narrow):
             old_keys[last, j] = qkv[row, width + j]
             old_values[last, j] = qkv[row, width + narrow + j]
@@ -286,6 +305,8 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
                     dot -= slopes[head] * np.float32(last - t)
                 weights[t] = dot
                 top = max(top, dot)
+            if len(relative) > 0:
+                top = add_relative(query, relative, scale, weights[: last + 1])
             total = np.float32(0.0)
             for t in range(last + 1):
                 weights[t] = exp(weights[t] - top)

@@ -10,6 +10,7 @@ the right, beside a `lengths` leaf. A cache has room to grow, so a step writes i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import dropout
-from seqloom.nn.position import rotate
+from seqloom.nn.position import relative_rows, relative_scores, rotate
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 
@@ -34,7 +35,21 @@ class Mask(NamedTuple):
 
     scores: Tensor | None = None  # (B or 1, heads or 1, T or 1, S): True where a key is seen, or numbers added to the scores
     causal: bool = False  # query t sees keys 0 to t; the kernel then skips what is hidden
+    window: int | None = None  # beside `causal`: and none that is further away than that; time and memory are then linear
     blind: Tensor | None = None  # bool (B or 1, heads or 1, T or 1, 1): queries of which every key is hidden
+
+    def added_to(self, scores: Tensor) -> Tensor:
+        """Scores (B, heads, T, S), -inf where a key is not seen; in their own memory."""
+        if self.causal:
+            seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril_()
+            return scores.masked_fill_(~(seen if self.window is None else seen.triu_(-self.window)), -math.inf)
+        if self.scores is None:
+            return scores
+        return scores.masked_fill_(~self.scores, -math.inf) if self.scores.dtype == torch.bool else scores.add_(self.scores)
+
+    def with_bias(self, bias: Tensor) -> Mask:
+        """The same with numbers (B, heads, T, S) added to the scores; their memory is used."""
+        return Mask(self.added_to(bias), blind=self.blind)
 
 
 UNMASKED = Mask()
@@ -47,6 +62,7 @@ class Places(NamedTuple):
     first: int | None  # where they go in the caches, if that is one place for all rows
     end: int  # keys beyond are nobody's
     rotation: tuple[Tensor, Tensor] | None = None  # of rotary positions, (B or 1, 1, T, d_head / 2)
+    distance: Tensor | None = None  # query minus key, of relative positions, (B or 1, T, S)
 
 
 def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
@@ -63,9 +79,12 @@ def seen_keys(queries: Tensor, keys: Tensor, *, causal: bool = False, window: in
 
     `causal`: no key that comes after the query; `window`: none that is further away than that.
     """
-    distance = queries[:, None, :, None] - keys
-    seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
-    return seen if window is None else seen & (distance.abs() <= window)
+    queries = queries[:, None, :, None]
+    seen = keys <= queries if causal else torch.ones_like(keys == queries)
+    if window is not None:
+        seen &= keys >= queries - window
+        seen &= keys <= queries + window
+    return seen
 
 
 def padding_mask(keep: Tensor) -> Mask:
@@ -76,11 +95,13 @@ def padding_mask(keep: Tensor) -> Mask:
 class Attention(nn.Module):
     """With fewer `n_kv_heads` than heads, neighbouring heads share keys and values (Shazeer 2019; Ainslie et al. 2023).
 
-    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5.
+    `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5. `distances` (query
+    minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those beyond the range have
+    that of its end. The paper found that vectors for the values as well add nothing.
     """
 
     def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, d_head: int | None = None,
-                 scaled: bool = True, dropout: float = 0.0, bias: bool = True) -> None:
+                 scaled: bool = True, dropout: float = 0.0, bias: bool = True, distances: range | None = None) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
         self.d_head = d_head or d_model // n_heads
@@ -90,6 +111,8 @@ class Attention(nn.Module):
         self.d_queries = n_heads * self.d_head
         self.qkv = nn.Linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
         self.out = nn.Linear(self.d_queries, d_model, bias=bias)
+        self.distances = distances
+        self.relative = None if distances is None else nn.Embedding(len(distances), self.d_head)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
                 cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
@@ -106,6 +129,11 @@ class Attention(nn.Module):
             assert places is not None, "where do these tokens go in the cache?"
             kept = (_append(cache[0], k, places), _append(cache[1], v, places))
             k, v = (part[:, :, : places.end] for part in kept)
+        if self.relative is not None and self.distances is not None:
+            assert places is not None, "where do these tokens stand?"
+            assert places.distance is not None, "how far are they from each other?"
+            added = relative_scores(q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances))
+            mask = mask.with_bias(added)
         return self._attend(q, k, v, mask), kept
 
     def project(self, memory: Tensor) -> KeysValues:
@@ -123,9 +151,8 @@ class Attention(nn.Module):
         """The weights with which `cross` takes the memory, (B, heads, T, S)."""
         q = self._queries(x)
         scores = (q * self.scale) @ self._shared(memory[0]).transpose(-2, -1)
-        if mask.scores is not None:
-            scores = scores.masked_fill(~mask.scores, -math.inf)
-        return torch.softmax(scores, -1)
+        weights = torch.softmax(mask.added_to(scores), -1)
+        return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
 
     def _queries(self, x: Tensor) -> Tensor:
         """Of x (B, T, D) alone, (B, heads, T, d_head)."""
@@ -135,12 +162,15 @@ class Attention(nn.Module):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         rate = self.dropout if self.training else 0.0
+
+        def weighted(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+            if rate and q.device.type == "cpu":
+                return dropped_attention(q, k, v, mask, rate, self.scale)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate,
+                                                  scale=self.scale)
+
         k, v = self._shared(k), self._shared(v)
-        if rate and q.device.type == "cpu":
-            y = dropped_attention(q, k, v, mask, rate, self.scale)
-        else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.scores, is_causal=mask.causal, dropout_p=rate,
-                                               scale=self.scale)
+        y = weighted(q, k, v, mask) if mask.window is None else near_attention(q, k, v, mask.window, weighted)
         if mask.blind is not None:
             y = y.masked_fill(mask.blind, 0.0)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
@@ -154,12 +184,27 @@ def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, 
     """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
     given."""
     scores = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)  # (B, heads, T, S)
-    added = mask.scores
-    if mask.causal:
-        added = scores.new_full(scores.shape[-2:], -math.inf).triu_(1)
-    if added is not None:
-        scores = scores.masked_fill_(~added, -math.inf) if added.dtype == torch.bool else scores.add_(added)
-    return dropout(torch.softmax(scores, -1), rate) @ v
+    return dropout(torch.softmax(mask.added_to(scores), -1), rate) @ v
+
+
+def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,
+                   weighted: Callable[[Tensor, Tensor, Tensor, Mask], Tensor]) -> Tensor:
+    """Causal attention to no key further back than `window`, by `weighted`; each (B, heads, T, d_head).
+
+    Blocks of `window` queries see their own block and the one before it, so nothing of the size T x T is ever there.
+    """
+    b, heads, t, d = q.shape
+    first = weighted(q[:, :, :window], k[:, :, :window], v[:, :, :window], Mask(causal=True))
+    if t <= window:
+        return first
+    padded = F.pad(torch.stack((q, k, v)), (0, 0, 0, -t % window))
+    blocks = padded.view(3, b, heads, -1, window, d).transpose(2, 3)  # (3, B, blocks, heads, window, d)
+    queries = blocks[0, :, 1:].flatten(0, 1)
+    keys, values = torch.cat((blocks[1:, :, :-1], blocks[1:, :, 1:]), 4).flatten(1, 2)  # (B blocks, heads, 2 window, d)
+    at = torch.arange(2 * window, device=q.device)
+    seen = seen_keys(at[None, window:], at, causal=True, window=window)
+    y = weighted(queries, keys, values, Mask(seen)).view(b, -1, heads, window, d).transpose(1, 2).flatten(2, 3)
+    return torch.cat((first, y[:, :, : t - window]), 2)
 
 
 def _append(cache: Tensor, new: Tensor, places: Places) -> Tensor:

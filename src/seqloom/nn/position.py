@@ -1,9 +1,12 @@
-"""Where a token stands: four ways to tell a Transformer, which by itself sees a set.
+"""Where a token stands: five ways to tell a Transformer, which by itself sees a set.
 
 Added to the embeddings: a learned table (GPT-2) or sinusoids (Vaswani et al. 2017, section 3.5). Inside the attention:
-rotary (RoPE, Su et al. 2021), which turns queries and keys so that their product depends on the distance alone,
-and linear biases (ALiBi, Press et al. 2022), which make a score fall with the distance, more steeply in some heads.
-Only the learned table ends; the others are functions of the position and go on past the length of training.
+rotary (RoPE, Su et al. 2021), which turns queries and keys so that their product depends on the distance alone;
+linear biases (ALiBi, Press et al. 2022), which make a score fall with the distance, more steeply in some heads;
+and a learned vector for each distance, added to the key (Shaw et al. 2018), far distances sharing one.
+Only the learned table ends; the others are functions of the position and go on past the length of training. How well is
+another matter: rotary positions are then better divided by a factor, which brings them back into the trained range
+(position interpolation, Chen et al. 2023).
 """
 
 from __future__ import annotations
@@ -26,11 +29,14 @@ def sinusoids(positions: Tensor, d_model: int, base: float = 10000.0) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
 
-def rotary_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> tuple[Tensor, Tensor]:
-    """cos and sin of the angle by which each pair of a head is turned; (..., T) to twice (..., T, d_head / 2)."""
+def rotary_angles(positions: Tensor, d_head: int, base: float = 10000.0, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """cos and sin of the angle by which each pair of a head is turned; (..., T) to twice (..., T, d_head / 2).
+
+    Positions are divided by `scale`.
+    """
     if d_head % 2:
         raise ValueError(f"rotary positions turn pairs and need an even head width, not {d_head}")
-    angles = positions[..., None] * _frequencies(d_head, base, positions.device)
+    angles = positions[..., None] * _frequencies(d_head, base, positions.device) / scale
     return angles.cos(), angles.sin()
 
 
@@ -56,9 +62,27 @@ def alibi_slopes(n_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-    """-slope x distance, and -inf for what comes later; queries (B, T) and keys (S,) hold positions; (B, heads, T, S)."""
-    distance = (queries[:, None, :, None] - keys).to(slopes.dtype)
-    return (distance * -slopes[:, None, None]).masked_fill_(distance < 0, -math.inf)
+    """-slope x distance, to be added to a causal mask; queries (B, T) and keys (S,) hold positions; (B, heads, T, S)."""
+    return (queries[:, None, :, None].to(slopes.dtype) - keys) * -slopes[:, None, None]
+
+
+def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
+    """q_i . a_ij of queries (B, heads, T, d_head), where a_ij is row rows[i, j] of the table (R, d_head).
+
+    `rows` is (B or 1, T, S); the result, (B, heads, T, S), is to be added to q_i . k_j. As Shaw et al. remark, q is multiplied
+    with the table once; a_ij for every i and j would take d_head times the memory.
+    """
+    by_row = q @ table.T  # (B, heads, T, R)
+    return by_row.gather(3, rows[:, None].expand(*q.shape[:3], rows.shape[2]))
+
+
+def relative_rows(distance: Tensor, distances: range) -> Tensor:
+    """The row of a table for each distance, query minus key; `distances` have a row each, those beyond take the nearest's.
+
+    >>> relative_rows(torch.tensor([0, 1, 2, 3, -5]), range(-2, 3)).tolist()
+    [2, 3, 4, 4, 0]
+    """
+    return distance.clamp(distances[0], distances[-1]) - distances[0]
 
 
 def distance_buckets(distance: Tensor, buckets: int, max_distance: int, *, causal: bool) -> Tensor:

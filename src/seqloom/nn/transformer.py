@@ -25,7 +25,7 @@ from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Pl
 from seqloom.nn.dropout import dropout
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
 
-Positions = Literal["learned", "sinusoidal", "rope", "alibi"]
+Positions = Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
 Norm = Literal["pre", "post"]
 NormKind = Literal["layer", "rms"]
 Activation = Literal["gelu", "gelu-erf", "relu", "swish"]
@@ -106,7 +106,9 @@ class Block(nn.Module):
 
 
 class GPTNet(nn.Module):
-    """`context` is the length of a learned position table; other positions may go beyond it.
+    """`context` is the length of a learned position table; other positions may go beyond it. `rope_scale` divides rotary
+    positions, `max_distance` is the last distance with a vector of its own among relative ones, and with a `window` no token
+    sees one that is further away than that in a block.
 
     GPT-2 has learned positions, gelu and biases. Llama (Touvron et al. 2023) has rotary positions, norms of the kind `rms`,
     swiglu, groups of heads that share keys and values, and no biases.
@@ -116,19 +118,22 @@ class GPTNet(nn.Module):
 
     def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *,
                  n_kv_heads: int | None = None, d_mlp: int | None = None, positions: Positions = "learned",
-                 rope_base: float = 10000.0, norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5,
+                 rope_base: float = 10000.0, rope_scale: float = 1.0, max_distance: int = 64, window: int | None = None,
+                 norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5,
                  activation: Literal["gelu", "relu", "swiglu"] = "gelu", dropout: float = 0.0, tied: bool = True,
                  bias: bool = True, checkpoint: bool = False) -> None:
         super().__init__()
         self.context, self.d_model, self.n_heads, self.n_kv_heads = context, d_model, n_heads, n_kv_heads or n_heads
-        self.positions, self.rope_base, self.dropout = positions, rope_base, dropout
+        self.positions, self.rope_base, self.rope_scale, self.dropout = positions, rope_base, rope_scale, dropout
+        self.window = window
         self.checkpoint = checkpoint  # recompute each block in the backward pass instead of keeping its activations
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.position = nn.Embedding(context, d_model) if positions == "learned" else None
         new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
 
         def block() -> Block:
-            attention = Attention(d_model, n_heads, n_kv_heads=n_kv_heads, dropout=dropout, bias=bias)
+            attention = Attention(d_model, n_heads, n_kv_heads=n_kv_heads, dropout=dropout, bias=bias,
+                                  distances=range(max_distance + 1) if positions == "relative" else None)
             inner = d_mlp or 4 * d_model
             mlp = (SwiGLU(d_model, inner, bias=bias) if activation == "swiglu" else
                    MLP(d_model, inner, ACTIVATIONS[activation], bias=bias))
@@ -194,31 +199,37 @@ class GPTNet(nn.Module):
             last = ids.shape[1] + max(before or [0])
             if last > self.context:
                 raise ValueError(f"a sequence of {last} tokens is longer than the position table of {self.context}; "
-                                 f"shorten it, or train with a larger context, or with rope or alibi positions")
+                                 f"shorten it, or train with a larger context, or with other positions")
             x = x + self.position(positions)
         elif self.positions == "sinusoidal":
             # Scaled up as in the paper, or the sinusoids, of size one, would drown the embeddings.
             x = x * math.sqrt(self.d_model) + sinusoids(positions, self.d_model).to(x.dtype)
         elif self.positions == "rope":
-            cos, sin = rotary_angles(positions, self.d_model // self.n_heads, self.rope_base)
+            cos, sin = rotary_angles(positions, self.d_model // self.n_heads, self.rope_base, self.rope_scale)
             rotation = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)  # (B, 1, T, d_head / 2), alike for all heads
         x = dropout(x, self.dropout, self.training)
-        mask, places = causal_places(positions, before, self.slopes, rotation)
+        mask, places = causal_places(positions, before, self.slopes, rotation, window=self.window,
+                                     relative=self.positions == "relative")
         return x, mask, places
 
 
 def causal_places(positions: Tensor, before: list[int] | None = None, slopes: Tensor | None = None,
-                  rotation: tuple[Tensor, Tensor] | None = None) -> tuple[Mask, Places]:
-    """Tokens that see themselves and what came before; `before` is how much each row has read, `slopes` are ALiBi's."""
+                  rotation: tuple[Tensor, Tensor] | None = None, *, window: int | None = None,
+                  relative: bool = False) -> tuple[Mask, Places]:
+    """Tokens that see themselves and what came before; `before` is how much each row has read, `slopes` are ALiBi's, with a
+    `window` they see no further back than that; `relative`: the distances are wanted."""
     steps = positions.shape[1]
     longest = max(before) if before else 0
     first = longest if not before or min(before) == longest else None
     end = longest + steps
     keys = torch.arange(end, device=positions.device)
-    if slopes is not None:
-        mask = Mask(alibi_bias(slopes, positions, keys))
-    elif first is None or (first > 0 and steps > 1):
-        mask = Mask(seen_keys(positions, keys, causal=True))
+    window = None if window is not None and window >= end - 1 else window  # then it hides nothing
+    if first == 0:
+        mask = Mask(causal=True, window=window)
+    elif first is None or steps > 1 or window is not None:
+        mask = Mask(seen_keys(positions, keys, causal=True, window=window))
     else:
-        mask = Mask(causal=first == 0)
-    return mask, Places(positions, first, end, rotation)
+        mask = Mask()
+    if slopes is not None:
+        mask = mask.with_bias(alibi_bias(slopes, positions, keys))
+    return mask, Places(positions, first, end, rotation, positions[:, :, None] - keys if relative else None)

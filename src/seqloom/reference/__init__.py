@@ -1,5 +1,9 @@
-"""Recurrent networks in plain NumPy, forward and backward: the equations as they stand, and the oracle of the fast layers."""
+"""Recurrent networks and the block of a Transformer in plain NumPy, forward and backward.
 
+The equations as they stand, and the oracle of the fast layers.
+"""
+
+from seqloom.reference.attention import Attention, HeadsTrace, MultiHeadAttention, attend, attend_backward, causal_mask
 from seqloom.reference.bptt import (
     Chunk,
     chunks,
@@ -15,17 +19,26 @@ from seqloom.reference.output import Output, cross_entropy, squared_error
 from seqloom.reference.parameters import count_parameters, from_torch, init_params, to_torch
 from seqloom.reference.rnn import RNN, RNNTrace
 from seqloom.reference.sequences import Gradients, padding_mask
+from seqloom.reference.transformer_block import BlockTrace, TransformerBlock
 
 __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "Attention",
+    "BlockTrace",
     "Chunk",
     "GRUTrace",
     "Gradients",
+    "HeadsTrace",
     "LSTMTrace",
+    "MultiHeadAttention",
     "Output",
     "RNNTrace",
+    "TransformerBlock",
+    "attend",
+    "attend_backward",
+    "causal_mask",
     "check_gradients",
     "chunks",
     "clip_by_norm",

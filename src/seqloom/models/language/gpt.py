@@ -11,6 +11,8 @@ each token with at least half a context before it; stepping slides in the same w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -55,6 +57,25 @@ class GPT(Chatting, NeuralLanguageModel):
         """What a sequence begins with."""
         return self.learnt.get("start", self.tokenizer.eos_id)
 
+    def extended(self, context: int, rope_scale: float | None = None) -> GPT:
+        """The same weights for a longer context, without training.
+
+        Rotary positions are divided by `rope_scale`, by default as much as the context grows, so that all stand in the trained
+        range (Chen et al. 2023); sinusoidal, relative and ALiBi's go on as they are. A learned table has no more positions.
+        """
+        self.check_fitted()
+        c = self.config
+        if c.positions == "learned":
+            raise ConfigError(f"its positions are a learned table of {c.context}, which has no more; fit a model with a larger "
+                              "context, or with other positions")
+        if context <= c.context:
+            raise ConfigError(f"a context of {context} is not longer than the {c.context} that it has")
+        if c.positions == "rope" and rope_scale is None:
+            rope_scale = c.rope_scale * context / c.context
+        longer = copy(self)
+        longer.config = replace(c, context=context, **({} if rope_scale is None else {"rope_scale": rope_scale}))
+        return longer
+
     def label(self) -> str:
         return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}"
 
@@ -94,9 +115,10 @@ class GPT(Chatting, NeuralLanguageModel):
         self.check_fitted()
         c = self.config
         return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, n_kv_heads=c.n_kv_heads, context=c.context,
-                          positions=c.positions, rope_base=c.rope_base, norm=c.norm, norm_kind=c.norm_kind,
-                          norm_epsilon=c.norm_epsilon, activation=c.activation, eos_id=self.tokenizer.eos_id,
-                          start_id=self.start_id, start_alone=self.learnt.get("start_alone", False), eight_bit=eight_bit)
+                          window=c.window, positions=c.positions, rope_base=c.rope_base, rope_scale=c.rope_scale,
+                          norm=c.norm, norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon, activation=c.activation,
+                          eos_id=self.tokenizer.eos_id, start_id=self.start_id,
+                          start_alone=self.learnt.get("start_alone", False), eight_bit=eight_bit)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

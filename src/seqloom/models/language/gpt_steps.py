@@ -71,10 +71,11 @@ class GPTStepper:
     """The decode path of a GPT; `arrays` by the names of its saved file. It starts with `start_id`, or else `eos_id`."""
 
     def __init__(self, arrays: dict[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
-                 positions: Literal["learned", "sinusoidal", "rope", "alibi"], norm: Literal["pre", "post"],
+                 positions: Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"], norm: Literal["pre", "post"],
                  activation: Literal["gelu", "relu", "swiglu"], eos_id: int, start_id: int | None = None,
                  start_alone: bool = False, n_kv_heads: int | None = None, rope_base: float = 10000.0,
-                 norm_kind: Literal["layer", "rms"] = "layer", norm_epsilon: float = 1e-5, eight_bit: bool = False) -> None:
+                 rope_scale: float = 1.0, window: int | None = None, norm_kind: Literal["layer", "rms"] = "layer",
+                 norm_epsilon: float = 1e-5, eight_bit: bool = False) -> None:
         self.n_layers, self.n_heads, self.n_kv_heads, self.context = n_layers, n_heads, n_kv_heads or n_heads, context
         self.eos_id, self.start_id, self.start_alone = eos_id, eos_id if start_id is None else start_id, start_alone
         self.pre = norm == "pre"
@@ -89,15 +90,19 @@ class GPTStepper:
         self.output = weights.output()
         self.scale, self.added = np.float32(1), weights.vector("position.weight")  # (context, D)
         self.cos = self.sin = self.slopes = NONE
+        self.window = window or context  # tokens back that a block sees
+        none = np.empty((0, self.width // n_heads), np.float32)
+        self.relative = [weights.vector(f"blocks.{i}.attention.relative.weight") if positions == "relative" else none
+                         for i in range(n_layers)]  # (R, d)
         if positions == "sinusoidal":
             self.scale, self.added = np.float32(math.sqrt(self.width)), np.empty((context, self.width), np.float32)
             self.added[:, 1::2], self.added[:, 0::2] = _angles(context, self.width)
         elif positions == "rope":
-            self.cos, self.sin = _angles(context, self.width // n_heads, rope_base)
+            self.cos, self.sin = _angles(context, self.width // n_heads, rope_base, rope_scale)
         elif positions == "alibi":
             self.slopes = _slopes(n_heads)
-        elif positions != "learned":
-            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope or alibi")
+        elif positions not in ("learned", "relative", "none"):
+            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope, alibi, relative or none")
 
         self.begun = self.prefill([np.empty(0, np.int64)])  # one row, to be copied
 
@@ -129,7 +134,8 @@ class GPTStepper:
 
         def attention(layer: int, qkv: np.ndarray) -> np.ndarray:
             out = np.empty((len(qkv), self.width), np.float32)
-            attend(qkv, state.keys, state.values, layer, lengths, self.n_heads, self.slopes, out)
+            attend(qkv, state.keys, state.values, layer, lengths, self.n_heads, self.window, self.slopes,
+                   self.relative[layer], out)
             return out
 
         features = self._blocks(ids, lengths, attention)
@@ -205,7 +211,7 @@ class GPTStepper:
                     part = slice(at, at + length)
                     _, state.keys[row, layer, :length], state.values[row, layer, :length] = np.split(
                         qkv[part], [self.width, self.width + self.d_kv], axis=1)
-                    out[part] = self._causal(qkv[part])
+                    out[part] = self._causal(layer, qkv[part])
                     at += length
                 return out
 
@@ -213,24 +219,28 @@ class GPTStepper:
             lasts = np.cumsum([length for _, length in spans]) - 1
             state.features[group] = hidden[lasts]
 
-    def _causal(self, qkv: np.ndarray) -> np.ndarray:
+    def _causal(self, layer: int, qkv: np.ndarray) -> np.ndarray:
         """Attention of each token of one sequence, (T, D + 2K), to itself and those before: (T, D)."""
-        steps, groups = len(qkv), self.n_kv_heads
+        steps, groups, relative = len(qkv), self.n_kv_heads, self.relative[layer]
         heads = qkv.reshape(steps, self.n_heads + 2 * groups, -1).transpose(1, 0, 2)
         q, k, v = np.split(heads, [self.n_heads, self.n_heads + groups])
         q = q.reshape(groups, -1, steps, q.shape[2])  # (groups, heads of a group, T, d); k and v are (groups, T, d)
         out = np.empty((steps, self.width), np.float32)
         for low in range(0, steps, QUERIES):
-            high = min(low + QUERIES, steps)
-            scores = q[:, :, low:high] @ k[:, None, :high].swapaxes(2, 3) / np.float32(math.sqrt(q.shape[3]))
-            distance = np.arange(low, high)[:, None] - np.arange(high)
+            high, first = min(low + QUERIES, steps), max(low - self.window, 0)
+            scores = q[:, :, low:high] @ k[:, None, first:high].swapaxes(2, 3)
+            distance = np.arange(low, high)[:, None] - np.arange(first, high)
+            if len(relative):
+                rows = distance.clip(0, len(relative) - 1)[None, None]
+                scores += np.take_along_axis(q[:, :, low:high] @ relative.T, rows, axis=3)
+            scores /= np.float32(math.sqrt(q.shape[3]))
             if len(self.slopes):
                 scores -= self.slopes.reshape(groups, -1, 1, 1) * distance.astype(np.float32)
-            scores[:, :, distance < 0] = -np.inf
+            scores[:, :, (distance < 0) | (distance > self.window)] = -np.inf
             scores -= scores.max(axis=3, keepdims=True)
             np.exp(scores, out=scores)
             scores /= scores.sum(axis=3, keepdims=True)
-            out[low:high] = (scores @ v[:, None, :high]).transpose(2, 0, 1, 3).reshape(high - low, -1)
+            out[low:high] = (scores @ v[:, None, first:high]).transpose(2, 0, 1, 3).reshape(high - low, -1)
         return out
 
     def _window(self, prompt: np.ndarray) -> np.ndarray:
@@ -280,9 +290,9 @@ def _norm(weights: Weights, kind: str, epsilon: np.float32, name: str) -> Norm:
     return Norm(scale, None if kind == "rms" else weights.vector_or_zeros(f"{name}.bias", len(scale)), epsilon)
 
 
-def _angles(context: int, width: int, base: float = 10000.0) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of position x frequency, each (context, width / 2)."""
-    frequencies = base ** (np.arange(0, width, 2) / -width)
+def _angles(context: int, width: int, base: float = 10000.0, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin of position x frequency, each (context, width / 2); positions are divided by `scale`."""
+    frequencies = base ** (np.arange(0, width, 2) / -width) / scale
     angles = np.arange(context)[:, None] * frequencies
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 

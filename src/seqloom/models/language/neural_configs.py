@@ -85,7 +85,8 @@ class NPLMConfig(NeuralConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(NeuralConfig):
-    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}, "rope_base": {"positions": ("rope",)}}
+    only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}, "rope_base": {"positions": ("rope",)},
+                                     "rope_scale": {"positions": ("rope",)}, "max_distance": {"positions": ("relative",)}}
 
     context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
     d_model: int | None = option(None, "model width [default: chosen by text size and time, or that of pretrained]",
@@ -96,8 +97,15 @@ class GPTConfig(NeuralConfig):
                                     "[default: n_heads]", minimum=1, maximum=10_000)
     d_mlp: int | None = option(None, "width of the feed-forward layers [default: 4 times the model width]",
                                minimum=1, maximum=MOST_WIDTH)
-    positions: Literal["learned", "sinusoidal", "rope", "alibi"] = option("rope", "positional encoding")
+    window: int | None = option(None, "in each block, see only this many tokens back [default: the whole context]",
+                                minimum=1, maximum=1_000_000)
+    positions: Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"] = option(
+        "rope", "positional encoding; relative: a learned vector for each distance; none: order shows only in what each "
+        "token can see")
     rope_base: float = option(10000.0, "base of the wavelengths of rope positions", minimum=1.0, maximum=1e12)
+    rope_scale: float = option(1.0, "divide rope positions by this", minimum=1.0, maximum=1e6)
+    max_distance: int = option(64, "relative positions: farther tokens have the vector of this distance",
+                               minimum=1, maximum=1_000_000)
     norm: Literal["pre", "post"] = option("pre", "normalisation before or after each sublayer")
     norm_kind: Literal["layer", "rms"] = option("layer", "layer normalisation, or RMSNorm, which has no mean and no bias")
     norm_epsilon: float = option(1e-5, "added to the variance before a norm divides by its root", minimum=1e-12, maximum=1.0)

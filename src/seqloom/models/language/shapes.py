@@ -37,6 +37,8 @@ def gpt_shapes(config: GPTConfig, vocab_size: int, size: Size) -> Shapes:
     norm_bias = c.bias and c.norm_kind == "layer"
     block = transformer_block(d, c.d_mlp or 4 * d, d_kv=d // c.n_heads * (c.n_kv_heads or c.n_heads),
                               gated=c.activation == "swiglu", bias=c.bias, norm_bias=norm_bias)
+    if c.positions == "relative":
+        block["attention.relative.weight"] = (c.max_distance + 1, d // c.n_heads)
     for i in range(c.n_layers):
         shapes |= within(f"blocks.{i}", block)
     if c.norm == "pre":

@@ -1,0 +1,109 @@
+"""Two tasks in which one word decides what comes `distance` words later, to see how far back a model can look.
+
+`copy_task`: a symbol, then fillers that say nothing, then `again`: the answer is the symbol. `agreement_task`: a noun, then a
+gap with other nouns in it, then `was` or `were`, which agrees with the first noun (Linzen et al. 2016). Both follow from
+the seed, at any distance, and serve every model: as labelled texts (what was read, and the answer) or as lines to learn the
+language of, where the answer is the last word and is judged against the other choices.
+
+    >>> copy_task(2, distance=3, symbols=4).lines()
+    ['s2 f0 f2 again s2', 's1 f3 f1 again s1']
+    >>> agreement_task(2, distance=4).lines()
+    ['the child of the green kings was', 'the kings of the broken mice were']
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seqloom.data.labelled import Labelled
+from seqloom.errors import ConfigError
+
+NOUNS = [("king", "kings"), ("ship", "ships"), ("pilot", "pilots"), ("child", "children"), ("woman", "women"), ("dog", "dogs"),
+         ("song", "songs"), ("tree", "trees"), ("mouse", "mice"), ("letter", "letters")]
+PREPOSITIONS = ["near", "behind", "beside", "of", "with", "under"]
+ADJECTIVES = ["old", "famous", "small", "green", "quiet", "broken"]
+PLACES = ["here", "over there"]  # for gaps that are too short for a phrase with a noun
+VERBS = ("was", "were")
+AGAIN = "again"
+FILLERS = 8  # different words that say nothing
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Items of a task: the words before the answer, the answer, and how many words stand between it and what decides it."""
+
+    name: str
+    contexts: list[list[str]]
+    answers: list[str]
+    choices: tuple[str, ...]  # every answer that there is
+    distances: list[int]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def labelled(self) -> Labelled:
+        """For classifiers: the context and its answer, with a column `distance`."""
+        texts = [" ".join(words) for words in self.contexts]
+        return Labelled.of(list(zip(texts, self.answers)), columns={"distance": self.distances}, name=self.name)
+
+    def lines(self) -> list[str]:
+        """For language models: each item with its answer as the last word."""
+        return [" ".join([*words, answer]) for words, answer in zip(self.contexts, self.answers)]
+
+    def accuracy(self, score: Callable[[str], float]) -> dict[int, float]:
+        """By distance, the share of items whose answer has the highest score, such as a language model's, of all choices."""
+        right: dict[int, list[bool]] = {distance: [] for distance in sorted(set(self.distances))}
+        for words, answer, distance in zip(self.contexts, self.answers, self.distances):
+            scores = {choice: score(" ".join([*words, choice])) for choice in self.choices}
+            others = max(value for choice, value in scores.items() if choice != answer)
+            right[distance].append(scores[answer] > others)
+        return {distance: sum(values) / len(values) for distance, values in right.items()}
+
+
+def copy_task(n: int, distance: int | Sequence[int], *, symbols: int = 8, seed: int = 0) -> Probe:
+    """n items, each with one of the distances, 1 or more: the last of the words between is always `again`."""
+    if not 2 <= symbols <= 1_000_000:
+        raise ConfigError(f"symbols is {symbols}; it must be from 2 to 1,000,000")
+    rng, distances = _drawn("copy", n, distance, seed, least=1)
+    choices = tuple(f"s{i}" for i in range(symbols))
+    answers = [rng.choice(choices) for _ in range(n)]
+    contexts = [[answer, *(f"f{rng.randrange(FILLERS)}" for _ in range(gap - 1)), AGAIN]
+                for answer, gap in zip(answers, distances)]
+    return Probe("copy", contexts, answers, choices, distances)
+
+
+def agreement_task(n: int, distance: int | Sequence[int], *, seed: int = 0) -> Probe:
+    """n items, each with one of the distances; the nouns of the gap are singular or plural by chance, whatever the first is."""
+    rng, distances = _drawn("agreement", n, distance, seed)
+    contexts, answers = [], []
+    for gap in distances:
+        plural = rng.randrange(2)
+        contexts.append(["the", rng.choice(NOUNS)[plural], *_gap(gap, rng)])
+        answers.append(VERBS[plural])
+    return Probe("agreement", contexts, answers, VERBS, distances)
+
+
+def _gap(length: int, rng: random.Random) -> list[str]:
+    """That many words: phrases of three, `near the dogs`, the last of which has what is left as adjectives."""
+    if length < 3:
+        return PLACES[length - 1].split() if length else []
+    words: list[str] = []
+    for i in range(length // 3):
+        extra = length % 3 if i == length // 3 - 1 else 0
+        words += [rng.choice(PREPOSITIONS), "the", *rng.sample(ADJECTIVES, extra), rng.choice(NOUNS)[rng.randrange(2)]]
+    return words
+
+
+def _drawn(name: str, n: int, distance: int | Sequence[int], seed: int, least: int = 0) -> tuple[random.Random, list[int]]:
+    """The numbers of a task, and the distance of each item: all of them equally often."""
+    known = [distance] if isinstance(distance, int) else list(distance)
+    if n < 1:
+        raise ConfigError(f"a task of {n} items; give at least 1")
+    if not known or min(known) < least:
+        raise ConfigError(f"distance is {distance}; give a number from {least} on, or several")
+    rng = random.Random(f"{name} {seed}")
+    distances = [known[i % len(known)] for i in range(n)]
+    rng.shuffle(distances)
+    return rng, distances
