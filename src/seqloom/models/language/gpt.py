@@ -60,7 +60,8 @@ class GPT(NeuralLanguageModel):
         return self.learnt.get("start", self.tokenizer.eos_id)
 
     def label(self) -> str:
-        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}"
+        bits = f"-{self.bits}bit" if self.bits else ""
+        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}{bits}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
@@ -126,8 +127,7 @@ class GPT(NeuralLanguageModel):
 
     def _read(self, ids: np.ndarray, lengths: np.ndarray, past: Past) -> tuple[np.ndarray, np.ndarray]:
         """What predicts each token, float32 (N, D), and its log-probability (N,)."""
-        stepper: Any = self.generator().stepper
-        ids, lengths = np.asarray(ids), np.asarray(lengths)
+        stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
         features, log_probs = np.empty((len(ids), stepper.width), np.float32), np.empty(len(ids), np.float32)
         for inputs, keep, places in self._inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
             features[places] = stepper.read(inputs)[keep]
