@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from seqloom.kernels import quantised
-from seqloom.kernels.quantised import product_quantised, round_rows
+from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_rows
 from seqloom.models.network.quantised import Quantised
 from tests.twins import quantised as twin
 
@@ -21,7 +21,7 @@ def product(kernel, matrix, x):
     numbers, total = np.empty((n, 32 * blocks), np.int8), np.empty((n, blocks), np.int32)
     scale, out = np.empty((n, blocks), np.float32), np.full((n, 16 * tiles), np.nan, np.float32)
     round_rows(x, numbers, scale, total)
-    kernel(matrix.weight, matrix.scale.view(np.uint16), matrix.minimum.view(np.uint16), numbers, scale, total, 0, tiles, out)
+    kernel(matrix.weight, *matrix.halves, numbers, scale, total, 0, tiles, out)
     return out[:, :len(matrix)]
 
 
@@ -29,10 +29,10 @@ def product(kernel, matrix, x):
 def kernel(request):
     """Also as it is compiled where there is no instruction for it."""
     if request.param == "this processor":
-        return product_quantised
+        return multiply_tiles
     patch = pytest.MonkeyPatch()
     patch.setattr(quantised, "_has_vnni", lambda: False)
-    plain = njit(product_quantised.py_func)
+    plain = njit(multiply_tiles.py_func)
     for bits in (8, 4):
         product(plain, *made(16, 32, bits, 1))
     patch.undo()
@@ -48,7 +48,10 @@ def test_product(kernel, bits, rows, columns, n):
     numbers, scales, _ = twin.rounded(x)
     x64 = (numbers * np.repeat(scales, 32, axis=1))[:, :columns]
     weights = twin.floats(matrix.shape, matrix.weight, matrix.scale, matrix.minimum)
-    assert np.allclose(product(kernel, matrix, x), x64 @ weights.T, rtol=1e-5, atol=1e-5)
+    found = product(kernel, matrix, x)
+    assert np.allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
+    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x)[:, :rows], found, rtol=1e-6, atol=1e-6)
+    assert np.array_equal(matrix._shared(x)[:, :rows], matrix(x))
     assert np.allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
     assert np.array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
 

@@ -296,3 +296,30 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
                 value = old_values[t, shared : shared + size]
                 for j in range(size):
                     mixed[j] += share * value[j]
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def causal_softmax(scores, scale, slopes):
+    """Scores (heads, Q, S) of the last Q of S tokens become shares in place; a token sees itself and those before it.
+
+    slopes (heads,) are ALiBi's, or empty.
+    """
+    for head in range(len(scores)):
+        for row in range(scores.shape[1]):
+            x, seen = scores[head, row], scores.shape[2] - scores.shape[1] + row + 1
+            for t in range(seen):
+                x[t] *= scale
+            if len(slopes) > 0:
+                for t in range(seen):
+                    x[t] -= slopes[head] * np.float32(seen - 1 - t)
+            top = x[0]
+            for t in range(seen):
+                top = max(top, x[t])
+            total = np.float32(0.0)
+            for t in range(seen):
+                x[t] = exp(x[t] - top)
+                total += x[t]
+            share = ONE / total
+            for t in range(seen):
+                x[t] *= share
+            x[seen:] = np.float32(0.0)

@@ -26,6 +26,11 @@ from numba.extending import intrinsic
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
 TOGETHER = 8  # rows of numbers for which a weight is loaded once
+ZERO, LARGEST = np.float32(0), np.float32(127)
+SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its inverse would not be finite
+ROUNDING = np.float32(1.5 * 2 ** 23)  # added to a small number it leaves the nearest whole number in the last bits
+ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+NOT_A_NUMBER = np.float32(np.nan)
 FAST = {"reassoc", "contract", "nsz"}  # as in kernels/decode
 
 _BYTE, _WORD, _FLOAT = ir.IntType(8), ir.IntType(32), ir.FloatType()
@@ -140,8 +145,37 @@ def _tile_product(rows):
 _one, _several = _tile_product(1), _tile_product(TOGETHER)
 
 
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def round_rows(x, out, scale, total):
+    """Rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum (n, B) of each block.
+
+    Where a number is not finite the scale is NaN, so a broken model is noticed. Magnitudes are compared, and numbers rounded,
+    by their bits: loops of these use vector units.
+    """
+    padded = np.zeros(BLOCK, np.float32)
+    for row in range(len(x)):
+        for block in range(scale.shape[1]):
+            low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
+            part = x[row, low:high]
+            if high - low < BLOCK:
+                padded[:high - low] = part
+                part = padded
+            largest = np.int32(0)
+            for j in range(BLOCK):
+                largest = max(largest, np.int32(np.float32(part[j]).view(np.int32) & MAGNITUDE))
+            top = np.int32(largest).view(np.float32)
+            factor = LARGEST / top if top > SMALLEST else ZERO
+            whole = np.int32(0)
+            for j in range(BLOCK):
+                number = np.int32(np.float32(part[j] * factor + ROUNDING).view(np.int32) - ROUNDING_BITS)  # the nearest whole number
+                out[row, low + j] = number
+                whole = np.int32(whole + number)
+            total[row, block] = whole
+            scale[row, block] = top / LARGEST if largest < INFINITE else NOT_A_NUMBER
+
+
 @njit(nogil=True, cache=True)
-def product_quantised(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
+def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
     """out (n, 16 T) = rows (n, 32 B), as `round_rows` makes them, times the transpose of the tiles from `low` to `high`."""
     for tile in range(low, high):
         if len(x) == 1:
@@ -151,26 +185,12 @@ def product_quantised(weight, scale, minimum, x, x_scale, x_sum, low, high, out)
                 _several(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def round_rows(x, out, scale, total):
-    """Rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum (n, B) of each block.
-
-    Where a number is not finite the scale is not either, so a broken model is noticed.
-    """
-    for row in range(len(x)):
-        for block in range(scale.shape[1]):
-            low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
-            largest = unfit = np.float32(0.0)
-            for j in range(low, high):
-                largest = max(largest, abs(x[row, j]))
-                unfit += x[row, j] * np.float32(0.0)
-            scale[row, block] = largest / np.float32(127.0) + unfit
-            factor = np.float32(127.0) / largest if largest > np.float32(0.0) else np.float32(0.0)
-            whole = np.int32(0)
-            for j in range(low, high):
-                number = np.int32(np.rint(x[row, j] * factor))
-                out[row, j] = number
-                whole += number
-            total[row, block] = whole
-            for j in range(high, low + BLOCK):
-                out[row, j] = 0
+@njit(nogil=True, cache=True)
+def product_quantised(weight, scale, minimum, x):
+    """Rows (n, K) times the transpose of a matrix in tiles: a new array (n, 16 T)."""
+    n, blocks = len(x), scale.shape[1]
+    numbers, scales = np.empty((n, blocks * BLOCK), np.int8), np.empty((n, blocks), np.float32)
+    sums, out = np.empty((n, blocks), np.int32), np.empty((n, len(scale) * TILE), np.float32)
+    round_rows(x, numbers, scales, sums)
+    multiply_tiles(weight, scale, minimum, numbers, scales, sums, 0, len(scale), out)
+    return out

@@ -23,12 +23,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from seqloom.decoding.stepper import select
-from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, norm_rows, rms_rows, rotate
+from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, causal_softmax, norm_rows, rms_rows, rotate
 from seqloom.models.network.step_weights import NONE, Linear, Weights
 
 ROOM = 64  # tokens that a new cache has place for; doubled whenever it is full
 TOGETHER = 4096  # tokens of prompts that are read in one pass
-QUERIES = 512  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
+QUERIES = 128  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
 
 
 class GPTState(NamedTuple):
@@ -202,14 +202,8 @@ class GPTStepper:
         out = np.empty((steps, self.width), np.float32)
         for low in range(0, steps, QUERIES):
             high = min(low + QUERIES, steps)
-            scores = q[:, :, low:high] @ k[:, None, :high].swapaxes(2, 3) / np.float32(math.sqrt(q.shape[3]))
-            distance = np.arange(low, high)[:, None] - np.arange(high)
-            if len(self.slopes):
-                scores -= self.slopes.reshape(groups, -1, 1, 1) * distance.astype(np.float32)
-            scores[:, :, distance < 0] = -np.inf
-            scores -= scores.max(axis=3, keepdims=True)
-            np.exp(scores, out=scores)
-            scores /= scores.sum(axis=3, keepdims=True)
+            scores = q[:, :, low:high] @ k[:, None, :high].swapaxes(2, 3)
+            causal_softmax(scores.reshape(-1, high - low, high), np.float32(1 / math.sqrt(q.shape[3])), self.slopes)
             out[low:high] = (scores @ v[:, None, :high]).transpose(2, 0, 1, 3).reshape(high - low, -1)
         return out
 

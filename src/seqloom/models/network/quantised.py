@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import chunk_bounds, parallel_run
-from seqloom.kernels.quantised import BLOCK, TILE, product_quantised, round_rows
+from seqloom.kernels.quantised import BLOCK, TILE, multiply_tiles, product_quantised, round_rows
 from seqloom.models.network.shapes import Shapes
 
 BITS = (8, 4)
@@ -136,20 +137,23 @@ class Quantised:
         return 4 if self.weight.dtype == np.uint8 else 8
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        out = self._shared(x) if len(x) * math.prod(self.shape) > SPLIT else product_quantised(self.weight, *self.halves, x)
+        return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
+
+    def _shared(self, x: np.ndarray) -> np.ndarray:
+        """`product_quantised` by several threads."""
         n, (tiles, blocks, _) = len(x), self.scale.shape
         numbers, scale = np.empty((n, blocks * BLOCK), np.int8), np.empty((n, blocks), np.float32)
         total, out = np.empty((n, blocks), np.int32), np.empty((n, tiles * TILE), np.float32)
         round_rows(x, numbers, scale, total)
-        halves = self.scale.view(np.uint16), self.minimum.view(np.uint16)
+        parallel_run(lambda bounds: multiply_tiles(self.weight, *self.halves, numbers, scale, total, *bounds, out),
+                     chunk_bounds(tiles, -(-tiles // SHARES)))
+        return out
 
-        def share(bounds: tuple[int, int]) -> None:
-            product_quantised(self.weight, *halves, numbers, scale, total, *bounds, out)
-
-        if n * math.prod(self.shape) < SPLIT:
-            share((0, tiles))
-        else:
-            parallel_run(share, chunk_bounds(tiles, -(-tiles // SHARES)))
-        return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
+    @cached_property
+    def halves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scale and minimum by their bits, as the kernel has no float16."""
+        return self.scale.view(np.uint16), self.minimum.view(np.uint16)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """float32 (n, K)."""
