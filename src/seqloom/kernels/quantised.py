@@ -124,11 +124,12 @@ def _tile_product(rows):
             for m, place in enumerate(places):
                 factor = builder.load(builder.gep(x_scale.data, [place]))
                 both = builder.fmul(scales, _splat(builder, factor, _FLOATS))
-                change = builder.fmul(builder.sitofp(totals[m], _FLOATS), both)
+                change = builder.fmul(builder.sitofp(totals[m], _FLOATS), both, flags=("contract",))
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
                     shift = builder.fmul(factor, builder.sitofp(x_sums[m], _FLOAT))
-                    value = builder.fadd(value, builder.fmul(minima, _splat(builder, shift, _FLOATS)), flags=("contract",))
+                    shifted = builder.fmul(minima, _splat(builder, shift, _FLOATS), flags=("contract",))
+                    value = builder.fadd(value, shifted, flags=("contract",))
                 builder.store(value, sums[m])
         for m, row in enumerate(at):
             offset = builder.add(builder.mul(row, stride), builder.mul(tile, size(TILE)))
@@ -152,24 +153,20 @@ def round_rows(x, out, scale, total):
     Where a number is not finite the scale is NaN, so a broken model is noticed. Magnitudes are compared, and numbers rounded,
     by their bits: loops of these use vector units.
     """
-    padded = np.zeros(BLOCK, np.float32)
     for row in range(len(x)):
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
-            part = x[row, low:high]
-            if high - low < BLOCK:
-                padded[:high - low] = part
-                part = padded
             largest = np.int32(0)
-            for j in range(BLOCK):
-                largest = max(largest, np.int32(np.float32(part[j]).view(np.int32) & MAGNITUDE))
+            for j in range(low, high):
+                largest = max(largest, np.int32(np.float32(x[row, j]).view(np.int32) & MAGNITUDE))
             top = np.int32(largest).view(np.float32)
             factor = LARGEST / top if top > SMALLEST else ZERO
             whole = np.int32(0)
-            for j in range(BLOCK):
-                number = np.int32(np.float32(part[j] * factor + ROUNDING).view(np.int32) - ROUNDING_BITS)  # the nearest whole number
-                out[row, low + j] = number
+            for j in range(low, high):
+                number = np.int32(np.float32(x[row, j] * factor + ROUNDING).view(np.int32) - ROUNDING_BITS)  # the nearest
+                out[row, j] = number
                 whole = np.int32(whole + number)
+            out[row, high:low + BLOCK] = 0
             total[row, block] = whole
             scale[row, block] = top / LARGEST if largest < INFINITE else NOT_A_NUMBER
 
