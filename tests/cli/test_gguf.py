@@ -48,7 +48,8 @@ def test_bits_that_cannot_be(seqloom, tmp_path):
     assert "give one of them" in seqloom("convert", "tiny.gguf", "model", "--bits", "8", "--form", "hugging-face").one_line()
     (tmp_path / "text").write_text("a b a b c\n" * 5)
     seqloom("fit", "ngram", "text", "-o", "ngram")
-    assert "--bits quantises models of kind gpt; ngram is of kind ngram" in seqloom("convert", "ngram", "x", "--bits", "8").one_line()
+    refused = seqloom("convert", "ngram", "x", "--bits", "8")
+    assert "--bits quantises models of kind gpt; ngram is of kind ngram" in refused.one_line()
 
 
 @pytest.mark.parametrize(("raw", "words"), [(b"GGUF", "cut off"), (b"", "is empty"), (None, "no such file"),
