@@ -313,8 +313,7 @@ def test_a_model_for_longer_texts(seqloom, tmp_path):
     assert (longer.context, longer.rope_scale) == (4 * context, 4.0)
     assert seqloom("evaluate", "longer", "text").code == 0
     for command, said in ((("m", "other", "--context", 2), "a context of 2 is not longer"),
-                          (("m", "other", "--context", 512, "--form", "hugging-face"), "leave out --form"),
-                          (("text", "other", "--context", 512), "convert text to one first")):
+                          (("m", "other", "--context", 512, "--form", "hugging-face"), "convert twice")):
         assert said in seqloom("convert", *command).one_line()
     assert seqloom("fit", "ngram", "text", "-o", "n").code == 0
     assert "--context is for gpt models; n is a ngram model" in seqloom("convert", "n", "other", "--context", 512).one_line()

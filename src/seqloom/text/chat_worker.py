@@ -8,6 +8,7 @@ little of both.
 import json
 import sys
 from datetime import datetime
+from typing import Any
 
 SECONDS, MEMORY = 5, 1 << 30  # of the processor; of addresses, most of which Python and Jinja take
 LONGEST = 10_000_000  # characters of a rendered conversation
@@ -39,13 +40,14 @@ def rendered(source: str, values: dict) -> str:
     class Generation(Extension):
         """{% generation %} says what of a conversation is trained on; here it is what it encloses."""
 
-        tags = frozenset({"generation"})
+        tags = {"generation"}  # noqa: RUF012
 
-        def parse(self, parser):
+        def parse(self, parser: Any) -> Any:
             next(parser.stream)
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
-    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    def tojson(value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None,
+               sort_keys: bool = False) -> str:
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])

@@ -16,19 +16,19 @@ the smallest k that reaches it, and batches of such windows, d apart, give the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from seqloom.decoding.stepper import select
-from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, norm_rows, rms_rows, rotate
-from seqloom.models.network.step_weights import NONE, Matrix, Weights
+from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, causal_softmax, norm_rows, rms_rows, rotate
+from seqloom.models.network.step_weights import NONE, Linear, Weights
 
 ROOM = 64  # tokens that a new cache has place for; doubled whenever it is full
 TOGETHER = 4096  # tokens of prompts that are read in one pass
-QUERIES = 512  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
+QUERIES = 128  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
 
 
 class GPTState(NamedTuple):
@@ -40,7 +40,7 @@ class GPTState(NamedTuple):
 
 
 class Affine(NamedTuple):
-    matrix: Matrix
+    matrix: Linear
     bias: np.ndarray
 
 
@@ -70,7 +70,7 @@ class Block(NamedTuple):
 class GPTStepper:
     """The decode path of a GPT; `arrays` by the names of its saved file. It starts with `start_id`, or else `eos_id`."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
                  positions: Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"], norm: Literal["pre", "post"],
                  activation: Literal["gelu", "relu", "swiglu"], eos_id: int, start_id: int | None = None,
                  start_alone: bool = False, n_kv_heads: int | None = None, rope_base: float = 10000.0,
@@ -80,10 +80,10 @@ class GPTStepper:
         self.eos_id, self.start_id, self.start_alone = eos_id, eos_id if start_id is None else start_id, start_alone
         self.pre = norm == "pre"
         self.activate = {"gelu": add_gelu, "relu": add_relu, "swiglu": add_swiglu}[activation]
-        self.embedding = arrays["embedding.weight"]
+        weights = Weights(arrays, eight_bit=eight_bit)
+        self.embedding = weights.table("embedding.weight")
         self.vocab_size, self.width = self.embedding.shape
         self.d_kv = self.width // n_heads * self.n_kv_heads
-        weights = Weights(arrays, eight_bit=eight_bit)
         norms = partial(_norm, weights, norm_kind, np.float32(norm_epsilon))
         self.blocks = [_block(weights, norms, f"blocks.{i}.") for i in range(n_layers)]
         self.norm = norms("norm") if self.pre else None
@@ -162,7 +162,7 @@ class GPTStepper:
             by_row, out = qkv.reshape(n, k, -1), np.empty((k, n, self.width), np.float32)
             for t in range(k):
                 attend(np.ascontiguousarray(by_row[:, t]), state.keys, state.values, layer, places[:, t].copy(), self.n_heads,
-                       self.slopes, out[t])
+                       self.window, self.slopes, self.relative[layer], out[t])
             return np.ascontiguousarray(out.swapaxes(0, 1)).reshape(n * k, -1)
 
         hidden = self._blocks(ids.ravel(), places.ravel(), attention)
@@ -219,6 +219,15 @@ class GPTStepper:
             lasts = np.cumsum([length for _, length in spans]) - 1
             state.features[group] = hidden[lasts]
 
+    def read(self, windows: np.ndarray) -> np.ndarray:
+        """Windows of text (B, T), each from position 0, to the vectors (B, T, D) that predict what follows each token."""
+        rows, steps = windows.shape
+
+        def attention(layer: int, qkv: np.ndarray) -> np.ndarray:
+            return np.concatenate([self._causal(layer, part) for part in np.split(qkv, rows)])
+
+        return self._blocks(windows.ravel(), np.tile(np.arange(steps), rows), attention).reshape(rows, steps, -1)
+
     def _causal(self, layer: int, qkv: np.ndarray) -> np.ndarray:
         """Attention of each token of one sequence, (T, D + 2K), to itself and those before: (T, D)."""
         steps, groups, relative = len(qkv), self.n_kv_heads, self.relative[layer]
@@ -229,17 +238,12 @@ class GPTStepper:
         for low in range(0, steps, QUERIES):
             high, first = min(low + QUERIES, steps), max(low - self.window, 0)
             scores = q[:, :, low:high] @ k[:, None, first:high].swapaxes(2, 3)
-            distance = np.arange(low, high)[:, None] - np.arange(first, high)
             if len(relative):
+                distance = np.arange(low, high)[:, None] - np.arange(first, high)
                 rows = distance.clip(0, len(relative) - 1)[None, None]
                 scores += np.take_along_axis(q[:, :, low:high] @ relative.T, rows, axis=3)
-            scores /= np.float32(math.sqrt(q.shape[3]))
-            if len(self.slopes):
-                scores -= self.slopes.reshape(groups, -1, 1, 1) * distance.astype(np.float32)
-            scores[:, :, (distance < 0) | (distance > self.window)] = -np.inf
-            scores -= scores.max(axis=3, keepdims=True)
-            np.exp(scores, out=scores)
-            scores /= scores.sum(axis=3, keepdims=True)
+            causal_softmax(scores.reshape(-1, high - low, high - first), np.float32(1 / math.sqrt(q.shape[3])), self.slopes,
+                           self.window)
             out[low:high] = (scores @ v[:, None, first:high]).transpose(2, 0, 1, 3).reshape(high - low, -1)
         return out
 
@@ -279,7 +283,7 @@ class GPTStepper:
 def _block(weights: Weights, norm: Callable[[str], Norm], place: str) -> Block:
     def affine(name: str) -> Affine:
         matrix = weights.matrix(f"{place}{name}.weight")
-        return Affine(matrix, weights.vector_or_zeros(f"{place}{name}.bias", len(matrix.weight)))
+        return Affine(matrix, weights.vector_or_zeros(f"{place}{name}.bias", len(matrix)))
 
     return Block(norm(f"{place}norm1"), affine("attention.qkv"), affine("attention.out"),
                  norm(f"{place}norm2"), affine("mlp.up"), affine("mlp.down"))
