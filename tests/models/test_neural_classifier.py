@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.data.labelled import as_labelled  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.classify.attribution import token_shares  # noqa: E402
 from seqloom.models.classify.decisions import best_shift, best_temperature, shifted  # noqa: E402
@@ -268,3 +269,16 @@ def test_classes_of_one_example_are_learnt_not_held_out():
     single = [(f"only{i}", f"class{i}") for i in range(6)]
     model = fitted([*[(f"w{i} good", "+") for i in range(60)], *single], encoder="bag", class_weights="balanced", steps=200)
     assert [model.predict(text) for text, _ in single] == [label for _, label in single]
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.0, 0), (0.1, 6), (0.3, 18)])
+def test_a_share_of_the_examples_is_held_out(share, kept):
+    """The rest is trained on; with nothing held out the last weights are the result."""
+    pairs = [(f"word{i} {'good' if i % 2 else 'dull'}", str(i % 2)) for i in range(60)]
+    model = NeuralClassifier(encoder="bag", d_embed=4, hold_out=share).fit(pairs, train=TrainConfig(steps=3, batch_size=64))
+    assert model.fit_info["epochs"] == 3
+    assert (model.fit_info["best_step"] is not None) == bool(kept)
+    data = as_labelled(pairs)
+    train, held_out = model.held_out(data, model.fitting(None, None, None, None, None), data.examples,
+                                     [(label,) for label in data.labels])
+    assert (len(train), 0 if held_out is None else len(held_out)) == (60 - kept, kept)

@@ -146,7 +146,7 @@ class NeuralClassifier(SequenceModel, Classifier):
             raise ConfigError(f"tune_threshold is for two classes or several labels; {name} has {len(self.classes)} classes of "
                               "which each example has one")
         if valid is None and (c.tune_threshold or c.calibrate != "none"):
-            raise ConfigError("calibrate and tune_threshold need held-out data, and there is too little data to hold some out; "
+            raise ConfigError("calibrate and tune_threshold need held-out data, and none is held out; "
                               "give valid (--valid FILE)")
 
     def _decide(self, valid: Labelled) -> None:

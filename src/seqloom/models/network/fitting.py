@@ -30,7 +30,7 @@ def check_held_out(config: TrainConfig) -> None:
     names = [name for name in ("patience", "evaluate_every") if getattr(config, name) is not None]
     names += ["schedule plateau"] if config.schedule == "plateau" else []
     if names:
-        raise ConfigError(f"{' and '.join(names)} need held-out data, and there is too little data to hold some out; "
+        raise ConfigError(f"{' and '.join(names)} need held-out data, and none is held out; "
                           "give valid (--valid FILE)")
 
 

@@ -38,3 +38,5 @@ class EncoderConfig(PretrainedConfig):
     d_characters: int = option(50, "number of character features of a word", minimum=1, maximum=MOST_WIDTH)
     pretrained_words: int = option(100_000, "words of the pretrained vectors that are kept besides those of the training data, "
                                    "the first in their file", minimum=0, maximum=MOST)
+    hold_out: float = option(0.1, "share of the examples that is held out to choose the best weights if no validation data is "
+                             "given; 0: none, and the last weights are kept", minimum=0.0, maximum=0.5)

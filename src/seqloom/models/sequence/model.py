@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.training.config import TrainConfig
 
-HELD_OUT, FEWEST = 0.1, 50  # share of the examples that is kept for evaluation where none are given; not of fewer than these
+FEWEST = 50  # examples, below which none are held out
 
 
 class SequenceModel(NetworkModel):
@@ -72,21 +72,22 @@ class SequenceModel(NetworkModel):
         return f"{self.config.encoder}-{self.name}"
 
     def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
-        """Training and held-out data: as given, or a tenth in hashed order, equal examples together. `kinds`: labels or tags of
+        """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
         each example; those that no other has are kept for training."""
         if how.valid is not None and len(how.valid):
             return data, how.valid
-        if len(examples) < FEWEST:
+        share = self.config.hold_out
+        if len(examples) < FEWEST or not share:
             return data, None
         order, may_begin = hashed_order(examples)
-        cut = next((i for i in range(round(len(order) * (1 - HELD_OUT)), len(order)) if may_begin[i]), len(order))
+        cut = next((i for i in range(round(len(order) * (1 - share)), len(order)) if may_begin[i]), len(order))
         if cut == len(order):
             return data, None
         seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
         kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
         if not kept:
             return data, None
-        progress.say(f"holding out {HELD_OUT:.0%} of the data to choose the best weights; --valid gives other data")
+        progress.say(f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data")
         return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
 
     def first_layer(self, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
