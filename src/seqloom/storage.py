@@ -213,7 +213,9 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{place / CONFIG}: damaged ({error}); fit and save the model again") from None
     if not isinstance(config, dict) or config.get("format") != "seqloom":
-        raise ModelError(f"{place}: a model of another program, not of seqloom")
+        published = isinstance(config, dict) and "model_type" in config
+        raise ModelError(f"{place}: a model of another program, not of seqloom"
+                         f"{'; seqloom convert DIR OUT makes one of it' if published else ''}")
     if isinstance(config.get("fit"), dict):
         config["fit"] = {key: value for key, value in config["fit"].items() if not _unusable({key: value})}
     if _unusable({key: value for key, value in config.items() if key != "fit"}):
@@ -262,8 +264,10 @@ def _foreign(path: Path) -> str:
         head = file.read(64)
     if head.startswith(b"mmap lm"):
         return "; this is a KenLM binary: convert its ARPA file instead (seqloom convert model.arpa OUT)"
-    if path.name.endswith((".arpa", ".arpa.gz")) or head.startswith(b"\\data\\"):
-        return "; this looks like an ARPA file: seqloom convert FILE OUT makes a model of it"
+    kind = "a GGUF" if head.startswith(b"GGUF") else "an ARPA" if (
+        path.name.endswith((".arpa", ".arpa.gz")) or head.startswith(b"\\data\\")) else None
+    if kind:
+        return f"; this looks like {kind} file: seqloom convert FILE OUT makes a model of it"
     return ""
 
 

@@ -227,3 +227,15 @@ def test_a_file_of_values_is_never_large(make, monkeypatch):
 def test_a_directory_that_is_not_there(tmp_path):
     refused("cannot be read", lambda: read_directory(tmp_path / "none"))
     assert not is_directory(tmp_path / "none")
+
+
+def test_commands_that_want_a_model_of_seqloom_say_how_to_get_one(tmp_path):
+    from seqloom.errors import ModelError
+    from seqloom.storage import load
+
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(ModelError, match="seqloom convert DIR OUT makes one of it"):
+        load(tmp_path)
+    (tmp_path / "x.gguf").write_bytes(b"GGUF" + bytes(20))
+    with pytest.raises(ModelError, match="a GGUF file: seqloom convert FILE OUT"):
+        load(tmp_path / "x.gguf")
