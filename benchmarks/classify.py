@@ -26,7 +26,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # options of the
                      {"epochs": 4}),
 }
 ECG: tuple[dict[str, Any], dict[str, Any]] = (
-    {"encoder": "bigru", "n_layers": 2, "d_hidden": 64, "dropout": 0.2}, {"steps": 300})
+    {"encoder": "bigru", "n_layers": 2, "d_hidden": 64, "dropout": 0.2, "hold_out": 0.0}, {"steps": 300})
 
 
 def run(quick: bool, only: str) -> None:
