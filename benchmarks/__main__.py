@@ -3,8 +3,9 @@
     make bench                       # everything that can be run here
     make bench ARGS="ngram --quick"  # small data, two repetitions: to see that it works
 
-Corpora are found through $SEQLOOM_DATA; peers are used where they are installed (`pip install -e .[peers]`; the
-KenLM programs lmplz, build_binary through $KENLM_BIN). What is missing is named and skipped.
+Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS; peers are used where they are
+installed (`pip install -e .[peers]`; the KenLM programs lmplz, build_binary through $KENLM_BIN). What is missing is named
+and skipped.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks import (
     text,
     text_classifier,
     train_speed,
+    transformers,
     translate,
     translate_speed,
     translate_training,
@@ -42,7 +44,7 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "beam-speed": beam_speed.run, "translate-speed": translate_speed.run, "translate-training": translate_training.run,
-          "translate": translate.run,
+          "translate": translate.run, "transformers": transformers.run,
           "naive-bayes": naive_bayes.run, "hmm": hmm.run, "crf": crf.run,
           "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
           "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,

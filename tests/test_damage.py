@@ -70,7 +70,8 @@ def test_large_tables_of_floats_are_not_read_through_but_indices_are():
 @pytest.fixture(scope="module")
 def specimens(tmp_path_factory):
     place = tmp_path_factory.mktemp("specimens")
-    for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k"):
+    for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k", "gpt-8-bit",
+                 "gpt-4-bit"):
         SPECIMENS[name]().save(place / name)
     return place
 
@@ -108,7 +109,8 @@ def refused(place):
 
 @pytest.mark.parametrize(("name", "array"), [
     ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"),
-    ("nplm", "hidden.weight"),
+    ("nplm", "hidden.weight"), ("gpt-8-bit", "embedding.weight"), ("gpt-8-bit", "blocks.0.mlp.up.weight.scale"),
+    ("gpt-4-bit", "blocks.0.mlp.up.weight"), ("gpt-4-bit", "blocks.0.mlp.up.weight.minimum"),
 ])
 def test_a_network_whose_array_was_cut(copy, name, array):
     place = copy(name)
@@ -116,12 +118,25 @@ def test_a_network_whose_array_was_cut(copy, name, array):
     assert array in refused(place)
 
 
+@pytest.mark.parametrize(("name", "bits"), [("gpt-8-bit", 4), ("gpt-4-bit", 8), ("gpt-8-bit", 3), ("gpt", 8)])
+def test_quantised_arrays_with_another_number_of_bits(copy, name, bits):
+    place = copy(name)
+    edit_config(place, "learnt", bits=bits)
+    assert "bits" in refused(place) if bits == 3 else "array" in refused(place)
+
+
+def test_quantised_arrays_with_another_number_of_blocks(copy):
+    place = copy("gpt-8-bit")
+    edit_arrays(place, **{"blocks.0.mlp.up.weight": lambda a: a[:, :8].copy()})
+    assert "'blocks.0.mlp.up.weight' is int8 10 x 8 x 16 x 4 where int8 10 x 16 x 16 x 4 is needed" in refused(place)
+
+
 def test_loading_a_network_and_stepping_need_no_torch(specimens):
     import subprocess
     import sys
 
     program = ("import sys\nsys.modules['torch'] = None\nimport seqloom\n"
-               f"for name in ('lstm', 'gpt', 'nplm'): print(seqloom.load(r'{specimens}/' + name).generate(max_tokens=3))")
+               f"for name in ('lstm', 'gpt', 'nplm', 'gpt-4-bit'): print(seqloom.load(r'{specimens}/' + name).generate(max_tokens=3))")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -153,7 +168,8 @@ def test_orders_of_an_n_gram_model(tmp_path):
 @pytest.mark.parametrize(("name", "array", "value"), [
     ("hmm-tagger-1", "rows", 99), ("hmm-tagger-1", "tags", 99), ("hmm-tagger-1", "rows", -1),
     ("naive-bayes", "weights", np.nan), ("naive-bayes", "temperature", 0.0),
-    ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf),
+    ("mixture", "weights", 0.9), ("gpt", "norm.bias", np.inf), ("gpt-8-bit", "embedding.weight.scale", np.nan),
+    ("gpt-4-bit", "blocks.0.attention.qkv.weight.scale", np.inf), ("gpt-4-bit", "blocks.0.mlp.down.weight.minimum", np.nan),
 ])
 def test_values_that_cannot_be(copy, name, array, value):
     place = copy(name)

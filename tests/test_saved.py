@@ -274,6 +274,25 @@ def test_arrays_that_depend_on_options_are_in_the_table():
         assert {(model.name, re.sub(r"\.\d+\.", ".N.", array)) for array in model.arrays()} <= known
 
 
+@pytest.mark.parametrize("bits", [8, 4])
+def test_quantised_matrices_are_as_described(bits):
+    """Each matrix is one of the table, in the arrays of its own section."""
+    from tests.fuzz.specimens import SPECIMENS
+
+    matrices = {array for models, arrays, *_ in rows("| model | array | type | shape | |") if "gpt" in names(models)
+                for array in names(arrays)}
+    table = {(cell.removeprefix("`NAME").split("`")[0], kind): len(shape.split("×"))
+             for cell, kind, shape, _ in rows("| array | type | shape | |")}
+    found = set()
+    for name, array in SPECIMENS[f"gpt-{bits}-bit"]().arrays().items():
+        if array.dtype != np.float32:
+            ending = next((ending for ending in (".scale", ".minimum") if name.endswith(ending)), "")
+            assert re.sub(r"\.\d+\.", ".N.", name.removesuffix(ending)) in matrices
+            assert table[ending, array.dtype.name] == array.ndim
+            found.add((ending, array.dtype.name))
+    assert found == table.keys() - ({("", "uint8"), (".minimum", "float16")} if bits == 8 else set())
+
+
 def test_the_table_of_what_is_learnt():
     table = {name for _, cell, _ in rows("| model | name | |") for name in names(cell)}
     assert table == {name for model in registry.MODELS for name in registry.model_class(model).learnt_values}

@@ -146,6 +146,8 @@ SPECIMENS: dict[str, Maker] = {
     "gru-before": _network("gru", d_hidden=6, reset="before", layer_norm=True, tokenizer="bpe", vocab_size=270),
     "gpt": _network("gpt", d_model=8, n_heads=2, n_layers=2, context=8),
     "gpt-learned": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="learned", norm="post", tied=False),
+    "gpt-8-bit": lambda: _network("gpt", d_model=40, n_heads=2, n_layers=1, context=8, tied=False)().quantised(8),
+    "gpt-4-bit": lambda: _network("gpt", d_model=40, n_heads=2, n_layers=1, context=8)().quantised(4),
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
     "neural-cache": _neural_cache,
     "mixture": _mixture,

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from seqloom.errors import DataError, quoted
-from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, to_floats
+from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, kept_blocks, to_floats
 from seqloom.interop.values import Values
+from seqloom.models.network.quantised import Blocks
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -50,9 +51,26 @@ class GGUFFile(Values):
         info = self.tensors[name]
         return self.checked(name, to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape))
 
+    def blocks(self, name: str, bits: int) -> Blocks:
+        """A matrix with so many bits a weight: as it is stored, or else the nearest numbers."""
+        info = self.tensors[name]
+        made = kept_blocks(self.data[info.start:info.start + info.size], info.shape, info.form, bits)
+        if made is None or not (np.isfinite(made.scale).all() and (made.minimum is None or np.isfinite(made.minimum).all())):
+            return Blocks.of(self.array(name), bits, name)
+        return made
+
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: info.shape for name, info in self.tensors.items()}
+
+
+def is_gguf(path: str | Path) -> bool:
+    """Whether this is such a file, by its name or its first bytes."""
+    place = Path(path)
+    if place.name.endswith(".gguf") or not place.is_file():
+        return place.name.endswith(".gguf")
+    with place.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def read_gguf(path: str | Path) -> GGUFFile:

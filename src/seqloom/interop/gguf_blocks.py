@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.models.network.quantised import Blocks
+
 PORTION = 1 << 13  # blocks that are turned at a time, so that what lies in between stays small
 
 
@@ -67,6 +69,20 @@ def _q6_k(raw: np.ndarray) -> np.ndarray:
     numbers = (four | two << 4).astype(np.float32).reshape(-1, 16, 16) - np.float32(32)
     scale = _half(raw[:, 208:]) * raw[:, 192:208].view(np.int8).astype(np.float32)  # (n, 16)
     return (scale[:, :, None] * numbers).reshape(len(raw), 256)
+
+
+def kept_blocks(raw: np.ndarray, shape: tuple[int, ...], form: Format, bits: int) -> Blocks | None:
+    """A matrix as it is stored, where its format is one of those that quantised models have; None: where it is not."""
+    if len(shape) != 2 or (form.name, bits) not in {("Q8_0", 8), ("Q4_0", 4), ("Q4_1", 4)}:
+        return None
+    blocks = raw.reshape(-1, form.size)
+    scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").reshape(shape[0], -1)
+    if bits == 8:
+        return Blocks(np.ascontiguousarray(blocks[:, 2:]).view(np.int8).reshape(shape), scale, None)
+    numbers = np.concatenate([blocks[:, -16:] & 15, blocks[:, -16:] >> 4], 1).reshape(shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the caller
+        minimum = scale * np.float16(-8) if form.name == "Q4_0" else np.ascontiguousarray(blocks[:, 2:4]).view("<f2")
+    return Blocks(numbers, scale, minimum.reshape(scale.shape))
 
 
 FORMATS = {0: Format("F32", 1, 4, _f32), 1: Format("F16", 1, 2, _half), 2: Format("Q4_0", 32, 18, _q4_0),

@@ -8,8 +8,9 @@ for; what would change the result and is not understood is refused by name.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,14 +20,18 @@ from seqloom.errors import ConfigError, quoted
 from seqloom.interop.gguf import GGUFFile, read_gguf
 from seqloom.interop.gguf_tokenizers import read_gguf_tokenizer
 from seqloom.models.language.gpt import GPT
+from seqloom.models.language.neural_configs import GPTConfig
+from seqloom.models.network.quantised import Blocks, QuantisedWeights, bits_of
 from seqloom.models.network.shapes import Shapes
 from seqloom.text.tokenizer import Tokenizer
 
+Weight = np.ndarray | Blocks
+W = TypeVar("W", np.ndarray, Blocks, Weight)
 ARCHITECTURE = "llama"
 
 
-def read_llama(path: str | Path) -> GPT:
-    """The model in a GGUF file."""
+def read_llama(path: str | Path, bits: int | None = None) -> GPT:
+    """The model in a GGUF file; with `bits` its matrices are quantised, and blocks of the file that fit stay as they are."""
     file = read_gguf(path)
     architecture = file.text("general.architecture")
     if architecture != ARCHITECTURE:
@@ -38,7 +43,9 @@ def read_llama(path: str | Path) -> GPT:
         file.fail(str(error))
     model.tokenizer = tokenizer
     model.learnt = {"width": model.config.d_model, **_start(file, tokenizer)}
-    model.net.restore(_weights(file, model))
+    model.net.restore(_weights(file, model, bits))
+    if bits:
+        model.learnt["bits"] = bits
     model.fitted = True
     with open(path, "rb") as raw:
         digest = hashlib.file_digest(raw, "sha256").hexdigest()
@@ -71,7 +78,7 @@ def _options(file: GGUFFile) -> dict[str, Any]:
 
 # ---- weights
 
-def _weights(file: GGUFFile, model: GPT) -> dict[str, np.ndarray]:
+def _weights(file: GGUFFile, model: GPT, bits: int | None) -> Mapping[str, np.ndarray]:
     """By the names of `gpt`, queries, keys and values in one matrix, gates and units in another."""
     c = model.config
     width, d_kv = c.d_model, c.d_model // c.n_heads * c.n_kv_heads
@@ -84,35 +91,46 @@ def _weights(file: GGUFFile, model: GPT) -> dict[str, np.ndarray]:
             "attn_output": (width, width), "ffn_norm": (width,), "ffn_gate": (c.d_mlp, width), "ffn_up": (c.d_mlp, width),
             "ffn_down": (width, c.d_mlp)}.items()}
     file.check_tensors(file.shapes, shapes, "llama")
-    arrays = {"embedding.weight": file.array("token_embd.weight"), "norm.weight": file.array("output_norm.weight")}
+    def read(name: str, ours: str) -> Weight:
+        own = bits_of(ours, file.shapes[name], bits) if bits else None
+        return file.blocks(name, own) if own else file.array(name)
+
+    arrays: dict[str, Weight] = {"embedding.weight": read("token_embd.weight", "embedding.weight"),
+                                 "norm.weight": file.array("output_norm.weight")}
     if not c.tied:
-        arrays["output.weight"] = file.array("output.weight")
+        arrays["output.weight"] = read("output.weight", "output.weight")
     with progress.task("reading weights", c.n_layers, "layers") as bar:
         for i in range(c.n_layers):
-            arrays |= {f"blocks.{i}.{name}.weight": array for name, array in _block(file, f"blk.{i}.", model).items()}
+            arrays |= {f"blocks.{i}.{name}.weight": array
+                       for name, array in _block(lambda name, i=i: read(f"blk.{i}.{name}.weight", ""), c).items()}
             bar.advance(1)
-    return arrays
+    if bits is None:
+        return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return QuantisedWeights({name: blocks.tiles() for name, blocks in arrays.items() if isinstance(blocks, Blocks)},
+                            {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)})
 
 
-def _block(file: GGUFFile, place: str, model: GPT) -> dict[str, np.ndarray]:
-    def read(name: str) -> np.ndarray:
-        return file.array(f"{place}{name}.weight")
-
-    c = model.config
+def _block(read: Callable[[str], Weight], c: GPTConfig) -> dict[str, Weight]:
     q, k = halves_apart(read("attn_q"), c.n_heads), halves_apart(read("attn_k"), c.n_kv_heads)
-    return {"norm1": read("attn_norm"), "attention.qkv": np.concatenate([q, k, read("attn_v")]),
+    return {"norm1": read("attn_norm"), "attention.qkv": stacked([q, k, read("attn_v")]),
             "attention.out": read("attn_output"), "norm2": read("ffn_norm"),
-            "mlp.up": np.concatenate([read("ffn_gate"), read("ffn_up")]), "mlp.down": read("ffn_down")}
+            "mlp.up": stacked([read("ffn_gate"), read("ffn_up")]), "mlp.down": read("ffn_down")}
 
 
-def halves_apart(weight: np.ndarray, n_heads: int) -> np.ndarray:
+def stacked(parts: Sequence[Weight]) -> Weight:
+    """Matrices one above the other."""
+    blocks = [part for part in parts if isinstance(part, Blocks)]
+    return Blocks.stacked(blocks) if blocks else np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
+
+
+def halves_apart(weight: W, n_heads: int) -> W:
     """Rows (heads x d_head, D) whose pairs are neighbours, with those pairs half a head apart.
 
     >>> halves_apart(np.arange(8).reshape(8, 1), 2).ravel().tolist()
     [0, 2, 1, 3, 4, 6, 5, 7]
     """
-    rows, width = weight.shape
-    return weight.reshape(n_heads, -1, 2, width).swapaxes(1, 2).reshape(rows, width)
+    order = np.arange(weight.shape[0]).reshape(n_heads, -1, 2).swapaxes(1, 2).ravel()
+    return weight[order]
 
 
 def _start(file: GGUFFile, tokenizer: Tokenizer) -> dict[str, Any]:

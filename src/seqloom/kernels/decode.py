@@ -1,11 +1,10 @@
-"""What a network does for one token besides multiplying: gates, norms, attention, softmax; and products with 8-bit weights.
+"""What a network does for one token besides multiplying: gates, norms, attention, softmax.
 
 Text is drawn one token after another, so a step is short and every call counts. A layer is one or two products,
 which run at the speed of memory, and one kernel here that does all the rest in one pass.
 Rows are sequences; all kernels work in place on arrays of shape (n, ...), so one sequence and many take the same way.
 
-An 8-bit matrix keeps whole numbers from -127 to 127 and one scale a row; activations stay float32. It is read in a
-quarter of the time, which for one sequence is all that matters. `fastmath` only lets sums be reordered (without
+`fastmath` only lets sums be reordered (without
 that no sum uses vector units); NaN and infinity keep their meaning, so a broken model is still noticed. NumPy's rules for
 division, because a check of each divisor keeps a loop from using vector units too.
 """
@@ -300,29 +299,27 @@ def attend(qkv, keys, values, layer, lengths, n_heads, slopes, out):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def product_8bit(weight, scale, x, out):
-    """out (n, R) = x (n, K) times the transpose of an 8-bit matrix (R, K) with a scale a row (R,).
+def causal_softmax(scores, scale, slopes):
+    """Scores (heads, Q, S) of the last Q of S tokens become shares in place; a token sees itself and those before it.
 
-    Four rows of weights at a time: every element of x is loaded once for all of them.
+    slopes (heads,) are ALiBi's, or empty.
     """
-    whole = len(weight) // 4 * 4
-    for r in range(0, whole, 4):
-        w0, w1, w2, w3 = weight[r], weight[r + 1], weight[r + 2], weight[r + 3]
-        for row in range(len(x)):
-            dot0 = dot1 = dot2 = dot3 = np.float32(0.0)
-            for j in range(len(w0)):
-                value = x[row, j]
-                dot0 += np.float32(w0[j]) * value
-                dot1 += np.float32(w1[j]) * value
-                dot2 += np.float32(w2[j]) * value
-                dot3 += np.float32(w3[j]) * value
-            out[row, r] = dot0 * scale[r]
-            out[row, r + 1] = dot1 * scale[r + 1]
-            out[row, r + 2] = dot2 * scale[r + 2]
-            out[row, r + 3] = dot3 * scale[r + 3]
-    for r in range(whole, len(weight)):
-        for row in range(len(x)):
-            dot0 = np.float32(0.0)
-            for j in range(weight.shape[1]):
-                dot0 += np.float32(weight[r, j]) * x[row, j]
-            out[row, r] = dot0 * scale[r]
+    for head in range(len(scores)):
+        for row in range(scores.shape[1]):
+            x, seen = scores[head, row], scores.shape[2] - scores.shape[1] + row + 1
+            for t in range(seen):
+                x[t] *= scale
+            if len(slopes) > 0:
+                for t in range(seen):
+                    x[t] -= slopes[head] * np.float32(seen - 1 - t)
+            top = x[0]
+            for t in range(seen):
+                top = max(top, x[t])
+            total = np.float32(0.0)
+            for t in range(seen):
+                x[t] = exp(x[t] - top)
+                total += x[t]
+            share = ONE / total
+            for t in range(seen):
+                x[t] *= share
+            x[seen:] = np.float32(0.0)

@@ -82,10 +82,10 @@ class LanguageModeling(Task):
                 or head.startswith((b"mmap lm", b"GGUF")))
 
     def import_file(self, path: Path) -> Any:
-        from seqloom.data.vector_files import file_head
         from seqloom.interop.arpa import read_arpa
+        from seqloom.interop.gguf import is_gguf
 
-        if path.name.endswith(".gguf") or (path.is_file() and file_head(path)[0].startswith(b"GGUF")):
+        if is_gguf(path):
             from seqloom.interop.llama import read_llama
 
             return read_llama(path)

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from seqloom.contracts.learnt import Kind, natural, one_of, optional
+from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
+from seqloom.kernels.parallel import chunk_bounds
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GPTConfig
 from seqloom.models.language.shapes import gpt_shapes
+from seqloom.models.network.quantised import BITS
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size
 from seqloom.training.config import TrainConfig
@@ -28,9 +31,12 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
+    from seqloom.models.language.dynamic import DynamicEvaluation
     from seqloom.training.batches import Batches
 
 TOGETHER = 8192  # tokens that are scored in one pass
+TOGETHER_BY_KERNELS = 2048  # the same without torch
+SCORES = 1 << 24  # of all tokens of the vocabulary that are there at a time
 
 
 class GPT(NeuralLanguageModel):
@@ -38,7 +44,7 @@ class GPT(NeuralLanguageModel):
     config_class = GPTConfig
     width_option = embed_option = "d_model"
     learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
-                                                "start_alone": optional(one_of(True))}
+                                                "start_alone": optional(one_of(True)), "bits": optional(one_of(*BITS))}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
         "random_truncation": "it has no state whose gradient is cut off",
@@ -54,7 +60,8 @@ class GPT(NeuralLanguageModel):
         return self.learnt.get("start", self.tokenizer.eos_id)
 
     def label(self) -> str:
-        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}"
+        bits = f"-{self.bits}bit" if self.bits else ""
+        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}{bits}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet
@@ -97,22 +104,58 @@ class GPT(NeuralLanguageModel):
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        """Windows of like length side by side."""
         import torch
 
-        past = past or Past()
+        for inputs, keep, places in self._inputs(ids, lengths, together or TOGETHER, past or Past()):
+            features, _ = network(torch.from_numpy(inputs).to(device))
+            yield places, features[torch.from_numpy(keep).to(device)]
+
+    # ---- scoring quantised weights, by the kernels that step: in memory they stay as small as they are
+
+    def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return self._read(ids, lengths, Past())[1] if self.bits else super().sequence_log_probs(ids, lengths)
+
+    def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        if not self.bits:
+            return super().stretch_log_probs(ids, state)
+        past = Past() if state is None else state
+        return self._read(ids, np.array([len(ids)]), past)[1], past
+
+    def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
+                          past: Past | None = None) -> tuple[np.ndarray, np.ndarray]:
+        return self._read(ids, lengths, past or Past()) if self.bits else super().sequence_features(ids, lengths, past)
+
+    def _read(self, ids: np.ndarray, lengths: np.ndarray, past: Past) -> tuple[np.ndarray, np.ndarray]:
+        """What predicts each token, float32 (N, D), and its log-probability (N,)."""
+        stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
+        features, log_probs = np.empty((len(ids), stepper.width), np.float32), np.empty(len(ids), np.float32)
+        for inputs, keep, places in self._inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
+            features[places] = stepper.read(inputs)[keep]
+        for low, high in chunk_bounds(len(ids), max(SCORES // self.tokenizer.vocab_size, 1)):
+            log_probs[low:high] = stepper.output.log_probs(features[low:high])[np.arange(high - low), ids[low:high]]
+        return features, check_scores(log_probs)
+
+    def adapting(self, lr: float | None) -> DynamicEvaluation:
+        if self.bits:
+            raise ConfigError(f"weights of {self.bits} bits cannot be trained, which dynamic evaluation does; "
+                              "use the model that it was made of")
+        return super().adapting(lr)
+
+    # ---- windows
+
+    def _inputs(self, ids: np.ndarray, lengths: np.ndarray, together: int,
+                past: Past) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its places in the ids."""
         ids, known = past.joined(ids), len(past.ids)
         windows = sorted(self._windows(lengths, past.read, known), key=lambda w: w[0] - w[1])
-        for rows in _groups(windows, together or TOGETHER):
+        for rows in _groups(windows, together):
             longest = rows[0][1] - rows[0][0]
             inputs = np.full((len(rows), longest), self.start_id, np.int64)
             keep = np.zeros((len(rows), longest), bool)
             for row, (start, end, first, begins) in enumerate(rows):
                 inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
                 keep[row, first - start:end - start] = True
-            features, _ = network(torch.from_numpy(inputs).to(device))
-            places = np.concatenate([np.arange(first, end) for _, end, first, _ in rows])
-            yield places - known, features[torch.from_numpy(keep).to(device)]
+            yield inputs, keep, np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known
         past.advance(ids[known:], 2 * self.config.context)  # the window that was broken off, and the token before it
 
     def _windows(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[tuple[int, int, int, int]]:

@@ -16,19 +16,19 @@ the smallest k that reaches it, and batches of such windows, d apart, give the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from seqloom.decoding.stepper import select
-from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, norm_rows, rms_rows, rotate
-from seqloom.models.network.step_weights import NONE, Matrix, Weights
+from seqloom.kernels.decode import add_gelu, add_relu, add_row, add_swiglu, attend, causal_softmax, norm_rows, rms_rows, rotate
+from seqloom.models.network.step_weights import NONE, Linear, Weights
 
 ROOM = 64  # tokens that a new cache has place for; doubled whenever it is full
 TOGETHER = 4096  # tokens of prompts that are read in one pass
-QUERIES = 512  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
+QUERIES = 128  # tokens of a prompt whose scores are there at a time, so that they stay small for a long one
 
 
 class GPTState(NamedTuple):
@@ -40,7 +40,7 @@ class GPTState(NamedTuple):
 
 
 class Affine(NamedTuple):
-    matrix: Matrix
+    matrix: Linear
     bias: np.ndarray
 
 
@@ -70,7 +70,7 @@ class Block(NamedTuple):
 class GPTStepper:
     """The decode path of a GPT; `arrays` by the names of its saved file. It starts with `start_id`, or else `eos_id`."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, n_layers: int, n_heads: int, context: int,
                  positions: Literal["learned", "sinusoidal", "rope", "alibi"], norm: Literal["pre", "post"],
                  activation: Literal["gelu", "relu", "swiglu"], eos_id: int, start_id: int | None = None,
                  start_alone: bool = False, n_kv_heads: int | None = None, rope_base: float = 10000.0,
@@ -79,10 +79,10 @@ class GPTStepper:
         self.eos_id, self.start_id, self.start_alone = eos_id, eos_id if start_id is None else start_id, start_alone
         self.pre = norm == "pre"
         self.activate = {"gelu": add_gelu, "relu": add_relu, "swiglu": add_swiglu}[activation]
-        self.embedding = arrays["embedding.weight"]
+        weights = Weights(arrays, eight_bit=eight_bit)
+        self.embedding = weights.table("embedding.weight")
         self.vocab_size, self.width = self.embedding.shape
         self.d_kv = self.width // n_heads * self.n_kv_heads
-        weights = Weights(arrays, eight_bit=eight_bit)
         norms = partial(_norm, weights, norm_kind, np.float32(norm_epsilon))
         self.blocks = [_block(weights, norms, f"blocks.{i}.") for i in range(n_layers)]
         self.norm = norms("norm") if self.pre else None
@@ -184,6 +184,15 @@ class GPTStepper:
             lasts = np.cumsum([length for _, length in spans]) - 1
             state.features[group] = hidden[lasts]
 
+    def read(self, windows: np.ndarray) -> np.ndarray:
+        """Windows of text (B, T), each from position 0, to the vectors (B, T, D) that predict what follows each token."""
+        rows, steps = windows.shape
+
+        def attention(_: int, qkv: np.ndarray) -> np.ndarray:
+            return np.concatenate([self._causal(part) for part in np.split(qkv, rows)])
+
+        return self._blocks(windows.ravel(), np.tile(np.arange(steps), rows), attention).reshape(rows, steps, -1)
+
     def _causal(self, qkv: np.ndarray) -> np.ndarray:
         """Attention of each token of one sequence, (T, D + 2K), to itself and those before: (T, D)."""
         steps, groups = len(qkv), self.n_kv_heads
@@ -193,14 +202,8 @@ class GPTStepper:
         out = np.empty((steps, self.width), np.float32)
         for low in range(0, steps, QUERIES):
             high = min(low + QUERIES, steps)
-            scores = q[:, :, low:high] @ k[:, None, :high].swapaxes(2, 3) / np.float32(math.sqrt(q.shape[3]))
-            distance = np.arange(low, high)[:, None] - np.arange(high)
-            if len(self.slopes):
-                scores -= self.slopes.reshape(groups, -1, 1, 1) * distance.astype(np.float32)
-            scores[:, :, distance < 0] = -np.inf
-            scores -= scores.max(axis=3, keepdims=True)
-            np.exp(scores, out=scores)
-            scores /= scores.sum(axis=3, keepdims=True)
+            scores = q[:, :, low:high] @ k[:, None, :high].swapaxes(2, 3)
+            causal_softmax(scores.reshape(-1, high - low, high), np.float32(1 / math.sqrt(q.shape[3])), self.slopes)
             out[low:high] = (scores @ v[:, None, :high]).transpose(2, 0, 1, 3).reshape(high - low, -1)
         return out
 
@@ -240,7 +243,7 @@ class GPTStepper:
 def _block(weights: Weights, norm: Callable[[str], Norm], place: str) -> Block:
     def affine(name: str) -> Affine:
         matrix = weights.matrix(f"{place}{name}.weight")
-        return Affine(matrix, weights.vector_or_zeros(f"{place}{name}.bias", len(matrix.weight)))
+        return Affine(matrix, weights.vector_or_zeros(f"{place}{name}.bias", len(matrix)))
 
     return Block(norm(f"{place}norm1"), affine("attention.qkv"), affine("attention.out"),
                  norm(f"{place}norm2"), affine("mlp.up"), affine("mlp.down"))

@@ -255,7 +255,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, n_vectors = self.tokenizer.vocab_size, length("embedding.weight")
-        if n_vectors != size:
+        if n_vectors != size and not self.bits:
             raise ModelError(f"{n_vectors:,} token vectors for a vocabulary of {size:,}: "
                              "tokenizer and weights are of different models")
         return super().array_specs(length)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting, Model
+from seqloom.errors import ConfigError
 from seqloom.models.network.fitting import check_idle
+from seqloom.models.network.quantised import BITS, QuantisedWeights
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.trained import TrainedNetwork, array_specs
 
@@ -44,8 +48,28 @@ class NetworkModel(Model):
     # ---- what follows
 
     @property
-    def weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """By name, as float32; of a quantised network each is made when it is asked for."""
         return self.net.weights
+
+    @property
+    def bits(self) -> int | None:
+        """Of a weight of its matrices, where it is quantised."""
+        return self.learnt.get("bits")
+
+    def quantised(self, bits: int) -> Self:
+        """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
+        self.check_fitted()
+        if "bits" not in self.learnt_values:
+            raise ConfigError(f"{self.name} models cannot be quantised; gpt models can")
+        if bits not in BITS:
+            raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
+        if self.bits:
+            raise ConfigError(f"this model has {self.bits} bits a weight already; quantise the model that it was made of")
+        other = copy.copy(self)
+        other.learnt = {**self.learnt, "bits": bits}
+        other.net.restore(QuantisedWeights.of(self.weights, bits))
+        return other
 
     @property
     def parameters(self) -> int:
@@ -65,10 +89,10 @@ class NetworkModel(Model):
         return True
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return self.weights
+        return self.net.arrays()
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return array_specs(self.fitted_shapes())
+        return array_specs(self.fitted_shapes(), self.bits)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.net.restore(arrays)
+        self.net.restore(QuantisedWeights.from_file(arrays, self.fitted_shapes(), self.bits) if self.bits else arrays)

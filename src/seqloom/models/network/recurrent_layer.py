@@ -12,7 +12,7 @@ import numpy as np
 
 from seqloom.kernels.decode import gru_cell, gru_reset, gru_update, lstm_cell, norm_rows, rnn_cell
 from seqloom.models.network.shapes import GATES
-from seqloom.models.network.step_weights import Matrix, Weights
+from seqloom.models.network.step_weights import Linear, Weights
 
 Cell = Literal["rnn", "lstm", "gru"]
 State = tuple[np.ndarray, ...]  # h (n, H), or (n, P) with a projection; for an LSTM also c (n, H)
@@ -36,12 +36,12 @@ class RecurrentLayer:
     cell: Cell
     relu: bool
     replace: bool  # z of a GRU is the share of the new state
-    w_x: Matrix
-    w_h: Matrix
+    w_x: Linear
+    w_h: Linear
     b: np.ndarray
     b_h: np.ndarray
-    w_reset: Matrix | None  # the candidate's rows of w_h, which multiply r * h when the reset comes before the product
-    w_p: Matrix | None
+    w_reset: Linear | None  # the candidate's rows of w_h, which multiply r * h when the reset comes before the product
+    w_p: Linear | None
     norm_x: Norm
     norm_h: Norm
     norm_reset: Norm

@@ -1,73 +1,68 @@
-"""Weights as the decode path holds them: float32 as they were saved, or rounded to 8 bits.
+"""Weights as the decode path holds them: float32 as they were saved, or of 8 or 4 bits (`models/network/quantised`).
 
 For one sequence a step reads every weight once and does two operations with it, so the speed is that of memory. A
 small matrix is read by one core with our kernel, since waking a second thread takes longer than the product; a large one
 goes to BLAS, since two cores together get more out of the memory. The few rows of a beam go to our kernel, many to BLAS.
-
-8 bits are read up to four times faster than 32; each row has its own scale (its largest weight becomes 127), so a row of large
-weights does not spoil the others: a weight is off by at most 1/254 of the largest of its row. Activations are not rounded.
+8 bits are read up to four times faster than 32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from seqloom.kernels.decode import log_softmax, product_8bit
+from seqloom.kernels.decode import log_softmax
 from seqloom.kernels.translate import product
+from seqloom.models.network.quantised import Quantised, QuantisedWeights
 
 SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
 SEVERAL = 10  # rows, as those of a beam, up to which our kernel is quicker than BLAS
-FEW = 4  # rows up to which the 8-bit kernel is quicker than turning the weights back into floats for BLAS
-BLOCK = 1 << 18  # weights that are turned back at a time, to stay in the cache
 NONE = np.empty(0, np.float32)  # an optional vector that a model does not have
 
 
 class Matrix:
-    """Weights (R, K) for rows (n, K): `matrix(x)` is x times its transpose, float32 (n, R), a new array.
+    """Weights (R, K) in float32 for rows (n, K): `matrix(x)` is x times its transpose, float32 (n, R), a new array."""
 
-    >>> Matrix(np.array([[1.0, 2.0], [0.0, 10.0]]), eight_bit=True)(np.array([[1.0, 1.0]], np.float32)).round(2)
-    array([[ 3.01, 10.  ]], dtype=float32)
-    """
+    def __init__(self, weight: np.ndarray) -> None:
+        self.large, self.weight = weight.size > SMALL, np.ascontiguousarray(weight, np.float32)
 
-    def __init__(self, weight: np.ndarray, *, eight_bit: bool = False) -> None:
-        self.eight_bit, self.large = eight_bit, weight.size > SMALL
-        self.weight = np.ascontiguousarray(weight, np.float32)
-        self.scale = NONE
-        if eight_bit:
-            largest = np.abs(self.weight).max(axis=1)
-            self.scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-            self.weight = np.rint(self.weight / self.scale[:, None]).astype(np.int8)
+    def __len__(self) -> int:
+        return len(self.weight)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         n = len(x)
-        if n > SEVERAL and not self.eight_bit:
+        if n > SEVERAL:
             return x @ self.weight.T
-        if n == 1 and self.large and not self.eight_bit:
+        if n == 1 and self.large:
             return np.dot(self.weight, x[0])[None]
         out = np.empty((n, len(self.weight)), np.float32)
-        if not self.eight_bit:
-            product(self.weight, x, out)
-        elif n <= FEW:
-            product_8bit(self.weight, self.scale, x, out)
-        else:
-            rows = max(BLOCK // self.weight.shape[1], 1)
-            for lo in range(0, len(self.weight), rows):
-                part = slice(lo, lo + rows)
-                out[:, part] = x @ (self.weight[part] * self.scale[part, None]).T
+        product(self.weight, x, out)
         return out
 
 
-class Weights:
-    """The arrays of a saved network by name."""
+Linear = Matrix | Quantised
 
-    def __init__(self, arrays: dict[str, np.ndarray], *, eight_bit: bool) -> None:
+
+class Weights:
+    """The arrays of a saved network by name; `eight_bit`: matrices of float32 are rounded."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, eight_bit: bool) -> None:
         self.arrays, self.eight_bit = arrays, eight_bit
+        self.quantised = arrays.matrices if isinstance(arrays, QuantisedWeights) else {}
 
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
-    def matrix(self, name: str, rows: slice = slice(None), columns: slice = slice(None)) -> Matrix:
-        return Matrix(self.arrays[name][rows, columns], eight_bit=self.eight_bit)
+    def matrix(self, name: str, rows: slice = slice(None), columns: slice = slice(None)) -> Linear:
+        if name in self.quantised and (rows, columns) == (slice(None), slice(None)):
+            return self.quantised[name]
+        weight = self.arrays[name][rows, columns]
+        return Quantised.of(weight, 8, name) if self.eight_bit else Matrix(weight)
+
+    def table(self, name: str) -> np.ndarray | Quantised:
+        """A matrix of which single rows are wanted, as float32."""
+        return self.quantised[name] if name in self.quantised else self.arrays[name]
 
     def output(self) -> Softmax | Adaptive:
         """The output layer, whose matrix is the embedding where the two are tied."""
@@ -85,7 +80,7 @@ class Weights:
 
 
 class Softmax:
-    def __init__(self, matrix: Matrix, bias: np.ndarray) -> None:
+    def __init__(self, matrix: Linear, bias: np.ndarray) -> None:
         self.matrix, self.bias = matrix, bias
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:

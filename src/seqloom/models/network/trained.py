@@ -5,7 +5,7 @@ A model has one of these. Where only the weights are wanted, as for stepping, to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import MissingExtra, ModelError
 from seqloom.forks import torch_alone
+from seqloom.models.network.quantised import QuantisedWeights, bits_of, quantised_specs
 from seqloom.models.network.shapes import RANKS, Shapes
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class TrainedNetwork:
     def __init__(self, name: str, build: Callable[[], Any]) -> None:
         """`name` of the model; `build` makes the module, whose weights are then replaced."""
         self.name, self.build = name, build
-        self.weights: dict[str, np.ndarray] = {}
+        self.weights: Mapping[str, np.ndarray] = {}
         self._module: Any = None
         self._device: torch.device | None = None  # where the module is put; None: the CPU
 
@@ -37,7 +38,13 @@ class TrainedNetwork:
 
     @property
     def parameters(self) -> int:
+        if isinstance(self.weights, QuantisedWeights):
+            return self.weights.parameters
         return sum(array.size for array in self.weights.values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As they are saved."""
+        return self.weights.arrays() if isinstance(self.weights, QuantisedWeights) else dict(self.weights)
 
     @property
     def on_cpu(self) -> bool:
@@ -69,16 +76,19 @@ class TrainedNetwork:
         self.weights = {name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()}
         self._module = module
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Weights from a file, which are what `array_specs` says."""
         if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
             raise ModelError("two tokens have the same rank by frequency: the file is damaged")
         self.weights, self._module = arrays, None
 
 
-def array_specs(shapes: Shapes) -> dict[str, Spec]:
-    """What weights of these shapes must be in a file."""
-    specs = {name: Spec("float32", shape) for name, shape in shapes.items()}
+def array_specs(shapes: Shapes, bits: int | None = None) -> dict[str, Spec]:
+    """What weights of these shapes must be in a file, with matrices of float32 or of so many bits."""
+    specs: dict[str, Spec] = {}
+    for name, shape in shapes.items():
+        own = bits_of(name, shape, bits) if bits else None
+        specs |= quantised_specs(name, shape, own) if own else {name: Spec("float32", shape)}
     return specs | ({RANKS: Spec("int64", shapes[RANKS], 0, shapes[RANKS][0] - 1)} if RANKS in shapes else {})
 
 

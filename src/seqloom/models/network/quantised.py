@@ -1,0 +1,240 @@
+"""Matrices with 8 or 4 bits a weight, in memory and in files as the kernel reads them (`kernels/quantised`).
+
+Blocks of 32 neighbours of a row share a scale, a float16: the largest weight of a block of 8 bits becomes 127 or -127. Blocks
+of 4 bits have a minimum as well: a weight is scale * number + minimum with numbers from 0 to 15. These are the Q8_0 and the
+Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4 bits the token vectors and the output layer have
+8, as in most such files: they are used for every token and suffer most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Spec
+from seqloom.errors import ModelError
+from seqloom.kernels.parallel import chunk_bounds, parallel_run
+from seqloom.kernels.quantised import BLOCK, TILE, multiply_tiles, product_quantised, round_rows
+from seqloom.models.network.shapes import Shapes
+
+BITS = (8, 4)
+SCALE, MINIMUM = ".scale", ".minimum"  # behind the name of a matrix: its other arrays
+LARGEST = {8: 127, 4: 15}  # number
+SPLIT = 1 << 28  # products of a weight and a number from which on threads share them, as for a long prompt
+SHARES = 8
+PORTION = 1 << 22  # weights that are turned at a time, so that what lies in between stays small
+_NONE = np.empty((0, 0, 0), np.float16)
+
+
+def bits_of(name: str, shape: tuple[int, ...], bits: int) -> int | None:
+    """How many a weight of that array has in a network of so many; None: it stays float32, as vectors and positions do."""
+    if len(shape) != 2 or name == "position.weight":
+        return None
+    return 8 if name == "embedding.weight" or name.startswith("output.") else bits
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A matrix (R, K) row by row, on its way into tiles."""
+
+    numbers: np.ndarray  # int8 (R, K), or uint8 of 4 bits
+    scale: np.ndarray  # float16 (R, B)
+    minimum: np.ndarray | None  # float16 (R, B), of 4 bits
+
+    @classmethod
+    def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Blocks:
+        """Rounded to the nearest number of their block."""
+        rows, columns = weight.shape
+        numbers = np.empty((rows, columns), np.int8 if bits == 8 else np.uint8)
+        scale = np.empty((rows, -(-columns // BLOCK)), np.float16)
+        minimum = None if bits == 8 else np.empty_like(scale)
+        for low, high in chunk_bounds(rows, max(PORTION // columns, 1)):
+            part = np.zeros((high - low, scale.shape[1] * BLOCK), np.float32)
+            part[:, :columns] = weight[low:high]
+            if columns % BLOCK:
+                part[:, columns:] = part[:, columns - 1:columns]  # what is beyond changes neither scale nor minimum
+            part = part.reshape(high - low, -1, BLOCK)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                least = np.zeros(part.shape[:2], np.float16) if minimum is None else part.min(axis=2).astype(np.float16)
+                part -= least[:, :, None]
+                step = _step(np.abs(part).max(axis=2), LARGEST[bits])
+                part /= np.where(step > 0, step, 1)[:, :, None]
+            if not (np.isfinite(step).all() and np.isfinite(least).all()):
+                raise ModelError(f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot hold: they are not "
+                                 "finite, or too large for scales of 16 bits")
+            part = np.rint(part, out=part).reshape(high - low, -1)[:, :columns]
+            numbers[low:high] = np.clip(part, -LARGEST[bits] if bits == 8 else 0, LARGEST[bits])
+            scale[low:high] = step
+            if minimum is not None:
+                minimum[low:high] = least
+        return cls(numbers, scale, minimum)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.numbers.shape
+
+    def __getitem__(self, rows: np.ndarray) -> Blocks:
+        return Blocks(self.numbers[rows], self.scale[rows], None if self.minimum is None else self.minimum[rows])
+
+    @staticmethod
+    def stacked(parts: Sequence[Blocks]) -> Blocks:
+        """One above the other."""
+        minima = [part.minimum for part in parts if part.minimum is not None]
+        return Blocks(np.concatenate([part.numbers for part in parts]), np.concatenate([part.scale for part in parts]),
+                      np.concatenate(minima) if minima else None)
+
+    def tiles(self) -> Quantised:
+        rows, columns = self.numbers.shape
+        tiles, blocks = -(-rows // TILE), self.scale.shape[1]
+        numbers = np.zeros((tiles * TILE, blocks * BLOCK), self.numbers.dtype)
+        numbers[:rows, :columns] = self.numbers
+        weight = numbers.reshape(tiles, TILE, blocks * BLOCK // 4, 4).swapaxes(1, 2)
+        if self.minimum is not None:
+            pairs = weight.reshape(tiles, blocks * BLOCK // 8, 2, TILE, 4)
+            weight = pairs[:, :, 0] | pairs[:, :, 1] << 4
+        scale, minimum = (_NONE if array is None else np.ascontiguousarray(
+            np.pad(array, [(0, tiles * TILE - rows), (0, 0)]).reshape(tiles, TILE, blocks).swapaxes(1, 2))
+            for array in (self.scale, self.minimum))
+        return Quantised((rows, columns), np.ascontiguousarray(weight), scale, minimum)
+
+
+def _step(largest: np.ndarray, number: int) -> np.ndarray:
+    """float16 that times `number` is not below the largest weight, and not more than needed."""
+    step = (largest / np.float32(number)).astype(np.float16)
+    below = step.astype(np.float32) * np.float32(number * (1 + 1e-6)) < largest
+    return np.where(below, np.nextafter(step, np.float16(np.inf)), step)
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A matrix (R, K) in tiles: `matrix(x)` is x (n, K) times its transpose, float32 (n, R), a new array; `matrix[rows]` are
+    rows as float32.
+
+    >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)(np.array([[1.0, 1.0]], np.float32)).round(2)
+    array([[ 3., 10.]], dtype=float32)
+    """
+
+    shape: tuple[int, int]
+    weight: np.ndarray
+    scale: np.ndarray
+    minimum: np.ndarray
+
+    @classmethod
+    def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Quantised:
+        return Blocks.of(weight, bits, name).tiles()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def bits(self) -> int:
+        return 4 if self.weight.dtype == np.uint8 else 8
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        out = self._shared(x) if len(x) * math.prod(self.shape) > SPLIT else product_quantised(self.weight, *self.halves, x)
+        return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
+
+    def _shared(self, x: np.ndarray) -> np.ndarray:
+        """`product_quantised` by several threads."""
+        n, (tiles, blocks, _) = len(x), self.scale.shape
+        numbers, scale = np.empty((n, blocks * BLOCK), np.int8), np.empty((n, blocks), np.float32)
+        total, out = np.empty((n, blocks), np.int32), np.empty((n, tiles * TILE), np.float32)
+        round_rows(x, numbers, scale, total)
+        parallel_run(lambda bounds: multiply_tiles(self.weight, *self.halves, numbers, scale, total, *bounds, out),
+                     chunk_bounds(tiles, -(-tiles // SHARES)))
+        return out
+
+    @cached_property
+    def halves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scale and minimum by their bits, as the kernel has no float16."""
+        return self.scale.view(np.uint16), self.minimum.view(np.uint16)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """float32 (n, K)."""
+        places = np.arange(len(self))[rows]
+        tile, lane = places // TILE, places % TILE
+        numbers = self.weight[tile, :, lane]  # (n, groups, 4)
+        if self.bits == 4:
+            numbers = np.stack([numbers & 15, numbers >> 4], axis=2)
+        blocks = numbers.reshape(*places.shape, -1, BLOCK).astype(np.float32)
+        blocks *= self.scale[tile, :, lane].astype(np.float32)[..., None]
+        if self.bits == 4:
+            blocks += self.minimum[tile, :, lane].astype(np.float32)[..., None]
+        return blocks.reshape(*places.shape, -1)[..., :self.shape[1]]
+
+    def floats(self) -> np.ndarray:
+        """All rows."""
+        out = np.empty(self.shape, np.float32)
+        for low, high in chunk_bounds(len(self), max(PORTION // self.shape[1], 1)):
+            out[low:high] = self[low:high]
+        return out
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return {name: self.weight, name + SCALE: self.scale, **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
+
+
+def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
+    """What the arrays of a matrix must be in a file."""
+    tiles, blocks = -(-shape[0] // TILE), -(-shape[1] // BLOCK)
+    scale = Spec("float16", (tiles, blocks, TILE), -65504, 65504)
+    if bits == 8:
+        return {name: Spec("int8", (tiles, blocks * BLOCK // 4, TILE, 4)), name + SCALE: scale}
+    return {name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)), name + SCALE: scale, name + MINIMUM: scale}
+
+
+@dataclass(frozen=True)
+class QuantisedWeights(Mapping[str, np.ndarray]):
+    """The weights of a network by name; a matrix is turned back into float32 when it is asked for, and not kept."""
+
+    matrices: dict[str, Quantised]
+    others: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, np.ndarray], bits: int) -> QuantisedWeights:
+        """Those of a network, rounded."""
+        made = cls({}, {})
+        with progress.task("quantising", sum(array.size for array in weights.values()), "weights") as bar:
+            for name, array in weights.items():
+                if own := bits_of(name, array.shape, bits):
+                    made.matrices[name] = Quantised.of(array, own, name)
+                else:
+                    made.others[name] = array
+                bar.advance(array.size)
+        return made
+
+    @classmethod
+    def from_file(cls, arrays: Mapping[str, np.ndarray], shapes: Shapes, bits: int) -> QuantisedWeights:
+        """Arrays that are what `quantised_specs` says."""
+        made = cls({}, {})
+        for name, shape in shapes.items():
+            if bits_of(name, shape, bits):
+                made.matrices[name] = Quantised((shape[0], shape[1]), arrays[name], arrays[name + SCALE],
+                                                arrays.get(name + MINIMUM, _NONE))
+            else:
+                made.others[name] = arrays[name]
+        return made
+
+    @property
+    def parameters(self) -> int:
+        return sum(math.prod(matrix.shape) for matrix in self.matrices.values()) + sum(a.size for a in self.others.values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As they are saved."""
+        return {**self.others, **{key: array for name, matrix in self.matrices.items()
+                                  for key, array in matrix.arrays(name).items()}}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.matrices[name].floats() if name in self.matrices else self.others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.others
+        yield from self.matrices
+
+    def __len__(self) -> int:
+        return len(self.others) + len(self.matrices)

@@ -1,0 +1,156 @@
+"""gpt with 8 and 4 bits a weight: how far weights and scores move, that all ways of reading agree, saving, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import seqloom
+from seqloom.contracts.language import LanguageModel
+from seqloom.errors import ConfigError, ModelError, SeqloomError
+from seqloom.models.language.gpt import GPT
+from seqloom.models.language.recurrent import LSTM
+from seqloom.models.network.quantised import BLOCK, Blocks, Quantised
+from seqloom.training.config import TrainConfig
+
+TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40
+FAR = {8: 0.1, 4: 0.8}  # nats of a token, in the small model of these tests; rounding the activations is part of it
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("torch")
+    return GPT(tokenizer="char", d_model=48, n_heads=4, n_kv_heads=2, n_layers=2, d_mlp=40, context=16, activation="swiglu",
+               norm_kind="rms", bias=False).fit(TEXT, train=TrainConfig(steps=60, batch_size=8, lr=0.01, seed=1))
+
+
+@pytest.fixture(scope="module", params=[8, 4])
+def small(request, model):
+    return model.quantised(request.param)
+
+
+# ---- matrices
+
+@pytest.mark.parametrize("shape", [(40, 64), (3, 70), (17, 5)])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape):
+    weight = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    weight[1] *= 1000  # spoils only its own blocks
+    weight[2] = 0
+    blocks = Blocks.of(weight, bits)
+    step = np.repeat(blocks.scale.astype(np.float64), BLOCK, axis=1)[:, :shape[1]]
+    least = 0 if blocks.minimum is None else np.repeat(blocks.minimum.astype(np.float64), BLOCK, axis=1)[:, :shape[1]]
+    found = blocks.tiles().floats()
+    assert (np.abs(found - weight) <= step / 2 * 1.001 + np.abs(least) * 2 ** -11 + 1e-7).all()
+    size = np.abs(weight).max(axis=1, keepdims=True) if bits == 8 else np.ptp(weight, axis=1)[:, None]
+    assert (step <= size / (127 if bits == 8 else 15) * 1.002 + np.abs(least) * 2 ** -11).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_what_was_rounded_once_stays_as_it_is(bits):
+    once = Quantised.of(np.random.default_rng(1).normal(size=(32, 96)).astype(np.float32), bits)
+    again = Quantised.of(once.floats(), bits)
+    assert np.array_equal(once.weight, again.weight)
+    assert np.array_equal(once.floats(), again.floats())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_weights_without_a_scale_are_refused(bits, value):
+    weight = np.ones((16, 32), np.float32)
+    weight[3, 4] = value
+    with pytest.raises(ModelError, match="the weights up have numbers that . bits cannot hold"):
+        Blocks.of(weight, bits, "up")
+
+
+# ---- models
+
+def test_scores_are_near_those_of_the_same_weights_in_float32(model, small):
+    """The kernel rounds activations, so it is held against float32 activations and the weights as they were rounded."""
+    turned = model.quantised(small.bits)
+    turned.net.restore({name: np.array(array) for name, array in small.weights.items()})
+    turned.learnt = model.learnt
+    ids = model.tokenizer.encode(TEXT[:200])
+    exact, found = (m.sequence_log_probs(ids, np.array([len(ids)])) for m in (turned, small))
+    assert 0 < np.abs(exact - found).mean() < 0.01
+    assert np.abs(exact - found).max() < 0.1
+
+
+def test_scores_are_near_those_of_the_model(model, small):
+    assert np.abs(np.subtract(small.token_scores(TEXT[:100]), model.token_scores(TEXT[:100]))).max() < FAR[small.bits]
+    assert abs(small.perplexity(TEXT) / model.perplexity(TEXT) - 1) < (0.003 if small.bits == 8 else 0.05)
+
+
+def test_scoring_stepping_and_prompts_agree(small):
+    """But for sums in another order, after which a number may be rounded to its other neighbour."""
+    ids = np.random.default_rng(0).integers(0, small.tokenizer.vocab_size, 60)
+    lengths = np.array([1, 2, 40, 17])
+    assert np.allclose(small.sequence_log_probs(ids, lengths), LanguageModel.sequence_log_probs(small, ids, lengths), atol=0.05)
+    whole = small.sequence_log_probs(ids, np.array([60]))
+    first, state = small.stretch_log_probs(ids[:25], None)
+    second, _ = small.stretch_log_probs(ids[25:], state)
+    assert np.allclose(np.concatenate([first, second]), whole, atol=0.05)
+    features, log_probs = small.sequence_features(ids, np.array([60]))
+    assert np.array_equal(log_probs, whole)
+    stepper = small.stepper()
+    state, _ = stepper.prefill([ids[:10]])
+    assert np.allclose(stepper.features(state), features[10], atol=0.05)
+
+
+def test_eight_bit_changes_nothing_in_it(small):
+    assert small.generate("the", eight_bit=True, max_tokens=8, seed=2) == small.generate("the", max_tokens=8, seed=2)
+
+
+def test_it_is_small_in_memory_and_in_its_file(model, small, tmp_path):
+    matrices = {name: array for name, array in model.weights.items() if array.ndim == 2}
+    assert small.parameters == model.parameters
+    assert sum(array.nbytes for array in small.arrays().values()) < sum(a.nbytes for a in matrices.values()) / 2
+    assert small.bits == small.learnt["bits"]
+    assert small.label() == f"gpt-2x48-{small.bits}bit"
+    small.save(tmp_path / "m")
+    again = seqloom.load(tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["learnt"]["bits"] == small.bits
+    assert again.score(TEXT) == small.score(TEXT)
+    assert again.generate("the c", temperature=0, max_tokens=20) == small.generate("the c", temperature=0, max_tokens=20)
+    assert {array.dtype.name for array in again.arrays().values()} == {
+        "int8", "float16", "float32", *(["uint8"] if small.bits == 4 else [])}
+
+
+def test_the_matrices_of_a_file_stay_mapped(small, tmp_path):
+    """Opening copies nothing."""
+    small.save(tmp_path / "m")
+    for array in seqloom.load(tmp_path / "m").stepper().output.matrix.arrays("").values():
+        assert not array.flags.owndata
+
+
+def test_its_network_can_be_had_in_float32(small):
+    import torch
+
+    ids = small.tokenizer.encode(TEXT[:12])[None]
+    with torch.inference_mode():
+        features, _ = small.network()(torch.from_numpy(ids))
+    assert np.allclose(features[0].numpy(), small.stepper().read(ids)[0], atol=0.05)
+
+
+def test_every_layout(tmp_path):
+    pytest.importorskip("torch")
+    for options in ({"positions": "learned", "tied": False}, {"positions": "alibi", "softmax": "adaptive"}, {"norm": "post"}):
+        model = GPT(tokenizer="char", d_model=8, n_heads=2, n_layers=1, context=8, **options).fit(
+            TEXT, train=TrainConfig(steps=1, batch_size=2))
+        model.quantised(4).save(tmp_path / "m")
+        assert abs(seqloom.load(tmp_path / "m").score(TEXT[:90]) / model.score(TEXT[:90]) - 1) < 0.05
+
+
+# ---- what is refused
+
+def test_what_cannot_be_quantised(model, small):
+    with pytest.raises(ConfigError, match="^bits is 3; it must be 8 or 4$"):
+        model.quantised(3)
+    with pytest.raises(ConfigError, match=f"has {small.bits} bits a weight already"):
+        small.quantised(4)
+    with pytest.raises(ConfigError, match=f"^weights of {small.bits} bits cannot be trained"):
+        small.evaluate(TEXT, dynamic=True)
+    with pytest.raises(SeqloomError, match="has not been fitted"):
+        GPT().quantised(8)
+    with pytest.raises(ConfigError, match="^lstm models cannot be quantised; gpt models can$"):
+        LSTM(d_hidden=4, tokenizer="char").fit(TEXT, train=TrainConfig(steps=1, batch_size=2)).quantised(8)
