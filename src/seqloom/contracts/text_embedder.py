@@ -7,7 +7,7 @@ a list of words, such as an analogy, is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -16,7 +16,7 @@ from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.embedder import Among, Embedder, Unknown, checked
 from seqloom.contracts.nearness import nearest_texts, portions
-from seqloom.errors import ConfigError, ModelError
+from seqloom.errors import ConfigError, DataError, ModelError, quoted
 from seqloom.metrics import vectors as judging
 from seqloom.metrics.result import Result
 from seqloom.metrics.sentence_pairs import as_pairs
@@ -75,6 +75,8 @@ class TextEmbedder(Embedder):
             raise ConfigError(f"{self.name} models have a vector for any text; leave unknown out")
         if isinstance(text, str):
             return self._embedded([text])[0]
+        if not isinstance(text, Iterable):
+            raise DataError(f"expected a text or a list of texts; got {quoted(text)}")
         texts = list(text)
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
@@ -108,8 +110,8 @@ class TextEmbedder(Embedder):
         if approximate:
             raise ConfigError("approximate search is for word vectors; leave approximate out")
         if among is None or isinstance(among, int):
-            raise ConfigError(f"{self.name} models have no list of words to search; give among, the texts that may be the answer "
-                              "(--among FILE)")
+            raise ConfigError(f"{self.name} models have no list of words to search; give among, the texts that may be the "
+                              "answer (--among FILE)")
         return nearest_texts(self.embed, query, k, among)
 
     def analogy(self, a: Any, b: Any, c: Any, k: int = 10, *, method: Literal["add", "mul"] = "add", among: int | None = None,

@@ -25,6 +25,7 @@ READERS: dict[str, str] = {  # model_type of config.json: "module:function", whi
 WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes the model and a target
     "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
     "bert": "seqloom.interop.bert_writing:write_bert",
+    "sentence-encoder": "seqloom.interop.sentence_transformers:write_sentence_encoder",
 }
 
 

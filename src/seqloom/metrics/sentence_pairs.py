@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.errors import DataError, quoted
-from seqloom.metrics.vectors import Questions, number
+from seqloom.metrics.vectors import Questions, as_number
 
 _FIRST, _SECOND = ("sentence1", "sentence_a", "text1", "text_a"), ("sentence2", "sentence_b", "text2", "text_b")
 _SCORE = ("score", "similarity", "similarity_score", "relatedness_score", "label")
@@ -74,7 +74,7 @@ def _named(fields: list[str]) -> tuple[int, int, int] | None:
 
 
 def _score(fields: list[str], column: int) -> float | None:
-    return number(fields[column].strip()) if len(fields) > column else None
+    return as_number(fields[column].strip()) if len(fields) > column else None
 
 
 def _checked(row: Any) -> Pair:
