@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, run as run_program, seconds, table
+from benchmarks.side_by_side import alternate, collect, seconds, table
+from benchmarks.side_by_side import run as run_program
 
 Row = tuple[str, str, str, str]
 PROMPT = "The capital of France is"

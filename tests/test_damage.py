@@ -136,7 +136,9 @@ def test_loading_a_network_and_stepping_need_no_torch(specimens):
     import sys
 
     program = ("import sys\nsys.modules['torch'] = None\nimport seqloom\n"
-               f"for name in ('lstm', 'gpt', 'nplm', 'gpt-4-bit'): print(seqloom.load(r'{specimens}/' + name).generate(max_tokens=3))")
+               "for name in ('lstm', 'gpt', 'nplm', 'gpt-4-bit'):\n"
+               f"    model = seqloom.load(r'{specimens}/' + name)\n"
+               "    print(model.generate(max_tokens=3), model.score('the cat'))")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -282,7 +283,7 @@ def test_quantised_matrices_are_as_described(bits):
     matrices = {array for models, arrays, *_ in rows("| model | array | type | shape | |") if "gpt" in names(models)
                 for array in names(arrays)}
     table = {(cell.removeprefix("`NAME").split("`")[0], kind): len(shape.split("×"))
-             for cell, kind, shape, _ in rows("| array | type | shape | |")}
+             for cell, kind, shape, _ in rows("\n| array | type | shape | |")}
     found = set()
     for name, array in SPECIMENS[f"gpt-{bits}-bit"]().arrays().items():
         if array.dtype != np.float32:

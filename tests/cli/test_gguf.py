@@ -21,6 +21,37 @@ def test_a_converted_llama_is_a_language_model_like_others(seqloom, tmp_path):
     assert "gpt" in seqloom("info", "model").out
 
 
+@pytest.mark.parametrize("bits", ["8", "4"])
+def test_quantised_weights(seqloom, tmp_path, bits):
+    """Of a file, and of a saved model: the same."""
+    llama_file(tmp_path / "tiny.gguf")
+    (tmp_path / "text").write_text("the cat the cat\nthe 12 cats and the rest of a text beyond the context\n")
+    assert f"gpt-2x24-{bits}bit" in seqloom("convert", "tiny.gguf", "small", "--bits", bits).out
+    seqloom("convert", "tiny.gguf", "model")
+    seqloom("convert", "model", "again", "--bits", bits)
+    small, again = (tmp_path / name / "model.safetensors" for name in ("small", "again"))
+    assert small.read_bytes() == again.read_bytes()
+    assert seqloom("generate", "small", "the cat", "--temperature", "0", "--max-tokens", "5").code == 0
+    assert len(seqloom("score", "small", "text", "--tokens").out.splitlines()) > 20
+    values, = seqloom("evaluate", "small", "text", "--json").json()
+    assert values["metrics"]["bits_per_byte"] > 0
+    refused = seqloom("evaluate", "small", "text", "--dynamic")
+    assert refused.code != 0
+    assert f"weights of {bits} bits cannot be trained" in refused.one_line()
+    assert "bits a weight already" in seqloom("convert", "small", "more", "--bits", "4").one_line()
+    assert not (tmp_path / "more").exists()
+
+
+def test_bits_that_cannot_be(seqloom, tmp_path):
+    llama_file(tmp_path / "tiny.gguf")
+    assert "'3' is not one of 8, 4" in seqloom("convert", "tiny.gguf", "model", "--bits", "3").one_line()
+    assert "give one of them" in seqloom("convert", "tiny.gguf", "model", "--bits", "8", "--form", "hugging-face").one_line()
+    (tmp_path / "text").write_text("a b a b c\n" * 5)
+    seqloom("fit", "ngram", "text", "-o", "ngram")
+    refused = seqloom("convert", "ngram", "x", "--bits", "8")
+    assert "--bits quantises models of kind gpt; ngram is of kind ngram" in refused.one_line()
+
+
 @pytest.mark.parametrize(("raw", "words"), [(b"GGUF", "cut off"), (b"", "is empty"), (None, "no such file"),
                                             (b"text", "not a GGUF file")])
 def test_a_bad_file_is_one_line(seqloom, tmp_path, raw, words):

@@ -8,7 +8,8 @@ import pytest
 
 from seqloom.errors import DataError
 from seqloom.interop.gguf import read_gguf
-from seqloom.interop.gguf_blocks import FORMATS, to_floats
+from seqloom.interop.gguf_blocks import FORMATS, kept_blocks, to_floats
+from seqloom.models.network.quantised import Blocks
 from tests.interop.gguf_files import LIST, STRING, U32, gguf
 
 F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K = (FORMATS[kind] for kind in (0, 1, 2, 3, 8, 12, 14))
@@ -174,3 +175,19 @@ def test_no_file(tmp_path, raw):
         (tmp_path / "x").write_bytes(raw)
     with pytest.raises(DataError, match="is empty" if raw is not None else "no such file"):
         read_gguf(tmp_path / "x")
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(8, 8), (2, 4), (3, 4)])
+def test_blocks_of_as_many_bits_are_kept_exactly(kind, bits):
+    """What quantised models keep of Q8_0, Q4_0 and Q4_1 stands for the same numbers, to the bit, with rows in any order."""
+    rng, form = np.random.default_rng(0), FORMATS[kind]
+    raw = rng.integers(0, 256, (20 * 3, form.size)).astype(np.uint8)
+    raw[:, 1] &= 0x3F  # scales and minima that are finite
+    if form.name == "Q4_1":
+        raw[:, 3] &= 0xBF
+    expected = to_floats(raw.ravel(), form).reshape(20, 96)
+    blocks = kept_blocks(raw.ravel(), (20, 96), form, bits)
+    assert np.array_equal(blocks.tiles().floats(), expected)
+    order = rng.permutation(20)
+    assert np.array_equal(Blocks.stacked([blocks[order], blocks]).tiles().floats(), np.concatenate([expected[order], expected]))
+    assert kept_blocks(raw.ravel(), (20, 96), form, 12 - bits) is None

@@ -1,4 +1,4 @@
-"""gpt with 8 and 4 bits a weight: how far weights and scores move, that all ways of reading agree, saving, and what is refused."""
+"""gpt with 8 and 4 bits a weight: how far weights and scores move, that all ways of reading agree, saving, what is refused."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_what_was_rounded_once_stays_as_it_is(bits):
 def test_weights_without_a_scale_are_refused(bits, value):
     weight = np.ones((16, 32), np.float32)
     weight[3, 4] = value
-    with pytest.raises(ModelError, match="the weights up have numbers that . bits cannot hold"):
+    with pytest.raises(ModelError, match=r"the weights up have numbers that . bits cannot hold"):
         Blocks.of(weight, bits, "up")
 
 
@@ -144,7 +144,7 @@ def test_every_layout(tmp_path):
 # ---- what is refused
 
 def test_what_cannot_be_quantised(model, small):
-    with pytest.raises(ConfigError, match="^bits is 3; it must be 8 or 4$"):
+    with pytest.raises(ConfigError, match=r"^bits is 3; it must be 8 or 4$"):
         model.quantised(3)
     with pytest.raises(ConfigError, match=f"has {small.bits} bits a weight already"):
         small.quantised(4)
@@ -152,5 +152,5 @@ def test_what_cannot_be_quantised(model, small):
         small.evaluate(TEXT, dynamic=True)
     with pytest.raises(SeqloomError, match="has not been fitted"):
         GPT().quantised(8)
-    with pytest.raises(ConfigError, match="^lstm models cannot be quantised; gpt models can$"):
+    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt models can$"):
         LSTM(d_hidden=4, tokenizer="char").fit(TEXT, train=TrainConfig(steps=1, batch_size=2)).quantised(8)

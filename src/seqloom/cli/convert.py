@@ -96,5 +96,5 @@ def _with_bits(model: Any, place: str, bits: str | None) -> Any:
     if bits is None:
         return model
     if not hasattr(model, "quantised") or "bits" not in model.learnt_values:
-        raise ConfigError(f"--bits quantises gpt models; {place} is a {model.name} model")
+        raise ConfigError(f"--bits quantises models of kind gpt; {place} is of kind {model.name}")
     return model.quantised(int(bits))

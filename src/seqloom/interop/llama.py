@@ -101,8 +101,7 @@ def _weights(file: GGUFFile, model: GPT, bits: int | None) -> Mapping[str, np.nd
         arrays["output.weight"] = read("output.weight", "output.weight")
     with progress.task("reading weights", c.n_layers, "layers") as bar:
         for i in range(c.n_layers):
-            arrays |= {f"blocks.{i}.{name}.weight": array
-                       for name, array in _block(lambda name, i=i: read(f"blk.{i}.{name}.weight", ""), c).items()}
+            arrays |= {f"blocks.{i}.{name}.weight": array for name, array in _block(read, f"blk.{i}.", c).items()}
             bar.advance(1)
     if bits is None:
         return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
@@ -110,8 +109,11 @@ def _weights(file: GGUFFile, model: GPT, bits: int | None) -> Mapping[str, np.nd
                             {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)})
 
 
-def _block(read: Callable[[str], Weight], c: GPTConfig) -> dict[str, Weight]:
-    q, k = halves_apart(read("attn_q"), c.n_heads), halves_apart(read("attn_k"), c.n_kv_heads)
+def _block(tensor: Callable[[str, str], Weight], place: str, c: GPTConfig) -> dict[str, Weight]:
+    def read(name: str) -> Weight:
+        return tensor(f"{place}{name}.weight", "")
+
+    q, k = halves_apart(read("attn_q"), c.n_heads), halves_apart(read("attn_k"), c.n_kv_heads or c.n_heads)
     return {"norm1": read("attn_norm"), "attention.qkv": stacked([q, k, read("attn_v")]),
             "attention.out": read("attn_output"), "norm2": read("ffn_norm"),
             "mlp.up": stacked([read("ffn_gate"), read("ffn_up")]), "mlp.down": read("ffn_down")}

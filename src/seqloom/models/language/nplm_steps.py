@@ -9,6 +9,7 @@ stands beside U in the output layer. Tokens that are missing at the beginning ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from seqloom.models.network.step_weights import Weights
 class NPLMStepper:
     """The decode path of an NPLM; `arrays` by the names of its saved file."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], *, order: int, eos_id: int, direct: bool = False,
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, order: int, eos_id: int, direct: bool = False,
                  eight_bit: bool = False) -> None:
         if order < 2:
             raise ValueError(f"order is {order}; a network needs at least one token of context, so at least 2")

@@ -10,6 +10,7 @@ each (n, H), with a projection h (n, P); and the vector (n, D) that the output l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from seqloom.models.network.step_weights import Weights
 class RecurrentStepper:
     """The decode path of a recurrent language model; `arrays` by the names of its saved file."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], *, cell: Cell, n_layers: int, eos_id: int,
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, cell: Cell, n_layers: int, eos_id: int,
                  activation: Literal["tanh", "relu"] = "tanh", reset: Literal["after", "before"] = "after",
                  update: Literal["keep", "replace"] = "keep", residual: bool = False, eight_bit: bool = False) -> None:
         if cell not in GATES:

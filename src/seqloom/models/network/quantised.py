@@ -106,9 +106,9 @@ class Blocks:
 
 
 def _step(largest: np.ndarray, number: int) -> np.ndarray:
-    """float16 that times `number` is not below the largest weight, and not more than needed."""
+    """The nearest float16, or the next where the largest weight would be more than half a step beyond `number` of them."""
     step = (largest / np.float32(number)).astype(np.float16)
-    below = step.astype(np.float32) * np.float32(number * (1 + 1e-6)) < largest
+    below = step.astype(np.float32) * np.float32(number + 0.5) < largest
     return np.where(below, np.nextafter(step, np.float16(np.inf)), step)
 
 
@@ -118,7 +118,7 @@ class Quantised:
     rows as float32.
 
     >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)(np.array([[1.0, 1.0]], np.float32)).round(2)
-    array([[ 3., 10.]], dtype=float32)
+    array([[ 3.01, 10.  ]], dtype=float32)
     """
 
     shape: tuple[int, int]
