@@ -7,6 +7,7 @@ a list of words, such as an analogy, is refused.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
@@ -30,13 +31,12 @@ class TextEmbedder(Embedder):
 
     task: ClassVar[str] = "sentence vectors"
     tokenizer_kinds: ClassVar = None
-    primitives: ClassVar[tuple[str, ...]] = ("embed_texts",)
 
     # ---- what a model writes
 
+    @abstractmethod
     def embed_texts(self, texts: list[str]) -> np.ndarray:
         """The vectors float32 (n, D) of a few thousand texts at most, in their order; any text has one, the empty one too."""
-        raise NotImplementedError
 
     @property
     def dimensions(self) -> int:
