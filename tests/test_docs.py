@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None:
-    """A small random model where a page uses the weights of MiniLM, which are not to be had everywhere; saved as `used`, too."""
+    """A small random model where a page uses the weights of MiniLM, which not everybody has; saved as `used`, too."""
     if "seqloom convert all-MiniLM-L6-v2" in "".join(blocks(page, "console")):
         from seqloom.interop.families import write_model
         from tests.fuzz.specimens import SPECIMENS

@@ -31,8 +31,8 @@ Examples:
 @click.option("--form", type=Choice([HUGGING_FACE, *(form for task in tasks.every() for form in task.file_forms)]),
               help="What to write instead of a model of seqloom: a directory for transformers, or word vectors in a file.")
 @click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
-@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a Transformer (gpt, sentence-encoder): fewer bits "
-              "per weight, on disk and in memory.")
+@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a Transformer (gpt, sentence-encoder): fewer "
+              "bits per weight, on disk and in memory.")
 @common
 def command(source: str, target: str, form: str | None, task: str | None, bits: str | None, as_json: bool) -> None:
     """Convert a file or directory of another program to a model directory, or back; with --form, to another format.
