@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import sentence_vectors
 from benchmarks.side_by_side import alternate, collect, seconds, table
 from benchmarks.side_by_side import run as run_program
 
@@ -27,7 +28,8 @@ LONG = 512  # tokens of a long prompt
 
 def run(quick: bool, only: str) -> None:
     os.environ["SEQLOOM_THREADS"] = "1"
-    suites = {"decoding": decoding, "prompt": prompt, "first token": first_token, "cost": cost}
+    suites = {"decoding": decoding, "prompt": prompt, "first token": first_token, "cost": cost,
+              "MiniLM": sentence_vectors.rows}
     with tempfile.TemporaryDirectory() as folder:
         rows = collect({name: partial(suite, quick, Path(folder)) for name, suite in suites.items()}, only)
     table("Published Transformers (one thread)", rows, ("what", "peer", "seqloom", "ratio"))

@@ -94,6 +94,18 @@ class Between(seqloom.MaskedModel):
         return found
 
 
+class Letters(seqloom.TextEmbedder):
+    """How often each letter occurs in a text, weighted by how rare it was in the training text"""
+
+    def fit_corpus(self, corpus, how):
+        counts = np.bincount(np.frombuffer(corpus.text().encode(), np.uint8) % 32, minlength=32)
+        self.rarity = (1 / (1 + counts)).astype(np.float32)
+
+    def embed_texts(self, texts):
+        letters = [np.frombuffer(text.encode(), np.uint8) % 32 for text in texts]
+        return np.array([np.bincount(one, minlength=32) * self.rarity for one in letters], np.float32)
+
+
 class Writer:
     """Gives the right next character that probability and shares the rest among the others."""
 

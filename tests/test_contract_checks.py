@@ -9,13 +9,14 @@ import pytest
 
 import seqloom
 from seqloom import storage
-from seqloom.contracts import Classifier, Forecaster, LanguageModel, MaskedModel, Tagger, Translator
+from seqloom.contracts import Classifier, Forecaster, LanguageModel, MaskedModel, Tagger, TextEmbedder, Translator
 from seqloom.testing import (
     check_classifier,
     check_forecaster,
     check_language_model,
     check_masked_model,
     check_tagger,
+    check_text_embedder,
     check_translator,
     classifier,
     forecaster,
@@ -23,10 +24,11 @@ from seqloom.testing import (
     masked,
     rules,
     tagger,
+    text_embedder,
     translator,
 )
 
-from .own_models import Backwards, Between, Bigram, Drift, Frequent, Votes
+from .own_models import Backwards, Between, Bigram, Drift, Frequent, Letters, Votes
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = random.Random(0)
@@ -271,12 +273,36 @@ MASKED = {
         "arrays": lambda self: {"seen": self.seen.astype(np.float16) / 3},
         "restore_arrays": lambda self, arrays: setattr(self, "seen", arrays["seen"])},
 }
+def otherwise(change):
+    """Vectors that are changed, which gets the number of texts too."""
+    return {"embed_texts": lambda self, texts: change(Letters.embed_texts(self, texts), len(texts))}
+
+
+TEXT_EMBEDDER = {
+    "an_unfitted_model_refuses": {"check_fitted": lambda self: None},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Letters.fit)},
+    "every_text_has_a_vector": {"dimensions": 7},
+    "a_text_alone_is_embedded_as_in_a_list": otherwise(lambda vectors, together: vectors + (together > 1)),
+    "a_second_call_gives_the_same_answer": otherwise(lambda vectors, together: vectors + np.float32(DRAWN.random())),
+    "similarity_is_the_cosine": {"similarity": lambda self, a, b: 0.5 if isinstance(a, str) else np.full(len(a), 0.5)},
+    "the_nearest_texts_have_the_largest_cosines": {
+        "nearest": lambda self, query, k=10, **rest: Letters.nearest(self, query, k + 1, **rest)[1:]},
+    "evaluate_is_the_rank_correlation": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Letters.evaluate(self, data, **rest)), metrics={**result.metrics, "spearman": 0.123})},
+    "what_needs_a_list_of_words_is_refused": {"analogy": lambda self, a, b, c: []},
+    "what_is_no_text_is_refused": {"embed": lambda self, text, **rest: Letters.embed(self, ["a"])},
+    "save_and_load_keep_every_bit": {
+        "arrays": lambda self: {"rarity": self.rarity.astype(np.float16)},
+        "restore_arrays": lambda self, arrays: setattr(self, "rarity", arrays["rarity"])},
+}
 TASKS = {"language": (language, LanguageModel, Bigram, LANGUAGE, (language.TEXT, language.HELD_OUT)),
          "classifier": (classifier, Classifier, Votes, CLASSIFIER, (classifier.PAIRS, classifier.HELD_OUT)),
          "tagger": (tagger, Tagger, Frequent, TAGGER, (tagger.POS, tagger.POS)),
          "forecaster": (forecaster, Forecaster, Drift, FORECASTER, (forecaster.SERIES, forecaster.HELD_OUT)),
          "translator": (translator, Translator, Backwards, TRANSLATOR, (translator.PAIRS, translator.HELD_OUT)),
-         "masked": (masked, MaskedModel, Between, MASKED, (masked.TEXT, masked.HELD_OUT))}
+         "masked": (masked, MaskedModel, Between, MASKED, (masked.TEXT, masked.HELD_OUT)),
+         "text embedder": (text_embedder, TextEmbedder, Letters, TEXT_EMBEDDER, (text_embedder.TEXT, text_embedder.PAIRS))}
 
 
 @pytest.mark.parametrize(("task", "rule"), [(task, rule) for task, (*_, broken, _) in TASKS.items() for rule in broken])
@@ -307,6 +333,7 @@ def test_the_whole_check_names_the_first_broken_rule():
             (check_tagger, Frequent, "every word has one tag", TAGGER["every_word_has_one_tag"]),
             (check_forecaster, Drift, "the future is not seen", FORECASTER["the_future_is_not_seen"]),
             (check_masked_model, Between, "probabilities sum to one", MASKED["probabilities_sum_to_one"]),
+            (check_text_embedder, Letters, "every text has a vector", TEXT_EMBEDDER["every_text_has_a_vector"]),
             (check_translator, Backwards, "alignments are shares of the source",
              TRANSLATOR["alignments_are_shares_of_the_source"])):
         seqloom.register(changed(base))
@@ -351,5 +378,7 @@ def test_a_fitted_model_is_checked_as_it_is():
     check_forecaster(changed(Drift)().fit(forecaster.SERIES))
     check_masked_model(changed(Between)(), "a b c\nb c d e\n")
     check_masked_model(changed(Between)().fit(masked.TEXT))
+    check_text_embedder(changed(Letters)(), "a b c\nb c d e\n")
+    check_text_embedder(changed(Letters)().fit(text_embedder.TEXT))
     check_translator(changed(Backwards)(), [("ab", "ba"), ("abc", "cba")])
     check_translator(changed(Backwards)().fit(translator.PAIRS))

@@ -26,6 +26,18 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None:
+    """A small random model where a page uses the weights of MiniLM, which not everybody has; saved as `used`, too."""
+    if "seqloom convert all-MiniLM-L6-v2" in "".join(blocks(page, "console")):
+        from seqloom.interop.families import write_model
+        from tests.fuzz.specimens import SPECIMENS
+
+        model = SPECIMENS["sentence-encoder"]()
+        write_model(model, "", place / "all-MiniLM-L6-v2")
+        for name in used:
+            model.save(place / name)
+
+
 def write_modules(page: Path, place: Path) -> list[str]:
     """Write the modules that a page shows; their names."""
     names = dict.fromkeys(re.findall(r"^```python (\w+)\.py$", page.read_text(encoding="utf-8"), re.MULTILINE))
@@ -38,6 +50,7 @@ def write_modules(page: Path, place: Path) -> list[str]:
 def test_python_blocks(page, tmp_path, monkeypatch, own_registry):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    write_published(page, tmp_path, ("minilm",))
     for module in write_modules(page, tmp_path):
         monkeypatch.delitem(sys.modules, module, raising=False)
     text = "\n".join(blocks(page, "python"))
@@ -60,6 +73,7 @@ def test_console_blocks(page, tmp_path, commands):
     from seqloom import bundled
 
     write_modules(page, tmp_path)
+    write_published(page, tmp_path)
     (tmp_path / "corpus.txt").write_text(bundled().text()[:60_000], encoding="utf-8")
     (tmp_path / "test.txt").write_text(bundled().text()[60_000:70_000], encoding="utf-8")
     lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]

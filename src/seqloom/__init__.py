@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel as LanguageModel
     from seqloom.contracts import MaskedModel as MaskedModel
     from seqloom.contracts import Tagger as Tagger
+    from seqloom.contracts import TextEmbedder as TextEmbedder
     from seqloom.contracts import Translator as Translator
     from seqloom.data.corpus import Corpus as Corpus
     from seqloom.data.corpus import bundled as bundled
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from seqloom.models.classify.naive_bayes import NaiveBayes as NaiveBayes
     from seqloom.models.classify.neural_classifier import NeuralClassifier as NeuralClassifier
     from seqloom.models.encode.bert import Bert as Bert
+    from seqloom.models.encode.sentence_encoder import SentenceEncoder as SentenceEncoder
     from seqloom.models.hidden.chain import CategoricalHMM as CategoricalHMM
     from seqloom.models.hidden.em import baum_welch as baum_welch
     from seqloom.models.hidden.gaussian import GaussianHMM as GaussianHMM
@@ -93,7 +95,7 @@ _MODULES = {
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
-    "contracts": "Classifier Embedder Forecaster LanguageModel MaskedModel Tagger Translator",
+    "contracts": "Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder Translator",
     "data.corpus": "Corpus bundled read",
     "data.labelled": "Labelled read_labelled",
     "data.parallel": "Parallel read_parallel",

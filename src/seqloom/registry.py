@@ -82,6 +82,8 @@ MODELS: dict[str, Entry] = {
                      "network of choice with character features and a conditional random field"),
     "bert": _other("encode.bert:Bert", "masked language model",
                    "encoder that guesses hidden tokens: BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA; by convert", fitted=False),
+    "sentence-encoder": _other("encode.sentence_encoder:SentenceEncoder", "sentence vectors",
+                               "encoder with a vector for each text, such as MiniLM; by convert", fitted=False),
     "naive": _other("series.repeating:Naive", "forecaster", "the last value again: the baseline"),
     "seasonal-naive": _other("series.repeating:SeasonalNaive", "forecaster", "the last season again"),
     "exponential-smoothing": _other("series.exponential_smoothing:ExponentialSmoothing", "forecaster",
@@ -108,7 +110,7 @@ def register(model: C) -> C:
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
         raise ConfigError(f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder, "
-                          f"Forecaster, Translator or MaskedModel; got {quoted(model)}")
+                          f"TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}")
     summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".") or f"a model of {model.__module__}"
     register_entry(known.name, Entry(known, known.config_class, known.task, summary))
     return model

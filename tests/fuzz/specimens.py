@@ -110,6 +110,14 @@ def _bert(**options: Any) -> Maker:
     return lambda: random_encoder("bert", context=24, d_model=8, n_layers=2, n_heads=2, d_mlp=12, **options)
 
 
+def _sentence_encoder(bits: int | None = None, **options: Any) -> Maker:
+    def make() -> Any:
+        model = random_encoder("sentence-encoder", context=24, d_model=8, n_layers=2, n_heads=2, d_mlp=12, **options)
+        return model.quantised(bits) if bits else model
+
+    return make
+
+
 def random_encoder(name: str, **options: Any) -> Any:
     """A model on an encoder of these options, whose tokenizer knows a few words and all letters."""
     letters = [chr(ord("a") + i) for i in range(26)]
@@ -159,6 +167,10 @@ SPECIMENS: dict[str, Maker] = {
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
     "gpt-relative": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8,
                              positions="relative", max_distance=3, window=4),
+    "sentence-encoder": _sentence_encoder(),
+    "sentence-encoder-8-bits": _sentence_encoder(8, pooling="max", n_types=0, unit_length=False),
+    "sentence-encoder-shared": _sentence_encoder(4, pooling="cls", shared_layers=True, d_embed=6, activation="gelu",
+                                                 pooler=True),
     "neural-cache": _neural_cache,
     "mixture": _mixture,
     "majority": _labelled("majority"),

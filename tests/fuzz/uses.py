@@ -25,7 +25,8 @@ def need(good: bool, what: str) -> None:
 def use(model: Any) -> None:
     """Every verb of its task, those that go through kernels first."""
     {"language model": _language, "classifier": _classifier, "tagger": _tagger, "word vectors": _vectors,
-     "forecaster": _forecaster, "translator": _translator, "masked language model": _masked}[model.task](model)
+     "forecaster": _forecaster, "translator": _translator, "masked language model": _masked,
+     "sentence vectors": _sentences}[model.task](model)
     need(isinstance(model.label(), str) and isinstance(model.summary(), str), "label and summary are text")
     need(isinstance(model.parameters, int), "parameters are counted")
 
@@ -72,6 +73,13 @@ def _masked(model: Any) -> None:
         need(isinstance(fill.text, str) and fill.score < 0.02, "a text with its log-probability")
     need(all(score < 0.02 for score in model.token_scores("the cat sat on the long long log")), "log-probabilities")
     need(model.evaluate("the cat\nsat\n", samples=0)["pseudo_perplexity"] >= 0.9, "a perplexity")
+
+
+def _sentences(model: Any) -> None:
+    texts = ["the cat sat on the log", "", "zebra 漢"]
+    vectors = model.embed(texts)
+    need(vectors.shape == (3, model.dimensions) and bool(np.isfinite(vectors).all()), "a vector for every text")
+    need(all(abs(cosine) < 1.02 for _, cosine in model.nearest("the log", 3, among=texts)), "cosines")
 
 
 def _classifier(model: Any) -> None:

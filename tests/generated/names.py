@@ -38,7 +38,7 @@ def names_page() -> str:
     parts += ["## Contracts", "What all models of a task can do.", *(_class(name, value) for name, value in contracts.items())]
     parts += ["## Models"]
     for name, model in models.items():
-        contract = next(key for key, value in contracts.items() if issubclass(model, value))
+        contract = next(key for base in model.__mro__ for key, value in contracts.items() if value is base)
         parts.append(_model(name, model, contracts[contract]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

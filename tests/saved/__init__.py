@@ -29,6 +29,8 @@ def ask(model: Any) -> dict[str, Any]:
         return {"score": model.score("abc", "cab")}
     if model.task == "masked language model":
         return {"score": model.score("the cat sat on the log")}
+    if model.task == "sentence vectors":
+        return {"similarity": model.similarity("the cat sat", "on the log")}
     if model.task == "forecaster":
         return {"forecast": model.forecast(WAVE).rows()}
     return {"nearest": [list(pair) for pair in model.nearest("cat", 3)]}

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from seqloom.cli.options import Choice, common, emit, stdin_lines
+from seqloom.cli.options import Choice, common, emit, no_bars, stdin_lines
+from seqloom.contracts.nearness import portions
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @click.command(name="embed", epilog="""\b
 Examples:
   seqloom embed vectors.txt king "new york"
-  cat lines.txt | seqloom embed saved --output lines.npy
+  seqloom embed saved --output lines.npy < lines.txt
 """)
 @click.argument("vectors")
 @click.argument("texts", nargs=-1)
@@ -21,33 +29,53 @@ Examples:
 @click.option("-o", "--output", metavar="FILE.npy", help="Write an array (n, D) instead of lines of numbers.")
 @common
 def command(vectors: str, texts: tuple[str, ...], unknown: str, output: str | None, as_json: bool) -> None:
-    """Print the vector of each TEXT, a word or a phrase (the mean of its words), separated by tabs.
+    """Print the vector of each TEXT, separated by tabs.
 
-    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. Without TEXT, or with a single -, each line of standard
-    input is one.
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. With word vectors a text is a word or a phrase (the mean
+    of its words), with sentence vectors any text. Without TEXT, or with a single -, each line of standard input is one.
     """
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
     model = open_model("embed", vectors)
-    asked = list(stdin_lines()) if texts in ((), ("-",)) else list(texts)
-    made = model.embed(asked, unknown=unknown)
+    asked = stdin_lines() if texts in ((), ("-",)) else iter(texts)
+    made = ((group, model.embed(group, unknown=unknown)) for group in portions(asked))
     if output is not None:
-        from io import BytesIO
-
-        import numpy as np
-
-        from seqloom.charts.files import write
-
-        buffer = BytesIO()
-        np.save(buffer, made)
-        write(output, buffer.getvalue())
+        rows, columns = _write_array(output, (part for _, part in made), model)
         if as_json:
-            emit({"output": output, "texts": made.shape[0], "dimensions": made.shape[1]})
+            emit({"output": output, "texts": rows, "dimensions": columns})
         else:
-            click.echo(f"{output}: {made.shape[0]:,} x {made.shape[1]}")
+            click.echo(f"{output}: {rows:,} x {columns}")
         return
-    for text, row in zip(asked, made.tolist()):
-        if as_json:
-            emit({"text": text, "vector": row})
-        else:
-            click.echo("\t".join([text.replace("\t", " "), *(f"{value:.6g}" for value in row)]))
+    with no_bars():
+        for group, part in made:
+            for text, row in zip(group, part.tolist()):
+                if as_json:
+                    emit({"text": text, "vector": row})
+                else:
+                    click.echo("\t".join([text.replace("\t", " "), *(f"{value:.6g}" for value in row)]))
+
+
+def _write_array(output: str, parts: Iterator[np.ndarray], model: Any) -> tuple[int, int]:
+    """All rows in one .npy file, whose header is written again when their number is known: NumPy leaves room for it."""
+    from numpy.lib import format as npy
+
+    from seqloom.directories import writing_file
+
+    rows = 0
+    first = next(parts, None)
+    first = model.embed([]) if first is None else first
+    width = first.shape[1]
+
+    def header(file: Any) -> None:
+        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
+
+    with writing_file(output) as partial, partial.open("wb") as file:
+        header(file)
+        start = file.tell()
+        for part in chain([first], parts):
+            file.write(part.astype("<f4").tobytes())
+            rows += len(part)
+        file.seek(0)
+        header(file)
+        assert file.tell() == start
+    return rows, width

@@ -1,13 +1,15 @@
-"""`seqloom nearest VECTORS WORD...`."""
+"""`seqloom nearest VECTORS TEXT...`."""
 
 from __future__ import annotations
 
 import click
 
 from seqloom.cli.options import common, emit, stdin_lines
-from seqloom.cli.vectors import among, approximate
+from seqloom.cli.vectors import approximate
 from seqloom.config import MOST
+from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
+from seqloom.tasks.task import TextReading, text_units
 
 
 @click.command(name="nearest", epilog="""\b
@@ -15,22 +17,31 @@ Examples:
   seqloom nearest vectors.txt king
   seqloom nearest saved "new york" paris -n 5
   cat words.txt | seqloom nearest saved - --json
+  seqloom nearest sentences "how do I get my money back?" --among questions.txt
 """)
 @click.argument("vectors")
-@click.argument("words", nargs=-1, required=True)
+@click.argument("texts", nargs=-1, required=True)
 @click.option("-n", "--number", default=10, show_default=True, help="Number of neighbours.", type=click.IntRange(1, MOST))
-@among
+@click.option("--among", metavar="FILE|N", help="Only among the lines of FILE, which sentence vectors need; or, for word "
+              "vectors, among the N most frequent words.")
 @approximate
 @common
-def command(vectors: str, words: tuple[str, ...], number: int, among: int | None, approximate: bool, as_json: bool) -> None:
-    """Print the words nearest to each WORD or phrase, by cosine similarity.
+def command(vectors: str, texts: tuple[str, ...], number: int, among: str | None, approximate: bool, as_json: bool) -> None:
+    """Print the words nearest to each TEXT, a word or phrase, by cosine similarity; or the lines of a file nearest to a text.
 
-    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads words from standard input.
+    VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads texts from standard input.
     """
+    first = None
+    if among is not None and among.isdecimal():
+        first = int(among)
+        if not 1 <= first <= MOST:
+            raise ConfigError(f"--among is {among}; it must be a file or a number from 1 to {MOST:,}")
     model = open_model("nearest", vectors)
-    queries = [line for line in stdin_lines() if line.strip()] if words == ("-",) else list(words)
-    for word, neighbours in zip(queries, model.nearest(queries, number, among=among, approximate=approximate)):
+    queries = [line for line in stdin_lines() if line.strip()] if texts == ("-",) else list(texts)
+    lines = None if among is None or first else (line for line in text_units((among,), TextReading())[0] if line.strip())
+    name = "word" if lines is None else "text"
+    for query, neighbours in zip(queries, model.nearest(queries, number, among=first or lines, approximate=approximate)):
         if as_json:
-            emit({"word": word, "nearest": [{"word": w, "cosine": c} for w, c in neighbours]})
+            emit({name: query, "nearest": [{name: text, "cosine": cosine} for text, cosine in neighbours]})
         else:
-            click.echo(word + "".join(f"\n  {cosine:.4f}  {near}" for near, cosine in neighbours))
+            click.echo(query + "".join(f"\n  {cosine:.4f}  {text}" for text, cosine in neighbours))

@@ -8,7 +8,7 @@ never saw, such as fastText, writes `unseen` too. From these come `nearest`, `an
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from seqloom.arrays import LARGEST
 from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import vectors as judging
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
     from seqloom.storage import Saved
     from seqloom.training.config import TrainConfig
 
-Neighbours = list[tuple[str, float]]  # words and their cosines, the nearest first
 Unknown = Literal["refuse", "skip", "mean"]
+Among = int | Iterable[str] | None  # what `nearest` looks through: the first so many words, these texts, or all words
 
 
 class Embedder(Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
+    tokenizer_kinds: ClassVar[Collection[str] | None] = SPLITTERS  # that its saved tokenizer may be of; None: any
 
     # ---- what a model writes
 
@@ -75,7 +77,7 @@ class Embedder(Model):
     @classmethod
     def restore(cls, saved: Saved) -> Self:
         for tokenizer in saved.tokenizers.values():
-            if tokenizer.kind not in SPLITTERS:
+            if cls.tokenizer_kinds is not None and tokenizer.kind not in cls.tokenizer_kinds:
                 raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
         return super().restore(saved)
 
@@ -118,7 +120,7 @@ class Embedder(Model):
             if composed is None:
                 raise unknown_word(words[int(missing[0])], table)
             rows[missing] = composed
-        return _checked(rows)
+        return checked(rows)
 
     def embed(self, text: str | Sequence[str], *, unknown: Unknown = "refuse") -> np.ndarray:
         """The vector (D,) of a word, or of a phrase as the mean of its words; (n, D) for a list.
@@ -131,7 +133,7 @@ class Embedder(Model):
             raise ConfigError(f"unknown must be one of {', '.join(choices)}; got {unknown!r}")
         if isinstance(text, str):
             place = self.vectors.words.place(self._spelled([text])[0])
-            return _checked(self.vectors.matrix[place].copy()) if place >= 0 else self.embed([text], unknown=unknown)[0]
+            return checked(self.vectors.matrix[place].copy()) if place >= 0 else self.embed([text], unknown=unknown)[0]
         table, texts = self.vectors, self._spelled(text)
         phrases = [[t] if k >= 0 else self._parts(t) or [t] for t, k in zip(texts, table.words.find(texts).tolist())]
         if unknown == "refuse":
@@ -153,18 +155,18 @@ class Embedder(Model):
     # ---- the verbs
 
     @overload
-    def nearest(self, query: str, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Neighbours: ...
+    def nearest(self, query: str, k: int = 10, *, among: Among = None, approximate: bool = False) -> Neighbours: ...
     @overload
-    def nearest(self, query: list[str], k: int = 10, *, among: int | None = None,
-                approximate: bool = False) -> list[Neighbours]: ...
+    def nearest(self, query: list[str], k: int = 10, *, among: Among = None, approximate: bool = False) -> list[Neighbours]: ...
     @overload
-    def nearest(self, query: np.ndarray, k: int = 10, *, among: int | None = None, approximate: bool = False) -> Any: ...
-    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: int | None = None,
+    def nearest(self, query: np.ndarray, k: int = 10, *, among: Among = None, approximate: bool = False) -> Any: ...
+    def nearest(self, query: str | list[str] | np.ndarray, k: int = 10, *, among: Among = None,
                 approximate: bool = False) -> Any:
         """The k words nearest to a word, a phrase or a vector (D,), excluding the query words.
 
         A list of words or an array (n, D) is answered together, which is several times faster. `among`: only the first so
-        many words count; files and trained models have the frequent ones first.
+        many words count; files and trained models have the frequent ones first. Or the words and phrases themselves, any
+        number of them, of which the query may be one.
 
         `approximate`: walk a graph of neighbours instead of looking at every word (`pip install 'seqloom[approximate]'`). It
         is built at the first call and stays in memory. It finds 98 of 100 neighbours, and pays late: among 60,000 words of
@@ -172,6 +174,8 @@ class Embedder(Model):
         as fast one by one, no faster for a list. It is for millions of words and many single questions.
         """
         self.check_fitted()
+        if among is not None and not isinstance(among, int):
+            return nearest_texts(self.embed, query, k, among)
         if isinstance(query, str) and not approximate:
             word, = self._spelled([query])
             place = self.vectors.words.place(word) if self._parts(word) == [word] else -1
@@ -226,13 +230,7 @@ class Embedder(Model):
     def similarity(self, a: list[str], b: list[str]) -> np.ndarray: ...
     def similarity(self, a: str | list[str], b: str | list[str]) -> float | np.ndarray:
         """Cosine of two words or phrases; of two lists pair by pair, float64 (n,)."""
-        first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
-        if len(first) != len(second):
-            raise ConfigError(f"similarity compares pairs; {len(first)} words on one side, {len(second)} on the other")
-        left, right = (np.atleast_2d(self.embed(x)).astype(np.float64) for x in (a, b))
-        lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-        cosines = np.einsum("ij,ij->i", left, right) / np.where(lengths > 0, lengths, 1)
-        return float(cosines[0]) if isinstance(a, str) and isinstance(b, str) else cosines
+        return cosines_of_pairs(self.embed, a, b)
 
     def doesnt_match(self, words: list[str] | str) -> str:
         """The word that is least like the mean of all of them."""
@@ -281,7 +279,7 @@ class Embedder(Model):
                          data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
 
 
-def _checked(vectors: np.ndarray) -> np.ndarray:
+def checked(vectors: np.ndarray) -> np.ndarray:
     """The same vectors, if they are some: a large file is not read through when it is opened."""
     if not (np.abs(vectors) <= LARGEST).all():
         raise ModelError("a vector has a value that is not a number or is far too large: the model is damaged; get it again")

@@ -44,11 +44,15 @@ class Published(NamedTuple):
 
 
 def read_model(directory: ModelDirectory, task: str | None) -> Any:
-    """The model for a task, by its name or the name of the model; a masked language model unless asked otherwise."""
-    wanted = task or "bert"
-    if wanted not in MAKERS:
-        raise ConfigError(f"an encoder cannot be converted for the task {quoted(wanted)}{suggest_known(wanted, MAKERS)}")
-    return MAKERS[wanted](directory)
+    """The model for a task, by its name (blanks may be hyphens) or the name of the model. Unless asked otherwise, it is a
+    masked language model, or one of sentence vectors where the directory says how to make them."""
+    from seqloom.interop.sentence_transformers import is_sentence_encoder
+
+    wanted = task or ("sentence-encoder" if is_sentence_encoder(directory.path) else "bert")
+    makers = {name.replace(" ", "-"): maker for name, maker in MAKERS.items()}
+    if (name := wanted.replace(" ", "-")) not in makers:
+        raise ConfigError(f"an encoder cannot be converted for the task {quoted(wanted)}{suggest_known(name, makers)}")
+    return makers[name](directory)
 
 
 def read_bert(directory: ModelDirectory) -> Bert:
@@ -60,7 +64,15 @@ def read_bert(directory: ModelDirectory) -> Bert:
     return model
 
 
-MAKERS: dict[str, Callable[[ModelDirectory], Any]] = {"bert": read_bert, "masked language model": read_bert}
+def _read_sentence_encoder(directory: ModelDirectory) -> Any:
+    from seqloom.interop.sentence_transformers import read_sentence_encoder  # which needs this file
+
+    return read_sentence_encoder(directory)
+
+
+MAKERS: dict[str, Callable[[ModelDirectory], Any]] = {
+    "bert": read_bert, "masked language model": read_bert,
+    "sentence-encoder": _read_sentence_encoder, "sentence vectors": _read_sentence_encoder}
 
 
 def read_encoder(directory: ModelDirectory) -> Published:

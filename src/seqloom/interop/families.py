@@ -29,6 +29,7 @@ WRITERS: dict[str, str] = {  # name of a model: "module:function", which takes t
     "bert": "seqloom.interop.bert_writing:write_bert",
     "gpt": "seqloom.interop.hugging_face_gpt_writer:write_gpt",
     "transformer": "seqloom.interop.bart:write_transformer",
+    "sentence-encoder": "seqloom.interop.sentence_transformers:write_sentence_encoder",
 }
 
 

@@ -216,5 +216,6 @@ def write_directory(target: str | Path, values: dict[str, Any], arrays: dict[str
     """The same, written whole or not at all; `files` are further ones by name, such as tokenizer.json."""
     with directories.writing(target, WHAT, lambda place: not any(place.iterdir())) as folder:
         for name, text in {CONFIG: json.dumps(values, indent=2) + "\n", **files}.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         write_arrays(folder / WEIGHTS, arrays)

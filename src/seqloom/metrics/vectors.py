@@ -60,7 +60,7 @@ def read_questions(raw: bytes, name: str) -> Questions:
             section = text[1:].strip() or "all"
             continue
         fields = _fields(text)
-        score = next((value for value in map(_number, fields[2:]) if value is not None), None)
+        score = next((value for value in map(as_number, fields[2:]) if value is not None), None)
         if score is not None:
             pairs.append((fields[0], fields[1], score))
         elif len(fields) in (4, 5) and not pairs:
@@ -161,7 +161,7 @@ def _fields(text: str) -> list[str]:
     return text.split()
 
 
-def _number(text: str) -> float | None:
+def as_number(text: str) -> float | None:
     try:
         return float(text) if any(map(str.isdigit, text)) else None  # nan and inf may be words
     except ValueError:

@@ -20,6 +20,7 @@ _BUILT_IN = {"language model": "seqloom.tasks.language:LanguageModeling",
              "classifier": "seqloom.tasks.classification:Classification",
              "tagger": "seqloom.tasks.tagging:Tagging",
              "word vectors": "seqloom.tasks.vectors:WordVectorsTask",
+             "sentence vectors": "seqloom.tasks.sentences:SentenceVectorsTask",
              "forecaster": "seqloom.tasks.forecasting:Forecasting",
              "translator": "seqloom.tasks.translation:Translating",
              "masked language model": "seqloom.tasks.masked:MaskedModeling"}

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorJudging(Config):
-    on: str | None = option(None, "For word vectors: analogies (Google's format) or word pairs with similarities.",
+    on: str | None = option(None, "For word vectors: analogies (Google's format) or word pairs with similarities; for "
+                                  "sentence vectors: pairs of texts with similarities, separated by tabs.",
                                   metavar="FILE")
 
 
@@ -27,9 +28,9 @@ class WordVectorsTask(Task):
     reading, judging = TextReading, VectorJudging
     file_forms = ("word2vec", "word2vec-binary", "glove", "fasttext")
     commands: ClassVar = {
-        "nearest": Command("seqloom.cli.nearest:command", "Words that are near a word."),
+        "nearest": Command("seqloom.cli.nearest:command", "Words near a word, or texts near a text."),
         "analogy": Command("seqloom.cli.analogy:command", "A is to B as C is to what?"),
-        "embed": Command("seqloom.cli.embed:command", "Vectors of words and phrases."),
+        "embed": Command("seqloom.cli.embed:command", "Vectors of words, phrases and texts."),
         "bias": Command("seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."),
     }
 

@@ -13,7 +13,8 @@ from seqloom.testing.forecaster import check_forecaster as check_forecaster
 from seqloom.testing.language import check_language_model as check_language_model
 from seqloom.testing.masked import check_masked_model as check_masked_model
 from seqloom.testing.tagger import check_tagger as check_tagger
+from seqloom.testing.text_embedder import check_text_embedder as check_text_embedder
 from seqloom.testing.translator import check_translator as check_translator
 
 __all__ = ["check_classifier", "check_forecaster", "check_language_model", "check_masked_model", "check_tagger",
-           "check_translator"]
+           "check_text_embedder", "check_translator"]

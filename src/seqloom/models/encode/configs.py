@@ -9,6 +9,7 @@ from seqloom.config import MOST_WIDTH, Config, option
 from seqloom.errors import ConfigError
 
 ActivationName = Literal["gelu-erf", "gelu", "relu"]
+PoolingName = Literal["mean", "cls", "max"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +45,17 @@ class BertConfig(EncoderLayout):
     head: bool = option(True, "with the layer that guesses hidden tokens; without it there are hidden states alone")
     head_activation: ActivationName | None = option(None, "activation function of that layer [default: that of the others]")
     tied: bool = option(True, "tie the output layer to the token embeddings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceEncoderConfig(EncoderLayout):
+    pooling: PoolingName = option("mean", "how a text gets its vector from those of its tokens: their mean, that of the first "
+                                  "mark, or the largest of each feature")
+    unit_length: bool = option(True, "divide each vector by its length")
+    longest: int | None = option(None, "the most tokens that are read of a text, its marks included [default: all that it can "
+                                 "read at once]", minimum=4, maximum=1_000_000)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.longest is not None and self.longest > self.context:
+            raise ConfigError(f"longest {self.longest} is more than the {self.context} tokens that the encoder reads at once")

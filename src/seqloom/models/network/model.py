@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 class NetworkModel(Model):
+    exact: ClassVar[tuple[str, ...]] = ()  # how names of matrices end that stay float32 in a quantised network
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -61,14 +62,14 @@ class NetworkModel(Model):
         """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
         self.check_fitted()
         if "bits" not in self.learnt_values:
-            raise ConfigError(f"{self.name} models cannot be quantised; gpt models can")
+            raise ConfigError(f"{self.name} models cannot be quantised; gpt and sentence-encoder models can")
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
         if self.bits:
             raise ConfigError(f"this model has {self.bits} bits a weight already; quantise the model that it was made of")
         other = copy.copy(self)
         other.learnt = {**self.learnt, "bits": bits}
-        other.net.restore(QuantisedWeights.of(self.weights, bits))
+        other.net.restore(QuantisedWeights.of(self.weights, bits, self.exact))
         return other
 
     @property
@@ -92,7 +93,8 @@ class NetworkModel(Model):
         return self.net.arrays()
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return array_specs(self.fitted_shapes(), self.bits)
+        return array_specs(self.fitted_shapes(), self.bits, self.exact)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.net.restore(QuantisedWeights.from_file(arrays, self.fitted_shapes(), self.bits) if self.bits else arrays)
+        self.net.restore(QuantisedWeights.from_file(arrays, self.fitted_shapes(), self.bits, self.exact) if self.bits
+                         else arrays)

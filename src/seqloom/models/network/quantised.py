@@ -32,9 +32,10 @@ PORTION = 1 << 22  # weights that are turned at a time, so that what lies in bet
 _NONE = np.empty((0, 0, 0), np.float16)
 
 
-def bits_of(name: str, shape: tuple[int, ...], bits: int) -> int | None:
-    """How many a weight of that array has in a network of so many; None: it stays float32, as vectors and positions do."""
-    if len(shape) != 2 or name == "position.weight":
+def bits_of(name: str, shape: tuple[int, ...], bits: int, exact: tuple[str, ...] = ()) -> int | None:
+    """How many a weight of that array has in a network of so many; None: it stays float32, as vectors and positions do, and
+    matrices whose names end so (`exact`)."""
+    if len(shape) != 2 or name in ("position.weight", "types.weight") or name.endswith(exact):
         return None
     return 8 if name == "embedding.weight" or name.startswith("output.") else bits
 
@@ -196,12 +197,12 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
     others: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, weights: Mapping[str, np.ndarray], bits: int) -> QuantisedWeights:
-        """Those of a network, rounded."""
+    def of(cls, weights: Mapping[str, np.ndarray], bits: int, exact: tuple[str, ...] = ()) -> QuantisedWeights:
+        """Those of a network, rounded; `exact` as of `bits_of`."""
         made = cls({}, {})
         with progress.task("quantising", sum(array.size for array in weights.values()), "weights") as bar:
             for name, array in weights.items():
-                if own := bits_of(name, array.shape, bits):
+                if own := bits_of(name, array.shape, bits, exact):
                     made.matrices[name] = Quantised.of(array, own, name)
                 else:
                     made.others[name] = array
@@ -209,11 +210,12 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         return made
 
     @classmethod
-    def from_file(cls, arrays: Mapping[str, np.ndarray], shapes: Shapes, bits: int) -> QuantisedWeights:
+    def from_file(cls, arrays: Mapping[str, np.ndarray], shapes: Shapes, bits: int,
+                  exact: tuple[str, ...] = ()) -> QuantisedWeights:
         """Arrays that are what `quantised_specs` says."""
         made = cls({}, {})
         for name, shape in shapes.items():
-            if bits_of(name, shape, bits):
+            if bits_of(name, shape, bits, exact):
                 made.matrices[name] = Quantised((shape[0], shape[1]), arrays[name], arrays[name + SCALE],
                                                 arrays.get(name + MINIMUM, _NONE))
             else:

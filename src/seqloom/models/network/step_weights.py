@@ -18,6 +18,7 @@ from seqloom.models.network.quantised import Quantised, QuantisedWeights
 
 SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
 SEVERAL = 10  # rows, as those of a beam, up to which our kernel is quicker than BLAS
+MANY = 64  # rows from which on BLAS takes them as they are as quickly as turned
 NONE = np.empty(0, np.float32)  # an optional vector that a model does not have
 
 
@@ -33,7 +34,7 @@ class Matrix:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         n = len(x)
         if n > SEVERAL:
-            return x @ self.weight.T
+            return x @ self.weight.T if n > MANY else np.ascontiguousarray((self.weight @ x.T).T)
         if n == 1 and self.large:
             return np.dot(self.weight, x[0])[None]
         out = np.empty((n, len(self.weight)), np.float32)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from seqloom.models.network.shapes import RANKS, Shapes
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
+
 
 class TrainedNetwork:
     def __init__(self, name: str, build: Callable[[], Any]) -> None:
@@ -28,6 +30,7 @@ class TrainedNetwork:
         self.name, self.build = name, build
         self.weights: Mapping[str, np.ndarray] = {}
         self._module: Any = None
+        self._steps: Any = None
         self._device: torch.device | None = None  # where the module is put; None: the CPU
 
     def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
@@ -62,6 +65,12 @@ class TrainedNetwork:
             self._module = module.to(self._device).eval()
         return self._module
 
+    def steps(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
+        """What runs these weights without torch, made when it is first needed; it must not change afterwards."""
+        if self._steps is None:
+            self._steps = make(self.weights)
+        return self._steps
+
     def to_device(self, device: str) -> None:
         """Let the module be there from now on."""
         require_torch(self.name)
@@ -74,20 +83,20 @@ class TrainedNetwork:
     def keep(self, module: Any) -> None:
         """What was just trained."""
         self.weights = {name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()}
-        self._module = module
+        self._module, self._steps = module, None
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Weights from a file, which are what `array_specs` says."""
         if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
             raise ModelError("two tokens have the same rank by frequency: the file is damaged")
-        self.weights, self._module = arrays, None
+        self.weights, self._module, self._steps = arrays, None, None
 
 
-def array_specs(shapes: Shapes, bits: int | None = None) -> dict[str, Spec]:
-    """What weights of these shapes must be in a file, with matrices of float32 or of so many bits."""
+def array_specs(shapes: Shapes, bits: int | None = None, exact: tuple[str, ...] = ()) -> dict[str, Spec]:
+    """What weights of these shapes must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
     specs: dict[str, Spec] = {}
     for name, shape in shapes.items():
-        own = bits_of(name, shape, bits) if bits else None
+        own = bits_of(name, shape, bits, exact) if bits else None
         specs |= quantised_specs(name, shape, own) if own else {name: Spec("float32", shape)}
     return specs | ({RANKS: Spec("int64", shapes[RANKS], 0, shapes[RANKS][0] - 1)} if RANKS in shapes else {})
 

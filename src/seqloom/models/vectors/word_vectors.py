@@ -17,8 +17,9 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.embedder import Embedder, Neighbours, unknown_word
+from seqloom.contracts.embedder import Embedder, unknown_word
 from seqloom.contracts.learnt import Kind, positive
+from seqloom.contracts.nearness import Neighbours
 from seqloom.errors import ConfigError, DataError, MissingExtra
 from seqloom.models.vectors.approximate import Graph
 from seqloom.models.vectors.configs import WordVectorsConfig

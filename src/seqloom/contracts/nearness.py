@@ -1,0 +1,69 @@
+"""What all embedders share, whatever they embed: cosines of pairs, and the texts of a list that are nearest to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from seqloom.errors import ConfigError, DataError, quoted
+
+Neighbours = list[tuple[str, float]]  # texts and their cosines, the nearest first
+Embed = Callable[[str | list[str]], np.ndarray]  # a text to its vector (D,), texts to theirs (n, D)
+
+TOGETHER, CHARACTERS = 4096, 1 << 22  # texts of which the vectors are there at a time, and their length
+
+
+def portions(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Neighbouring texts, so many at a time that memory depends neither on their number nor on their length."""
+    group: list[str] = []
+    length = 0
+    for text in texts:
+        if not isinstance(text, str):
+            raise DataError(f"expected texts; got {quoted(text)}")
+        group.append(text)
+        length += len(text)
+        if len(group) == TOGETHER or length > CHARACTERS:
+            yield group
+            group, length = [], 0
+    if group:
+        yield group
+
+
+def units(vectors: np.ndarray) -> np.ndarray:
+    """The same rows (n, D) of length one; zeros stay zeros."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-30)
+
+
+def cosines_of_pairs(embed: Embed, a: str | list[str], b: str | list[str]) -> Any:
+    """Cosine of two texts; of two lists pair by pair, float64 (n,)."""
+    first, second = ([x] if isinstance(x, str) else list(x) for x in (a, b))
+    if len(first) != len(second):
+        raise ConfigError(f"similarity compares pairs; {len(first)} on one side, {len(second)} on the other")
+    left, right = (np.atleast_2d(embed(x)).astype(np.float64) for x in (a, b))
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines = np.einsum("ij,ij->i", left, right) / np.where(lengths > 0, lengths, 1)
+    return float(cosines[0]) if isinstance(a, str) and isinstance(b, str) else cosines
+
+
+def nearest_texts(embed: Embed, query: str | list[str] | np.ndarray, k: int, among: Iterable[str]) -> Any:
+    """The k texts of `among` with the largest cosine to a text or a vector (D,); for a list or an array (n, D) a list.
+
+    `among` may be any iterable, such as the lines of a file; only the best are kept. Of equal ones the first come first.
+    """
+    if k < 1:
+        raise ConfigError(f"k must be at least 1; got {k}")
+    if isinstance(among, str):
+        raise DataError(f"among takes a list of texts; got {quoted(among)}")
+    one = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
+    asked = units(np.atleast_2d(query if isinstance(query, np.ndarray) else embed(query)).astype(np.float32))  # (n, D)
+    best: list[Neighbours] = [[] for _ in asked]
+    for group in portions(among):
+        cosines = asked @ units(embed(group)).T  # (n, texts)
+        for row, found in enumerate(best):
+            top = np.argsort(-cosines[row], kind="stable")[:k].tolist()
+            found += [(group[i], float(cosines[row, i])) for i in top]
+            found.sort(key=lambda pair: -pair[1])  # which is stable
+            del found[k:]
+    return best[0] if one else best

@@ -1,0 +1,135 @@
+"""What an encoder does with the tokens of many texts besides products with weights: attention within each text, GELU by erf.
+
+The tokens of all texts lie one after the other, (N, D), with `borders` (B + 1,) between the texts: nothing is padded. For
+attention the queries, keys and values of a head are copied to where whole vectors of 16 numbers can be read; its two products
+are then too small for BLAS, whose calls would take longer than the work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from seqloom.kernels.intrinsics import exp
+
+LANES, ROWS = 16, 8  # of a piece of a product that is computed at a time
+QUERIES = 64  # tokens whose scores are there at a time, so that they stay small for a long text
+ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+ROOT_HALF = np.float32(0.7071067811865476)
+FAST = {"reassoc", "contract", "nsz"}  # as in kernels/decode
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def add_gelu_erf(x, bias):
+    """x = gelu(x + bias), (N, D), as it is defined (Hendrycks and Gimpel 2016): x times the normal distribution up to x.
+
+    erf by formula 7.1.26 of Abramowitz and Stegun, which is off by 1.5e-7 at most. Gives x back.
+    """
+    for row in range(len(x)):
+        for j in range(len(bias)):
+            a = x[row, j] + bias[j]
+            z = abs(a) * ROOT_HALF
+            t = ONE / (ONE + np.float32(0.3275911) * z)
+            p = np.float32(1.061405429)
+            p = p * t - np.float32(1.453152027)
+            p = p * t + np.float32(1.421413741)
+            p = p * t - np.float32(0.284496736)
+            p = p * t + np.float32(0.254829592)
+            tail = HALF * p * t * exp(-z * z)  # of the distribution, beyond |a|
+            x[row, j] = a * (ONE - tail if a > ZERO else tail)
+    return x
+
+
+@intrinsic
+def _piece(context, a, b, out, row, column, steps):
+    """out[row:row + ROWS, column:column + LANES] = a[row:row + ROWS, :steps] times b[:steps, column:column + LANES]; contiguous
+    arrays of two dimensions that have all of these places."""
+    signature = types.void(a, b, out, types.intp, types.intp, types.intp)
+
+    def code(context, builder, signature, arguments):
+        size, number, lanes = ir.IntType(64), ir.FloatType(), ir.VectorType(ir.FloatType(), LANES)
+        a, b, out = (context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args, arguments[:3]))
+        row, column, steps = arguments[3:]
+        widths = [cgutils.unpack_tuple(builder, array.shape)[1] for array in (a, b, out)]
+        rows = [builder.add(row, size(i)) for i in range(ROWS)]
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * LANES)) for _ in rows]
+
+        def pointer(array, offset, kind):
+            return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
+
+        with cgutils.for_range(builder, steps, intp=size) as loop:
+            place = builder.add(builder.mul(loop.index, widths[1]), column)
+            values = builder.load(pointer(b, place, lanes), align=4)
+            for at, total in zip(rows, sums):
+                factor = builder.load(pointer(a, builder.add(builder.mul(at, widths[0]), loop.index), number))
+                first = builder.insert_element(ir.Constant(lanes, ir.Undefined), factor, ir.IntType(32)(0))
+                spread = builder.shuffle_vector(first, ir.Constant(lanes, ir.Undefined),
+                                                ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
+                change = builder.fmul(spread, values, flags=("contract",))
+                builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
+        for at, total in zip(rows, sums):
+            place = builder.add(builder.mul(at, widths[2]), column)
+            builder.store(builder.load(total), pointer(out, place, lanes), align=4)
+        return context.get_dummy_value()
+
+    return signature, code
+
+
+@njit(nogil=True, cache=True)
+def multiply_pieces(a, b, out, rows, columns, steps):
+    """out (rows, columns) = a (rows, steps) times b (steps, columns), corners of larger arrays with room for whole pieces."""
+    for column in range(0, columns, LANES):
+        for row in range(0, rows, ROWS):
+            _piece(a, b, out, row, column, steps)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def softmax_row(x):
+    """exp(x - max) in place; gives the inverse of its sum."""
+    top = x[0]
+    for t in range(len(x)):
+        top = max(top, x[t])
+    total = ZERO
+    for t in range(len(x)):
+        x[t] = exp(x[t] - top)
+        total += x[t]
+    return ONE / total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def attend_texts(qkv, bias, borders, n_heads, out):
+    """Attention of each token to all of its text, by queries, keys and values side by side, qkv + bias (N, 3D); out (N, D)."""
+    width = out.shape[1]
+    size = width // n_heads
+    scale = ONE / np.float32(np.sqrt(size))
+    longest = 0
+    for text in range(len(borders) - 1):
+        longest = max(longest, borders[text + 1] - borders[text])
+    room, wide = (longest + LANES - 1) // LANES * LANES, (size + LANES - 1) // LANES * LANES
+    keys, values = np.zeros((size, room), np.float32), np.zeros((room, wide), np.float32)
+    queries, scores = np.zeros((QUERIES, size), np.float32), np.zeros((QUERIES, room), np.float32)
+    mixed, shares = np.empty((QUERIES, wide), np.float32), np.empty(QUERIES, np.float32)
+    for text in range(len(borders) - 1):
+        start, steps = borders[text], borders[text + 1] - borders[text]
+        for head in range(n_heads):
+            at = head * size
+            for t in range(steps):
+                for j in range(size):
+                    values[t, j] = qkv[start + t, 2 * width + at + j] + bias[2 * width + at + j]
+                for j in range(size):
+                    keys[j, t] = qkv[start + t, width + at + j] + bias[width + at + j]
+            for low in range(start, start + steps, QUERIES):
+                rows = min(QUERIES, start + steps - low)
+                for i in range(rows):
+                    for j in range(size):
+                        queries[i, j] = (qkv[low + i, at + j] + bias[at + j]) * scale
+                multiply_pieces(queries, keys, scores, rows, steps, size)
+                for i in range(rows):
+                    shares[i] = softmax_row(scores[i, :steps])
+                multiply_pieces(scores, values, mixed, rows, size, steps)
+                for i in range(rows):
+                    for j in range(size):
+                        out[low + i, at + j] = mixed[i, j] * shares[i]

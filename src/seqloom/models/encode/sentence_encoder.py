@@ -1,0 +1,104 @@
+"""Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
+
+The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest of each feature; divided by
+its length, so that products are cosines. Published weights are converted (`interop/sentence_transformers`). On a CPU the
+network runs without torch (`encoder_steps`), on other devices with it (`encoder_net`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.contracts import TextEmbedder
+from seqloom.contracts.learnt import Kind, one_of, optional
+from seqloom.contracts.nearness import units
+from seqloom.errors import ConfigError
+from seqloom.kernels.parallel import parallel_map
+from seqloom.models.encode.configs import SentenceEncoderConfig
+from seqloom.models.encode.encoder_steps import EncoderSteps, groups
+from seqloom.models.encode.inputs import MARKS, Input, Marks, cut_to
+from seqloom.models.encode.running import hidden_states
+from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.quantised import BITS
+from seqloom.models.network.shapes import Shapes
+
+if TYPE_CHECKING:
+    import torch
+
+    from seqloom.training.config import TrainConfig
+
+
+class SentenceEncoder(NetworkModel, TextEmbedder):
+    name = "sentence-encoder"
+    config_class = SentenceEncoderConfig
+    exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)  # with 8 bits it makes half of the error of all matrices
+    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, "bits": optional(one_of(*BITS))}
+
+    @property
+    def marks(self) -> Marks:
+        """What stands around its texts."""
+        return Marks.of(self.learnt, self.tokenizer.vocab_size)
+
+    @property
+    def dimensions(self) -> int:
+        return self.config.d_model
+
+    def label(self) -> str:
+        bits = f"-{self.bits}bit" if self.bits else ""
+        return f"sentence-encoder-{self.config.n_layers}x{self.config.d_model}{bits}"
+
+    def summary(self) -> str:
+        return f"{self.config.d_model} dimensions, {self.tokenizer.label()}"
+
+    def build_fitted(self) -> torch.nn.Module:
+        from seqloom.models.encode.encoder_net import build_encoder
+
+        return build_encoder(self.config, self.tokenizer.vocab_size)
+
+    def fitted_shapes(self) -> Shapes:
+        Marks.of(self.learnt, self.tokenizer.vocab_size)
+        return encoder_shapes(self.config, self.tokenizer.vocab_size)
+
+    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
+            device: str | None = None, run: str | Path | None = None) -> Self:
+        """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
+        raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
+                          "seqloom convert DIR OUT --task sentence-vectors")
+
+    # ---- vectors
+
+    def embed_texts(self, texts: list[str]) -> np.ndarray:
+        inputs = self._inputs(texts)
+        if not self.net.on_cpu:
+            hidden = hidden_states(self.network(), inputs, self.marks.pad)
+            vectors = np.concatenate([self._pooled(x, np.array([0, len(x)])) for x in hidden])
+        else:
+            steps = self.net.steps(partial(EncoderSteps, self.config))
+            parts = parallel_map(lambda group: self._pooled(*steps.read(group)), groups(inputs))
+            vectors = np.concatenate(list(parts))
+        return units(vectors) if self.config.unit_length else vectors
+
+    def _inputs(self, texts: Sequence[str]) -> list[Input]:
+        marks, longest = self.marks, self.config.longest or self.config.context
+        most = longest - marks.around(1)
+        rows = [self.tokenizer.encode(text) for text in texts]
+        if cut := sum(len(row) > most for row in rows):
+            progress.say(f"{cut:,} of {len(rows):,} texts are longer than the {longest:,} tokens that this {self.name} model "
+                         "reads; their ends are left out")
+        return [marks.join(cut_to((row,), most)) for row in rows]
+
+    def _pooled(self, x: np.ndarray, borders: np.ndarray) -> np.ndarray:
+        """The vectors (B, D) of texts from those of their tokens (N, D); no text is without tokens, as it has marks."""
+        starts, how = borders[:-1], self.config.pooling
+        if how == "cls":
+            return x[starts]
+        if how == "max":
+            return np.maximum.reduceat(x, starts)
+        return np.add.reduceat(x, starts) / np.diff(borders)[:, None].astype(np.float32)
