@@ -84,7 +84,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             sizes, mean, scale = check_numbers(data.examples, data.name)
             self.learnt["sizes"] = sizes.to_dict()
             start = Start(mean=mean, scale=scale)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid, opened)
+        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
+                   opened)
         if valid is not None:
             self._decide(valid)
 

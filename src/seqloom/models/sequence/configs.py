@@ -30,7 +30,8 @@ class EncoderConfig(PretrainedConfig):
 
     encoder: EncoderName | str = option(
         "bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
-        "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned", metavar="NAME|DIR")
+        "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
+        metavar="NAME|DIR")
     frozen: bool = option(False, "train only the head on a converted encoder; its vectors are computed once")
     encoder_lr: float = option(1e-4, "peak learning rate of a converted encoder that is fine-tuned; lr is that of the head",
                                minimum=0.0, maximum=1e6)

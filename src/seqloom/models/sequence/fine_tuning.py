@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from seqloom.training.schedules import Late
 
 HEAD_RATE = 1e-3
-MINUTES, EPOCHS = 30.0, 3.0  # at most, where nothing is said about length
+MINUTES, EPOCHS = 30.0, 2.0  # at most, where nothing is said about length
+EVALUATIONS = 6  # fewer than of other networks, since each costs as much as a tenth of an epoch
 
 
 def fine_tuning(train: TrainConfig) -> TrainConfig:
     """The options of training with what suits an encoder where nothing else was asked for."""
-    length = {} if any((train.minutes, train.steps, train.epochs)) else {"minutes": MINUTES}
-    optimizer = "adamw" if train.optimizer == "muon" else train.optimizer
-    rate = HEAD_RATE if train.lr is None and optimizer in ("adamw", "adam") else train.lr
-    return replace(train, optimizer=optimizer, lr=rate, **length)
+    given = (train.minutes, train.steps, train.epochs) != (None, None, None)
+    adam = train.optimizer in ("muon", "adamw", "adam")
+    return replace(train, minutes=train.minutes if given else MINUTES, lr=HEAD_RATE if adam and train.lr is None else train.lr,
+                   optimizer="adamw" if train.optimizer == "muon" else train.optimizer)
 
 
 def slower(published: Published, encoder_lr: float, train: TrainConfig) -> Late:

@@ -19,7 +19,7 @@ from seqloom.models.network.fitting import check_held_out, prepare, train_networ
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
-from seqloom.models.sequence.fine_tuning import EPOCHS, fine_tuning, slower
+from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
 from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
 from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
@@ -132,7 +132,8 @@ class SequenceModel(NetworkModel):
             config = fine_tuning(config)
         task = make_task(config, device)
         if published is not None and tuned:
-            late, task.enough_epochs = slower(published, c.encoder_lr, config), EPOCHS
+            late = slower(published, c.encoder_lr, config)
+            task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
         elif c.pretrained is not None and c.pretrained_training == "gradual":
             late = Late(("reader.embedding.weight",), c.pretrained_frozen_for)
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],

@@ -93,18 +93,18 @@ def open_encoder(path: str) -> Opened:
     try:
         model = storage.load(home)
     except SeqloomError as error:
-        advice = "" if "seqloom convert" in str(error) else f"; published weights are converted first: seqloom convert {path} OUT"
-        raise ConfigError(f"encoder: {error}{advice}") from error
+        raise ConfigError(f"encoder: {error}; published weights are converted first: seqloom convert {path} OUT") from error
     if not isinstance(model.config, EncoderLayout):
-        raise ConfigError(f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that seqloom convert "
-                          "made of BERT or its kin")
+        raise ConfigError(f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
+                          "seqloom convert made of BERT or its kin")
     kept = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
     size = model.tokenizer.vocab_size
     published = Published(EncoderLayout(**kept | {"pooler": False}), Marks.of(model.learnt, size))
     weights = {}
     for name in encoder_shapes(published.layout, size):
-        if model.weights.get(name, np.zeros(0)).dtype != np.float32 or name not in model.weights:
-            raise ConfigError(f"encoder: the weights of {path} are not float32, so they cannot be trained; convert without --bits")
+        if name not in model.weights or model.weights[name].dtype != np.float32:
+            raise ConfigError(f"encoder: the weights of {path} are not float32, so they cannot be trained; convert them "
+                              "without --bits")
         weights[named(name)] = model.weights[name]
     return Opened(published, model.tokenizer, weights)
 
@@ -118,7 +118,8 @@ class PublishedInputs:
         self.longest = min(max_length or published.layout.context, published.layout.context)
         self.room = self.longest - AROUND
         if self.room < 1:
-            raise ConfigError(f"max_length {max_length} leaves no room for a token: two are marks around the text; give 3 or more")
+            raise ConfigError(f"max_length {max_length} leaves no room for a token between the encoder's two marks; give 3 or "
+                              "more")
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         check_texts(texts)
@@ -157,7 +158,8 @@ class PublishedInputs:
         for words in sentences:
             split = [known[text] if text in known else known.setdefault(text, self._subwords(text))
                      for text in (f" {word}" if i else word for i, word in enumerate(words))]
-            row, place, held = 0, 1, []
+            row, place = 0, 1
+            held: list[np.ndarray] = []
             row_of, place_of = np.empty(len(split), np.int64), np.empty(len(split), np.int64)
             for i, subwords in enumerate(split):
                 if place > 1 and place + len(subwords) > self.room + 1:
@@ -170,9 +172,9 @@ class PublishedInputs:
             counts.append(row + 1)
             of_words.append(row_of)
             places_of_words.append(place_of)
-        if (several := sum(many > 1 for many in counts)):
-            progress.say(f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are read "
-                         "at once; they are read in parts")
+        if several := sum(many > 1 for many in counts):
+            progress.say(f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are "
+                         "read at once; they are read in parts")
         ids, borders = flat(rows)
         of_row, word_borders = flat(of_words)
         places, _ = flat(places_of_words)

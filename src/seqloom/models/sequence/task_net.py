@@ -31,6 +31,7 @@ class SequenceTask:
     counted: str = "examples"
     unit: str = "nats"
     enough_epochs: float = ENOUGH  # where the time suffices for them and no other number is given
+    evaluations: int = 20  # on held-out data, at most
 
     def build(self) -> nn.Module:
         try:

@@ -95,7 +95,8 @@ class NeuralTagger(SequenceModel, Tagger):
             d_model = opened.published.layout.d_model
             self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
             start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid, opened)
+        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
+                   opened)
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
         """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""
@@ -127,7 +128,8 @@ class NeuralTagger(SequenceModel, Tagger):
         targets = np.array([places[tag] for i in sentences for tag in data.tags[i]], np.int64)
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
-        return SequenceTask(example_batches(read(encoded), train), criterion, lambda: self._build(start), losses, judge, "words")
+        batches = example_batches(read(encoded), train)
+        return SequenceTask(batches, criterion, lambda: self._build(start), losses, judge, "words")
 
     # ---- the network
 
