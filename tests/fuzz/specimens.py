@@ -118,6 +118,7 @@ def random_encoder(name: str, **options: Any) -> Any:
     model = model_class(name)(**options)
     model.tokenizer = Tokenizer.of_subwords(Subword(make_engine(json.dumps(spec), "specimen"), "[SEP]"))
     model.learnt = {"cls": 2, "sep": 3, "pad": 0, "mask": 4, "separators": 1}
+    model.fit_info = {"data": "random", "data_hash": "0" * 16, "source": "specimens"}
     rng = np.random.default_rng(0)
     model.net.restore({key: (rng.normal(size=shape) * 0.3 + ("norm" in key and key.endswith("weight"))).astype(np.float32)
                        for key, shape in model.fitted_shapes().items()})
