@@ -64,7 +64,8 @@ VALUES = {
     "evaluate_every": [3], "d_characters": [6], "pretrained_words": [1], "max_length": [3], "n_sentence_layers": [2],
     "source_tokenizer": ["byte"], "target_tokenizer": ["word"], "sampling_half": [0.1], "n_decoder_layers": [2], "d_mlp": [12],
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
-    "encoder_lr": [1e-2], "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0], "norm_epsilon": [0.1],
+    "encoder_lr": [1e-2],
+    "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0], "norm_epsilon": [0.1],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],

@@ -73,7 +73,8 @@ def test_the_encoder_is_read_once_and_not_in_every_epoch(place, monkeypatch):
     from seqloom.nn.published import PublishedEncoder
 
     real, calls = PublishedEncoder.forward, []
-    monkeypatch.setattr(PublishedEncoder, "forward", lambda self, x, lengths=None: (calls.append(len(x)), real(self, x, lengths))[1])
+    monkeypatch.setattr(PublishedEncoder, "forward",
+                        lambda self, x, lengths=None: (calls.append(len(x)), real(self, x, lengths))[1])
     NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=TrainConfig(epochs=5, batch_size=2))
     assert sum(calls) == len(TEXTS)
 
@@ -123,12 +124,14 @@ def test_it_learns(tmp_path):
     place = make_encoder(tmp_path / "encoder", d_model=16, context=24)
     data = [("the cat sat", "+"), ("the log", "-"), ("on the cat", "+"), ("a log on", "-")] * 8
     for frozen, train in ((True, TrainConfig(steps=150)), (False, TrainConfig(steps=60))):
-        model = NeuralClassifier(encoder=place, frozen=frozen, **({} if frozen else {"encoder_lr": 3e-3})).fit(data, train=train)
+        rate = {} if frozen else {"encoder_lr": 3e-3}
+        model = NeuralClassifier(encoder=place, frozen=frozen, **rate).fit(data, train=train)
         assert model.score(data[:4]) == 1.0
     tagged = [(["the", "cat", "sat"], ["D", "N", "V"]), (["the", "log"], ["D", "N"])] * 8
     model = NeuralTagger(encoder=place, encoder_lr=3e-3).fit(tagged, train=TrainConfig(steps=60))
     assert model.predict(["the", "cat", "sat"]) == ["D", "N", "V"]
-    assert model.knows("Cat") and not model.knows("dog")
+    assert model.knows("Cat")
+    assert not model.knows("dog")
 
 
 def test_a_saved_model_needs_the_directory_no_more(tmp_path):
@@ -212,7 +215,7 @@ def test_a_damaged_model_is_refused(change, message, place, tmp_path):
         seqloom.load(tmp_path / "m")
 
 
-def test_a_run_is_not_continued_on_another_encoder(tmp_path):
+def test_a_run_is_not_continued_on_another_encoder(tmp_path, monkeypatch):
     """The same path, but other weights in it."""
     from seqloom.training import loop
 
@@ -222,9 +225,10 @@ def test_a_run_is_not_continued_on_another_encoder(tmp_path):
         self._checkpoint()
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(loop._Loop, "_update", fail)
-        NeuralClassifier(encoder=place).fit(TEXTS, train=QUICK, run=run)
+        with pytest.raises(KeyboardInterrupt):
+            NeuralClassifier(encoder=place).fit(TEXTS, train=QUICK, run=run)
     other = seqloom.load(place)
     other.net.restore({name: array + 1 for name, array in other.weights.items()})
     other.save(place)

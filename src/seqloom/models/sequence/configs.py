@@ -25,7 +25,7 @@ class EncoderConfig(PretrainedConfig):
     only_with: ClassVar[OnlyWith] = {
         "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
         "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
-        "pretrained_words": {"pretrained": ()}, "encoder_lr": {"frozen": (False,)},
+        "pretrained_words": {"pretrained": ()},
         **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
 
     encoder: EncoderName | str = option(
@@ -52,12 +52,13 @@ class EncoderConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.published:
-            return
-        for name in ("frozen", "encoder_lr"):
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise ConfigError(f"{name} has no effect with encoder {self.encoder}; it is for the directory of a converted "
-                                  f"encoder, or leave {name} out")
+        given = [name for name in ("frozen", "encoder_lr")
+                 if getattr(self, name) != type(self).__dataclass_fields__[name].default]
+        if given and not self.published:
+            raise ConfigError(f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
+                              f"encoder, or leave {given[0]} out")
+        if len(given) == 2:
+            raise ConfigError("encoder_lr has no effect with frozen on; leave one of them out")
 
     @property
     def published(self) -> bool:
