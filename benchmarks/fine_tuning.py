@@ -74,11 +74,15 @@ def whole(quick: bool, encoder: str, name: str, settings: tuple[dict[str, Any], 
     base = (np.array(NaiveBayes(ngrams=2, tokenizer="whitespace").fit(train).predict(test.texts)) == gold).astype(float)
     begun = time.process_time()
     with progress.reporting(PlainReporter()):
-        model = NeuralClassifier(encoder=encoder, **settings[0])
-        model.fit(train, valid=dev, train=TrainConfig(**({"steps": 5} if quick else settings[1])), run=place(quick) / name)
+        if name == "frozen":
+            model, predicted = fit_frozen(encoder, Remembered(place(quick) / "features.npz"), train, test, dev)
+        else:
+            model = NeuralClassifier(encoder=encoder, **settings[0])
+            model.fit(train, valid=dev, train=TrainConfig(**({"steps": 5} if quick else settings[1])), run=place(quick) / name)
+            model.save(place(quick) / f"{name}-model")
+            predicted = model.predict(test.texts)
     spent = time.process_time() - begun
-    model.save(place(quick) / f"{name}-model")
-    right = (np.array(model.predict(test.texts)) == gold).astype(float)
+    right = (np.array(predicted) == gold).astype(float)
     paired = bootstrap.paired(right, base, np.ones(len(base)))
     yield (f"SST-2 test, {name}, {settings[1]}, {spent / 60:.1f} minutes of one core; dev "
            f"{model.fit_info['valid_accuracy']:.2%}",
@@ -137,16 +141,20 @@ def scratch(train: Any, test: Any) -> list[Any]:
 
 
 def frozen(encoder: str, features: Remembered, train: Any, test: Any) -> list[Any]:
-    """As the model would be fitted and would predict, with features that are computed once for all cells."""
+    return fit_frozen(encoder, features, train, test)[1]
+
+
+def fit_frozen(encoder: str, features: Remembered, train: Any, test: Any, valid: Any = None) -> tuple[Any, list[Any]]:
+    """As the model would be fitted and would predict, with features that are computed once for all models."""
     from seqloom.models.classify.neural_classifier import NeuralClassifier
     from seqloom.training.config import TrainConfig
 
     with features.used():
-        model = NeuralClassifier(encoder=encoder, **FROZEN[0]).fit(train, train=TrainConfig(**FROZEN[1]))
+        model = NeuralClassifier(encoder=encoder, **FROZEN[0]).fit(train, valid=valid, train=TrainConfig(**FROZEN[1]))
         values = features.of(model.encode(test.texts))
     scores = values @ model.weights["output.linear.weight"].T + model.weights["output.linear.bias"]
     assert model.predict(test.texts[:3]) == [model.classes[i] for i in scores[:3].argmax(1)]
-    return [model.classes[i] for i in scores.argmax(1)]
+    return model, [model.classes[i] for i in scores.argmax(1)]
 
 
 class Remembered:
