@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seqloom import registry
-from seqloom.config import choices, conditions, field_types
+from seqloom.config import choices, conditions, field_types, parts
 from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
@@ -20,6 +20,7 @@ from seqloom.testing.forecaster import SERIES
 from seqloom.testing.tagger import NER
 from seqloom.training.config import TrainConfig
 
+from ..fuzz.specimens import random_encoder
 from .test_embedders import lines
 
 NETWORKS = [name for name in registry.MODELS if "train" in registry.config_class(name).fit_arguments]
@@ -65,6 +66,7 @@ VALUES = {
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
     "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
     "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1], "hold_out": [0.3],
+    "encoder_lr": [1e-2],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
@@ -101,6 +103,8 @@ BESIDE = {
        for name in ("classifier", "tagger")},
     ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
+    **{(name, option): {"encoder": "{encoder}", "d_hidden": None, "d_embed": None, "d_characters": None}
+       for name in ("classifier", "tagger") for option in ("frozen", "encoder_lr")},
     ("seq2seq", "window"): {"encoder": "cnn"}, ("seq2seq", "n_heads"): {"encoder": "transformer"},
     ("seq2seq", "one_network"): {"shared_vocabulary": True}, ("transformer", "context"): {"positions": "learned"},
     ("transformer", "buckets"): {"positions": "t5"}, ("transformer", "max_distance"): {"positions": "t5"},
@@ -110,6 +114,7 @@ BESIDE = {
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
     ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
+DEFAULTS = {("classifier", "pooling"): "max"}  # what a default of None stands for in these tests
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another
 # What is there for another end than another result, and the test that shows it.
@@ -147,7 +152,8 @@ def files(tmp_path_factory):
         registry.model_class("lstm")(tokenizer="whitespace", d_hidden=8).fit(corpus(), train=train).save(found[name])
     for name in ("word2vec", "fasttext", "charngram", "glove"):
         registry.model_class(name)(**TINY[name]).fit(lines(60)).save(place / name)
-    return found | {"start": str(place)}
+    random_encoder("bert", context=24, d_model=8, n_layers=1, n_heads=2, d_mlp=12).save(place / "encoder")
+    return found | {"start": str(place), "encoder": str(place / "encoder")}
 
 
 def corpus(*texts):
@@ -225,7 +231,8 @@ def tries(owner, cls):
         if kinds[name] is bool:
             yield name, not field.default
         elif choices(kinds[name]):
-            yield from ((name, choice) for choice in choices(kinds[name]) if choice not in (field.default, "imported"))
+            same = DEFAULTS.get((owner, name), field.default)
+            yield from ((name, choice) for choice in choices(kinds[name]) if choice not in (same, "imported"))
         else:
             assert name in VALUES, f"{owner} has a new option {name}: say in VALUES which value shows what it does"
             yield from ((name, value) for value in OTHER_VALUES.get((owner, name), VALUES[name]))
@@ -269,7 +276,9 @@ def idle_pairs():
             value = next(v for o, v in tries(owner, cls) if o == option)
             for other, allowed in needs.items():
                 field = cls.__dataclass_fields__[other]
-                every = [*choices(field_types(cls)[other]), *([True, False] if field_types(cls)[other] is bool else [])]
+                kind = field_types(cls)[other]
+                every = [*choices(kind), *([True, False] if kind is bool else [])]
+                every += ["a/directory"] if choices(kind) and str in parts(kind) else []
                 for taken in [v for v in every if allowed and v not in allowed and v != "imported"] or [field.default]:
                     yield owner, cls, {option: value, other: taken}
 

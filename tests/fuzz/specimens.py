@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,17 @@ def random_encoder(name: str, **options: Any) -> Any:
     return model
 
 
+def _on_encoder(name: str, data: Any, **options: Any) -> Maker:
+    """On such an encoder, after one step."""
+    def make() -> Any:
+        with TemporaryDirectory() as place:
+            random_encoder("bert", context=24, d_model=8, n_layers=1, n_heads=2, d_mlp=12).save(f"{place}/encoder")
+            made = model_class(name)(encoder=f"{place}/encoder", **options)
+            return made.fit(data, train=TrainConfig(steps=1, batch_size=2))
+
+    return make
+
+
 def _neural_cache() -> Any:
     return NeuralCache.of(_network("gru", d_hidden=6)(), window=5).fit(TEXT[:90])
 
@@ -184,6 +196,7 @@ SPECIMENS: dict[str, Maker] = {
     "classifier-transformer": _sequence("classifier", LABELLED, encoder="transformer", d_hidden=16, d_embed=4, tokenizer="char",
                                         long="windows", max_length=5),
     "classifier-numbers": _sequence("classifier", _numbers(), encoder="cnn", d_hidden=6),
+    "classifier-published": _on_encoder("classifier", LABELLED, pooling="attention"),
     "vectors": _plain_vectors,
     "word2vec": _vectors("word2vec"),
     "word2vec-hs": _vectors("word2vec", loss="hs", normalize="case=lower"),
@@ -196,6 +209,7 @@ SPECIMENS: dict[str, Maker] = {
     "tagger": _sequence("tagger", TAGGED, d_hidden=6, d_embed=4, d_characters=4),
     "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
                             crf=False),
+    "tagger-published": _on_encoder("tagger", TAGGED, frozen=True),
     "copy": lambda: model_class("copy")().fit(REVERSED),
     "dictionary": lambda: model_class("dictionary")().fit(TRANSLATED),
     "dictionary-char": lambda: model_class("dictionary")(tokenizer="char", min_count=2).fit(REVERSED),

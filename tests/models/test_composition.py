@@ -77,11 +77,57 @@ def test_words_to_tags(encoder, crf, characters, tmp_path):
     check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in SENTENCES]))
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A tiny encoder with random weights, as `convert` saves published ones."""
+    return make_encoder(tmp_path_factory.mktemp("published") / "encoder")
+
+
+def make_encoder(place, **options):
+    from tests.fuzz.specimens import random_encoder
+
+    sizes = {"context": 12, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_mlp": 12, "pooler": True, **options}
+    random_encoder("bert", **sizes).save(place)
+    return str(place)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("long", ["truncate", "windows", "sentences"])
+@pytest.mark.parametrize("pooling", [None, "attention"])
+def test_a_published_encoder_to_labels(published, frozen, long, pooling, tmp_path):
+    model = NeuralClassifier(encoder=published, frozen=frozen, long=long, pooling=pooling, max_length=6)
+    model.fit(TEXTS, train=QUICK)
+    before = seqloom.load(published).weights
+    kept = all(np.array_equal(before[name], model.weights[f"encoder.{name}"]) for name in before if name.startswith("blocks"))
+    assert kept == frozen
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba([text for text, _ in TEXTS]))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("crf", [False, True])
+def test_a_published_encoder_to_tags(published, frozen, crf, tmp_path):
+    sentences = [*SENTENCES, (["elephants"] * 5, ["O"] * 4 + ["B-P"])]  # longer than the context
+    model = NeuralTagger(encoder=published, frozen=frozen, crf=crf).fit(sentences, train=QUICK)
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict([words for words, _ in sentences]))
+
+
 HEADS = {"label": lambda: (NeuralClassifier(dropout=0.3), TEXTS),
          "several labels": lambda: (NeuralClassifier(dropout=0.3), [(text, [label, "any"]) for text, label in TEXTS]),
          "tags": lambda: (NeuralTagger(dropout=0.3, d_hidden=8, crf=False), SENTENCES),
          "field": lambda: (NeuralTagger(dropout=0.3, d_hidden=8), SENTENCES),
+         "tuned": lambda: (NeuralClassifier(encoder=_home()), TEXTS),
+         "frozen": lambda: (NeuralClassifier(encoder=_home(), frozen=True), TEXTS),
+         "tuned tags": lambda: (NeuralTagger(encoder=_home()), SENTENCES),
          "quantiles": lambda: (NeuralForecaster(dropout=0.3, horizon=4, window=20, d_hidden=8), hours(150))}
+
+
+def _home():
+    """An encoder that a killed process and the one that goes on both find."""
+    import os
+
+    return os.environ["SEQLOOM_TEST_ENCODER"]
+
+
 EIGHT = TrainConfig(steps=8, batch_size=2)
 KILLED = """
 import os, signal, sys
@@ -115,10 +161,12 @@ def killed(tmp_path_factory):
     """Runs of every head that were ended by kill -9 at the sixth step of eight."""
     place = tmp_path_factory.mktemp("killed")
     root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", KILLED, root, str(place)], cwd=root, capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 0, done.stderr
-    return place
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SEQLOOM_TEST_ENCODER", make_encoder(tmp_path_factory.mktemp("published") / "killed"))
+        done = subprocess.run([sys.executable, "-c", KILLED, root, str(place)], cwd=root, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 0, done.stderr
+        yield place
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -128,7 +128,7 @@ def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Ma
             both = f"{flag}/--no-{flag[2:]}" if meta.get("negatable", True) else flag
             yield click.option(both, f.name, help=settings["help"], default=None, is_flag=True)
             continue
-        if choices(kind):
+        if choices(kind) and str not in _parts(kind):
             every = (offered or {}).get(f.name) or choices(kind)
             words = [c for c in dict.fromkeys(every) if c != "imported"]
             settings["type"] = Choice(words)
@@ -139,7 +139,7 @@ def _options(cls: type[Config], skip: typing.Collection[str], offered: typing.Ma
         elif typing.get_origin(kind) is tuple:
             settings |= {"metavar": meta.get("metavar") or "N,N,..", "callback": _listed(typing.get_args(kind)[0])}
         else:
-            settings["type"] = next(t for t in _parts(kind) if t is not type(None))
+            settings["type"] = str if choices(kind) else next(t for t in _parts(kind) if t is not type(None))
         yield click.option(flag, f.name, **settings)
 
 

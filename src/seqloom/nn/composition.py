@@ -1,7 +1,8 @@
 """Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
 
 A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows of a batch are then their
-sentences, `counts` says how many each document has, and a second encoder reads the vectors of the sentences.
+sentences, `counts` says how many each document has, and a second encoder reads the vectors of the sentences. Where a word is
+several steps, as of a published encoder, `places` says which of them the head reads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import Encoder
 from seqloom.nn.pooling import Pooling
+from seqloom.nn.published import of_words
 from seqloom.nn.readers import Arrays
 
 
@@ -63,6 +65,8 @@ class SequenceNetwork(nn.Module):
         lengths = batch["lengths"]
         x = self.encoder(dropout(x, self.dropout, self.training), lengths)
         x = dropout(x, self.dropout, self.training)
+        if "places" in batch:
+            return of_words(x, batch), batch["word_counts"]
         if self.sentences is None:
             return x, lengths
         counts = batch["counts"]

@@ -88,6 +88,9 @@ def steps_in_text(model: NeuralClassifier, text: str) -> tuple[np.ndarray, list[
     """The place in the text of each step that the network reads, and the tokens at these places as they are spelled; in
     windows that overlap, a place is read more than once."""
     c = model.config
+    if c.published:
+        names = [model.tokenizer.token(i) for i in model.encode([text]).steps["ids"].tolist()]
+        return np.arange(len(names)), names
     if c.long == "sentences":
         from seqloom.text.segment import sentences
 
@@ -106,7 +109,7 @@ def attention(model: NeuralClassifier, text: str) -> list[tuple[str, float]]:
     """The tokens of a text and how much attention each got; they sum to one."""
     import torch
 
-    if model.config.pooling != "attention" or model.config.long != "truncate":
+    if model.config.pools != "attention" or model.config.long != "truncate":
         raise ConfigError("only a classifier with pooling attention, and without windows or sentences, has attention weights")
     network = model.network()
     encoded = model.encode([text])

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from seqloom.config import ITERATES, MOST, MOST_MINUTES, MOST_SEED, MOST_TOKENS, Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.models.sequence.configs import TRAINED_HERE, EncoderConfig
 
 MINUTES = 5.0  # that tune may take by default
 
@@ -79,10 +79,13 @@ class FastTextClassifierConfig(TextsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralClassifierConfig(EncoderConfig, TextsConfig):
-    only_with: ClassVar[OnlyWith] = {"n_sentence_layers": {"long": ("sentences",)}}
+    only_with: ClassVar[OnlyWith] = {
+        "n_sentence_layers": {"long": ("sentences",)},
+        **{name: TRAINED_HERE for name in ("tokenizer", "vocab_size", "min_count", "vocab_file", "normalize")}}
 
-    pooling: Literal["last", "mean", "max", "attention"] = option(
-        "max", "how the vectors of all steps become one: last: the final state; mean; max; attention: a learned mean")
+    pooling: Literal["last", "mean", "max", "attention"] | None = option(
+        None, "how the vectors of all steps become one: last: the final state; mean; max; attention: a learned mean [default: "
+        "max; mean with a converted encoder]")
     long: Literal["truncate", "windows", "sentences"] = option(
         "truncate", "texts of more than max_length tokens: truncate; windows: average over overlapping windows; sentences: "
         "read sentences first, then their sequence")
@@ -95,3 +98,8 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
         "none", "temperature: calibrate the probabilities on the held-out data; predictions stay the same")
     tune_threshold: bool = option(False, "two classes or several labels: move the threshold to where F1 is best on the "
                                   "held-out data")
+
+    @property
+    def pools(self) -> Literal["last", "mean", "max", "attention"]:
+        """The pooling that is used."""
+        return self.pooling or ("mean" if self.published else "max")

@@ -31,15 +31,19 @@ from seqloom.models.sequence import shapes
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.model import SequenceModel, further_words
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers, is_numbers
+from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.quick import pooled
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.sequence.texts import TextInputs, character_list
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from seqloom.models.sequence.building_net import Start
+    from seqloom.models.sequence.published import Opened
     from seqloom.models.sequence.task_net import SequenceTask
 
 
@@ -65,13 +69,23 @@ class NeuralClassifier(SequenceModel, Classifier):
 
         data, valid = self.held_out(data, how, data.examples, data.labels if data.multi_label else [(x,) for x in data.labels])
         self._check_decisions(valid, data.name)
-        if isinstance(data.examples[0], str):
+        opened = None
+        if self.config.published:
+            if not isinstance(data.examples[0], str):
+                raise ConfigError(f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
+                                  "encoders that are trained here, such as bigru")
+            opened = self.open_published()
+            self.text_inputs()  # which refuses sizes that do not go together
+            self.learnt["sizes"] = Sizes(opened.tokenizer.vocab_size, opened.published.layout.d_model).to_dict()
+            start = Start(given=opened.published.layout.d_model) if self.config.frozen else Start(weights=opened.weights)
+        elif isinstance(data.examples[0], str):
             start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
         else:
             sizes, mean, scale = check_numbers(data.examples, data.name)
             self.learnt["sizes"] = sizes.to_dict()
             start = Start(mean=mean, scale=scale)
-        self.train(lambda train, device: self._task(data, valid, start, train), how, valid)
+        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
+                   opened)
         if valid is not None:
             self._decide(valid)
 
@@ -99,7 +113,19 @@ class NeuralClassifier(SequenceModel, Classifier):
         self.learnt["sizes"] = Sizes(size, self.d_embed(first), len(words), len(characters) + 2 if characters else 0).to_dict()
         return Start(first=first, further=further, counts=counts, word_dropout=c.word_dropout, unk_id=tokenizer.unk_id)
 
-    def _task(self, data: Labelled, valid: Labelled | None, start: Start, train: TrainConfig) -> SequenceTask:
+    def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[list[Any]], Encoded]:
+        """What turns examples into what the trained network reads: steps, or what a frozen encoder gave for them."""
+        if opened is None or not self.config.frozen:
+            return self.encode
+        from seqloom.nn.pooling import Pooling
+
+        kind = self.config.pools  # attention learns, so it needs the vectors of all steps
+        features = self.features_of(opened, device, None if kind == "attention" else
+                                    Pooling(kind, opened.published.layout.d_model))
+        return lambda examples: features(self.encode(examples))
+
+    def _task(self, data: Labelled, valid: Labelled | None, start: Start, train: TrainConfig,
+              read: Callable[[list[Any]], Encoded]) -> SequenceTask:
         from seqloom.models.sequence.task_net import SequenceTask, example_batches
         from seqloom.training.task import Criterion
 
@@ -117,7 +143,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         judge, criterion = None, Criterion("nats") if several else Criterion(
             "balanced accuracy" if balanced else "accuracy", higher_is_better=True)
         if valid is not None:
-            held, wanted = self.encode(valid.examples), self._targets(valid)
+            held, wanted = read(valid.examples), self._targets(valid)
 
             def judge(network: Any) -> float:
                 log_probs = self._log_probs(network, held)
@@ -126,7 +152,7 @@ class NeuralClassifier(SequenceModel, Classifier):
                 right = log_probs.argmax(1) == wanted
                 return float(np.mean([right[wanted == c].mean() for c in np.unique(wanted)]) if balanced else right.mean())
 
-        return SequenceTask(example_batches(self.encode(data.examples), train, targets, weights), criterion,
+        return SequenceTask(example_batches(read(data.examples), train, targets, weights), criterion,
                             lambda: self._build(start), losses, judge)
 
     def _targets(self, data: Labelled) -> np.ndarray:
@@ -168,33 +194,30 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self._build(NOTHING)
 
     def _build(self, start: Start) -> torch.nn.Module:
-        from seqloom.models.sequence.building_net import encoder_for, make_reader
+        from seqloom.models.sequence.building_net import make_reader_and_encoder
         from seqloom.nn.composition import Sentences, SequenceNetwork
         from seqloom.nn.encoders import make_encoder
         from seqloom.nn.heads import LabelHead
         from seqloom.nn.pooling import Pooling
 
         c = self.config
-        reader = make_reader(c, self.sizes, start)
-        encoder = encoder_for(c, reader.d_out)
-        bidirectional, sentences, width = c.encoder.startswith("bi"), None, encoder.d_out
+        reader, encoder = make_reader_and_encoder(c, self.sizes, start, self.published, self.sizes.vocab_size)
+        bidirectional, sentences, width = c.both_ways, None, encoder.d_out
         if c.long == "sentences":
-            upper = make_encoder("bigru", width, c.d_hidden, c.n_sentence_layers, dropout=c.dropout)
-            sentences = Sentences(Pooling(c.pooling, width, bidirectional=bidirectional), upper)
+            upper = make_encoder("bigru", width, c.d_hidden, c.n_sentence_layers, dropout=c.drops)
+            sentences = Sentences(Pooling(c.pools, width, bidirectional=bidirectional), upper)
             bidirectional, width = True, upper.d_out
-        head = LabelHead(width, len(self.classes), Pooling(c.pooling, width, bidirectional=bidirectional),
+        head = LabelHead(width, len(self.classes), Pooling(c.pools, width, bidirectional=bidirectional),
                          several=self.multi_label, label_smoothing=c.label_smoothing)
-        return SequenceNetwork(reader, encoder, head, sentences=sentences, dropout=c.dropout)
+        return SequenceNetwork(reader, encoder, head, sentences=sentences, dropout=c.drops)
 
     def fitted_shapes(self) -> Shapes:
         c, sizes = self.config, self.sizes
-        made, d_in = shapes.reader(c, sizes)
-        made |= shapes.encoder(c, d_in)
-        width = shapes.d_encoded(c, d_in)
+        made, width = shapes.reader_and_encoder(c, sizes, self.published, sizes.vocab_size)
         if c.long == "sentences":
             made |= shapes.sentences(c, width)
             width = 2 * c.d_hidden
-        return {**made, **shapes.pooling(c.pooling, width, "output.pooling"),
+        return {**made, **shapes.pooling(c.pools, width, "output.pooling"),
                 **within("output.linear", affine(len(self.classes), width))}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
@@ -212,8 +235,10 @@ class NeuralClassifier(SequenceModel, Classifier):
         """Examples as the network reads them."""
         return NumberInputs(self.sizes).encode(examples) if self.sizes.columns else self.text_inputs().encode(examples)
 
-    def text_inputs(self) -> TextInputs:
-        c = self.config
+    def text_inputs(self) -> TextInputs | PublishedInputs:
+        c, published = self.config, self.published
+        if published is not None:
+            return PublishedInputs(published, self.tokenizer, max_length=c.max_length, long=c.long)
         return TextInputs(self.tokenizer, max_length=c.max_length, long=c.long, characters=self.learnt.get("characters"))
 
     def example_scores(self, scores: torch.Tensor, batch: Any) -> torch.Tensor:
@@ -247,7 +272,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def _quick_log_probs(self, encoded: Encoded, example: int) -> np.ndarray:
         c, network = self.config, self.quick()
-        x = pooled(network.features(encoded, example), c.pooling, network.weights, c.encoder.startswith("bi"))
+        x = pooled(network.features(encoded, example), c.pools, network.weights, c.both_ways)
         scores = (x @ network.weights["output.linear.weight"].T + network.weights["output.linear.bias"]).astype(np.float64)
         return -np.logaddexp(0, -scores) if self.multi_label else scores - np.logaddexp.reduce(scores)
 

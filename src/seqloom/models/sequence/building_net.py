@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from seqloom.models.encode.encoder_net import build_encoder
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
-from seqloom.nn.encoders import Encoder, make_encoder
+from seqloom.nn.encoders import Bag, Encoder, make_encoder
+from seqloom.nn.published import Given, parted
 from seqloom.nn.readers import NumberReader, TokenReader
 
 if TYPE_CHECKING:
     from seqloom.models.network.first_layer import FirstLayer
+    from seqloom.models.sequence.published import Published
 
 PREDICT_STEPS = 1 << 13  # steps of a batch where nothing is learnt
+
+
+def make_reader_and_encoder(c: EncoderConfig, sizes: Sizes, start: Start, published: Published | None,
+                            vocab_size: int) -> tuple[Any, Encoder]:
+    """`vocab_size`: of a published encoder's tokenizer. Its weights are those of `start`, or random."""
+    if start.given:
+        return Given(start.given), Bag(start.given)
+    if published is None:
+        reader = make_reader(c, sizes, start)
+        return reader, encoder_for(c, reader.d_out)
+    layout = replace(published.layout, dropout=c.drops)
+    first, encoder = parted(build_encoder(layout, vocab_size), layout.d_model)
+    if start.weights is not None:
+        both = nn.ModuleDict({"reader": first, "encoder": encoder})
+        both.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in start.weights.items()})
+    return first, encoder
 
 
 def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | NumberReader:
@@ -40,15 +60,17 @@ def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | N
 
 
 def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
-    return make_encoder(c.encoder, d_in, c.d_hidden, c.n_layers, dropout=c.dropout, n_heads=c.n_heads, window=c.window)
+    return make_encoder(c.encoder, d_in, c.d_hidden, c.n_layers, dropout=c.drops, n_heads=c.n_heads, window=c.window)
 
 
 class Start:
-    """What a network begins with and a restored one has in its weights: vectors, scales, how readily words are dropped."""
+    """What a network begins with and a restored one has in its weights: vectors, scales, how readily words are dropped; the
+    weights of a published encoder, or how wide the vectors are that it `given` once and no longer computes."""
 
     def __init__(self, *, first: FirstLayer | None = None, further: np.ndarray | None = None, counts: np.ndarray | None = None,
                  word_dropout: float = 0.0, unk_id: int | None = None, mean: np.ndarray | None = None,
-                 scale: np.ndarray | None = None) -> None:
+                 scale: np.ndarray | None = None, weights: Mapping[str, np.ndarray] | None = None, given: int = 0) -> None:
+        self.weights, self.given = weights, given
         self.first, self.further, self.unk_id = first, further, 0 if unk_id is None else unk_id
         self.mean = None if mean is None else torch.from_numpy(mean)
         self.scale = None if scale is None else torch.from_numpy(scale)

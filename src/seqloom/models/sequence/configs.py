@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
+from seqloom.errors import ConfigError
 from seqloom.models.network.configs import PretrainedConfig
 
 EncoderName = Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"]
+ENCODER_NAMES: tuple[str, ...] = get_args(EncoderName)
 LAYERED = ("window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
 D_EMBED = 100  # where neither an option nor pretrained vectors say
+DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
+TRAINED_HERE: dict[str, tuple[str, ...]] = {"encoder": ENCODER_NAMES}  # not published
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,18 +24,25 @@ class EncoderConfig(PretrainedConfig):
     fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {
         "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
-        "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm")},
-        "pretrained_words": {"pretrained": ()}}
+        "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
+        "pretrained_words": {"pretrained": ()},
+        **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
 
-    encoder: EncoderName = option("bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; "
-                                  "birnn, bilstm, bigru: both directions; transformer")
+    encoder: EncoderName | str = option(
+        "bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
+        "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
+        metavar="NAME|DIR")
+    frozen: bool = option(False, "train only the head on a converted encoder; its vectors are computed once")
+    encoder_lr: float = option(1e-4, "peak learning rate of a converted encoder that is fine-tuned; lr is that of the head",
+                               minimum=0.0, maximum=1e6)
     d_hidden: int = option(128, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
     window: int = option(1, "neighbours on either side that window and cnn look at", minimum=0, maximum=100)
     n_heads: int = option(4, "attention heads of the transformer", minimum=1, maximum=1000)
     d_embed: int | None = option(None, f"embedding size [default: {D_EMBED}, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
-    dropout: float = option(0.4, "dropout before and after the encoder, and between its layers", minimum=0.0, maximum=0.95)
+    dropout: float | None = option(None, "dropout before and after the encoder, and between its layers [default: "
+                                   f"{DROPOUT}; {PUBLISHED_DROPOUT} with a converted encoder]", minimum=0.0, maximum=0.95)
     word_dropout: float = option(0.25, "how readily words are read as if unseen in training, as <unk> or by their pretrained "
                                  "vector: one seen n times with probability a / (a + n)", minimum=0.0, maximum=MOST)
     characters: Literal["none", "cnn", "lstm"] = option("none", "features from the characters of each word")
@@ -40,3 +51,33 @@ class EncoderConfig(PretrainedConfig):
                                    "the first in their file", minimum=0, maximum=MOST)
     hold_out: float = option(0.1, "share of the examples that is held out to choose the best weights if no validation data is "
                              "given; 0: none, and the last weights are kept", minimum=0.0, maximum=0.5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [name for name in ("frozen", "encoder_lr")
+                 if getattr(self, name) != type(self).__dataclass_fields__[name].default]
+        if given and not self.published:
+            raise ConfigError(f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
+                              f"encoder, or leave {given[0]} out")
+        if len(given) == 2:
+            raise ConfigError("encoder_lr has no effect with frozen on; leave one of them out")
+
+    @property
+    def published(self) -> bool:
+        """Whether the encoder is not one of those by name, but comes from a directory."""
+        return self.encoder not in ENCODER_NAMES
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether each half of the encoder's vectors is of one direction."""
+        return self.encoder in ("birnn", "bilstm", "bigru")
+
+    @property
+    def spelled(self) -> bool:
+        """Whether the characters of words are read."""
+        return self.characters != "none" and not self.published
+
+    @property
+    def drops(self) -> float:
+        """The dropout that is used."""
+        return self.dropout if self.dropout is not None else PUBLISHED_DROPOUT if self.published else DROPOUT

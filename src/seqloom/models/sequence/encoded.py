@@ -2,7 +2,7 @@
 
 An example is one row, or several: the sentences or windows of a long document (`counts` says how many). What belongs to a step
 (its id, its word's spelling, its tag, its values) is a flat array; a batch takes the places of its rows from each. Spellings
-are kept once for each different word.
+are kept once for each different word. Where a word is several steps, what belongs to words is apart (`words`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Encoded:
     borders: np.ndarray
     spellings: Spellings | None = None  # of which `words`, one of the steps' arrays, has the place
     counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
+    words: Encoded | None = None  # with a row for each example and a step for each word: `rows` and `places` of its first step
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
@@ -71,6 +72,9 @@ class Encoded:
             taken = values[places] if len(values) else np.zeros((*places.shape, *values.shape[1:]), values.dtype)
             taken[~there] = 0
             arrays[name] = taken.astype(np.int64) if taken.dtype.kind in "iu" else taken
+        if self.words is not None:
+            of_words = self.words.batch(chosen)
+            arrays |= {**of_words, "lengths": arrays["lengths"], "word_counts": of_words["lengths"]}
         if self.spellings is not None:
             used, where = np.unique(arrays["words"], return_inverse=True)
             lengths = self.spellings.lengths[used]

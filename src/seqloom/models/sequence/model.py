@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
-from seqloom.contracts.learnt import Kind
+from seqloom.contracts.learnt import Kind, optional
 from seqloom.data.splitting import hashed_order
 from seqloom.errors import ModelError
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
@@ -18,6 +19,8 @@ from seqloom.models.network.fitting import check_held_out, prepare, train_networ
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
+from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
+from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
 from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.training.config import TrainConfig
 
@@ -35,7 +39,7 @@ FEWEST = 50  # examples, below which none are held out
 class SequenceModel(NetworkModel):
     config: Any
     config_class: ClassVar[type[EncoderConfig]]
-    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes}
+    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published)}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
@@ -46,7 +50,21 @@ class SequenceModel(NetworkModel):
     def sizes(self) -> Sizes:
         return read_sizes(self.learnt)
 
+    @property
+    def published(self) -> Published | None:
+        """The converted encoder that it stands on, if any."""
+        found = self.learnt.get("published")
+        return None if found is None else Published.from_dict(found, self.tokenizer.vocab_size)
+
+    def open_published(self) -> Opened:
+        """The encoder of the directory that the options name; it and its tokenizer become part of the model."""
+        opened = open_encoder(self.config.encoder)
+        self.tokenizer, self.learnt["published"] = opened.tokenizer, opened.published.to_dict()
+        self.fit_info["encoder"] = opened.digest
+        return opened
+
     def array_specs(self, length: Length) -> dict[str, Spec]:
+        check_match(self.config.encoder, self.learnt)
         known = len(self.learnt.get("characters", ()))
         if self.sizes.characters != (known + 2 if known else 0):
             raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
@@ -69,7 +87,7 @@ class SequenceModel(NetworkModel):
         return self._quick[1]
 
     def label(self) -> str:
-        return f"{self.config.encoder}-{self.name}"
+        return f"{Path(self.config.encoder).name}-{self.name}"
 
     def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
         """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
@@ -101,22 +119,42 @@ class SequenceModel(NetworkModel):
     def d_embed(self, first: FirstLayer | None) -> int:
         return first.dimensions if first is not None else self.config.d_embed or D_EMBED
 
-    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any) -> None:
-        """Train the network of the task; what was learnt is kept."""
+    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any,
+              opened: Opened | None = None) -> None:
+        """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
         from seqloom.training.schedules import Late
 
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
-        gradual = self.config.pretrained is not None and self.config.pretrained_training == "gradual"
+        c, late, published = self.config, None, self.published
+        tuned = published is not None and not c.frozen
+        if tuned:
+            config = fine_tuning(config)
+        task = make_task(config, device)
+        if published is not None and tuned:
+            late = slower(published, c.encoder_lr, config)
+            task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
+        elif c.pretrained is not None and c.pretrained_training == "gradual":
+            late = Late(("reader.embedding.weight",), c.pretrained_frozen_for)
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint,
-                 "vectors": self.fit_info.get("pretrained", {}).get("vectors")}
-        network, record = train_network(
-            make_task(config, device), config, device, run=how.run, facts=facts,
-            late=Late(("reader.embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
+                 "vectors": self.fit_info.get("pretrained", {}).get("vectors"),
+                 **({"encoder": self.fit_info["encoder"]} if c.published else {})}
+        network, record = train_network(task, config, device, run=how.run, facts=facts, late=late)
         self.net.keep(network)
         self.fit_info |= record
+        if opened is not None and c.frozen:  # the head alone was trained
+            self.net.restore({**opened.weights, **self.net.weights})
+
+    def features_of(self, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:
+        """What turns examples into the vectors that a frozen encoder gives."""
+        from seqloom.models.sequence.building_net import Start, make_reader_and_encoder
+        from seqloom.models.sequence.fine_tuning import frozen_features
+
+        both = make_reader_and_encoder(self.config, self.sizes, Start(weights=opened.weights), opened.published,
+                                       opened.tokenizer.vocab_size)
+        return frozen_features(*both, device, pool)
 
 
 def further_words(first: FirstLayer | None, known: Callable[[str], bool], most: int) -> tuple[list[str], np.ndarray]:

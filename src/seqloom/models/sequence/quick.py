@@ -28,7 +28,7 @@ ZERO = np.float32(0)
 
 
 def can_be_quick(c: EncoderConfig) -> bool:
-    return c.encoder != "transformer" and getattr(c, "long", "truncate") == "truncate"
+    return c.encoder != "transformer" and not c.published and getattr(c, "long", "truncate") == "truncate"
 
 
 class QuickNetwork:

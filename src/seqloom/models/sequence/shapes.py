@@ -14,7 +14,16 @@ from seqloom.models.network.shapes import (
     within,
 )
 from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.models.sequence.published import Published
 from seqloom.models.sequence.sizes import Sizes
+
+
+def reader_and_encoder(c: EncoderConfig, sizes: Sizes, published: Published | None, vocab_size: int) -> tuple[Shapes, int]:
+    """And how many numbers the encoder gives for a step. `vocab_size`: of a published encoder's tokenizer."""
+    if published is not None:
+        return published.shapes(vocab_size), published.layout.d_model
+    made, d_in = reader(c, sizes)
+    return {**made, **encoder(c, d_in)}, d_encoded(c, d_in)
 
 
 def reader(c: EncoderConfig, sizes: Sizes) -> tuple[Shapes, int]:
@@ -56,11 +65,10 @@ def pooling(kind: str, d_in: int, name: str) -> Shapes:
     return {**within(f"{name}.project", affine(d_in, d_in)), f"{name}.score.weight": (1, d_in)}
 
 
-def sentences(c: EncoderConfig, d_in: int) -> Shapes:
+def sentences(c: Any, d_in: int) -> Shapes:
     """Of the second level of documents."""
-    layers = recurrent_stack("gru", d_in, c.d_hidden, c.n_sentence_layers, bidirectional=True)  # type: ignore[attr-defined]
-    return within("sentences", {**pooling(c.pooling, d_in, "pooling"),  # type: ignore[attr-defined]
-                                **within("encoder.stack", layers)})
+    layers = recurrent_stack("gru", d_in, c.d_hidden, c.n_sentence_layers, bidirectional=True)
+    return within("sentences", {**pooling(c.pools, d_in, "pooling"), **within("encoder.stack", layers)})
 
 
 def d_encoded(c: Any, d_in: int) -> int:

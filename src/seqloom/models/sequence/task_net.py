@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ class SequenceTask:
     counted: str = "examples"
     unit: str = "nats"
     enough_epochs: float = ENOUGH  # where the time suffices for them and no other number is given
+    evaluations: int = 20  # on held-out data, at most
 
     def build(self) -> nn.Module:
         try:
@@ -48,6 +49,11 @@ class SequenceTask:
         return {}
 
 
+def tagged_steps(batch: Mapping[str, Any]) -> Any:
+    """How many steps of each example have a tag: all, or as many as it has words."""
+    return batch["word_counts"] if "word_counts" in batch else batch["lengths"]
+
+
 def example_batches(encoded: Encoded, train: TrainConfig, targets: np.ndarray | None = None,
                     weights: np.ndarray | None = None) -> Examples:
     """Examples of like length together. `targets` of each example; without them those of the steps, which are among the arrays.
@@ -57,7 +63,6 @@ def example_batches(encoded: Encoded, train: TrainConfig, targets: np.ndarray | 
         arrays = encoded.batch(chosen)
         if targets is not None:
             return Batch({**arrays, "targets": targets[chosen], **({} if weights is None else {"weights": weights[chosen]})})
-        lengths = arrays["lengths"]
-        return Batch(arrays, mask=np.arange(arrays["targets"].shape[1]) < lengths[:, None])
+        return Batch(arrays, mask=np.arange(arrays["targets"].shape[1]) < tagged_steps(arrays)[:, None])
 
     return Examples(encoded.lengths, collate, batch_size=train.batch_size or BATCH_SIZE, most_steps=MOST_STEPS, seed=train.seed)

@@ -35,11 +35,7 @@ class TextInputs:
         check_texts(texts)
         counts = None
         if self.long == "sentences":
-            from seqloom.text.segment import sentences
-
-            parts = [list(sentences(text)) or [text] for text in texts]
-            counts = np.array([len(part) for part in parts], np.int64)
-            texts = [sentence for part in parts for sentence in part]
+            texts, counts = sentences_of(texts)
         ids, words, spelled = self.tokens(texts)
         ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
         borders = np.concatenate([[0], ends]).astype(np.int64)
@@ -66,6 +62,14 @@ class TextInputs:
     def spellings(self, words: Sequence[str]) -> Spellings:
         assert self.characters is not None
         return Spellings.of(words, self.characters, LONGEST_WORD)
+
+
+def sentences_of(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """All sentences of texts, and how many each has."""
+    from seqloom.text.segment import sentences
+
+    parts = [list(sentences(text)) or [text] for text in texts]
+    return [sentence for part in parts for sentence in part], np.array([len(part) for part in parts], np.int64)
 
 
 def words_of(tokenizer: Tokenizer, blob: bytes) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seqloom.config import MOST, Config, option
-from seqloom.models.sequence.configs import EncoderConfig
+from seqloom.config import MOST, Config, OnlyWith, option
+from seqloom.models.sequence.configs import TRAINED_HERE, EncoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,8 @@ class HMMTaggerConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralTaggerConfig(EncoderConfig):
+    only_with: ClassVar[OnlyWith] = {name: TRAINED_HERE for name in ("lowercase", "min_count", "characters")}
+
     crf: bool = option(True, "score whole sequences of tags by a conditional random field, which excludes illegal spans")
     work_in: Literal["bioes", "bio", "iob1", "data"] = option(
         "bioes", "if tags mark spans: scheme used inside the model; predictions are in the scheme of the data")

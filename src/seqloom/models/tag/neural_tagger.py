@@ -25,6 +25,7 @@ from seqloom.models.network.shapes import Shapes, affine, crf, within
 from seqloom.models.sequence import shapes
 from seqloom.models.sequence.encoded import Encoded, Spellings, flat
 from seqloom.models.sequence.model import SequenceModel, further_words
+from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.sequence.texts import LONGEST_WORD, character_list
 from seqloom.models.tag.configs import NeuralTaggerConfig
@@ -32,9 +33,12 @@ from seqloom.models.tag.words import pack_words, unpack_words
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from seqloom.models.sequence.building_net import Start
+    from seqloom.models.sequence.published import Opened
     from seqloom.models.sequence.task_net import SequenceTask
 
 UNKNOWN = "<unk>"  # the first in the table of words
@@ -63,12 +67,14 @@ class NeuralTagger(SequenceModel, Tagger):
     def fit_sentences(self, data: Tagged, how: Fitting) -> None:
         from seqloom.models.sequence.building_net import Start
 
-        c = self.config
+        c, opened = self.config, None
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
         data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)), data.tags)
         if valid is not None and valid.scheme and self.works_in:
             valid = valid.converted(self.works_in)
+        if c.published:
+            opened = self.open_published()
         spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))
         counts: dict[str, int] = {}
         for word in chain.from_iterable(data.sentences):
@@ -80,23 +86,33 @@ class NeuralTagger(SequenceModel, Tagger):
         words, further = further_words(first, set(kept).__contains__, c.pretrained_words)
         self.rows = {word: i for i, word in enumerate([*kept, *words])}
         n_characters = 0
-        if c.characters != "none":
+        if c.spelled:
             self.learnt["characters"] = character_list(spelled)
             n_characters = len(self.learnt["characters"]) + 2
         self.learnt["sizes"] = Sizes(len(kept), self.d_embed(first), len(words), n_characters).to_dict()
         start = Start(first=first, further=further, counts=seen, word_dropout=c.word_dropout, unk_id=0)
-        self.train(lambda train, device: self._task(data, valid, start, train), how, valid)
+        if opened is not None:
+            d_model = opened.published.layout.d_model
+            self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
+            start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
+        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
+                   opened)
 
-    def _task(self, data: Tagged, valid: Tagged | None, start: Start, train: TrainConfig) -> SequenceTask:
-        from seqloom.models.sequence.task_net import SequenceTask, example_batches
+    def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
+        """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""
+        return self.features_of(opened, device) if opened is not None and self.config.frozen else lambda encoded: encoded
+
+    def _task(self, data: Tagged, valid: Tagged | None, start: Start, train: TrainConfig,
+              read: Callable[[Encoded], Encoded]) -> SequenceTask:
+        from seqloom.models.sequence.task_net import SequenceTask, example_batches, tagged_steps
         from seqloom.training.task import Criterion
 
         def losses(network: Any, batch: Any) -> torch.Tensor:
-            return network.output.loss(network(batch.arrays), batch["targets"], batch["lengths"])
+            return network.output.loss(network(batch.arrays), batch["targets"], tagged_steps(batch.arrays))
 
         judge, held_out = None, Encoded({}, np.zeros(1, np.int64))
         if valid is not None:
-            held_out = self._encode(valid.sentences)
+            held_out = read(self._encode(valid.sentences))
 
             def judge(network: Any) -> float:
                 predicted = [[self.tags[i] for i in ids.tolist()] for ids in self._tag(network, held_out)]
@@ -109,9 +125,11 @@ class NeuralTagger(SequenceModel, Tagger):
         places = {tag: i for i, tag in enumerate(self.tags)}
         sentences = [i for i, words in enumerate(data.sentences) if words]  # empty ones have nothing to learn
         encoded = self._encode([data.sentences[i] for i in sentences])
-        encoded.steps["targets"] = np.array([places[tag] for i in sentences for tag in data.tags[i]], np.int64)
+        targets = np.array([places[tag] for i in sentences for tag in data.tags[i]], np.int64)
+        (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
-        return SequenceTask(example_batches(encoded, train), criterion, lambda: self._build(start), losses, judge, "words")
+        batches = example_batches(read(encoded), train)
+        return SequenceTask(batches, criterion, lambda: self._build(start), losses, judge, "words")
 
     # ---- the network
 
@@ -121,32 +139,38 @@ class NeuralTagger(SequenceModel, Tagger):
         return self._build(NOTHING)
 
     def _build(self, start: Start) -> torch.nn.Module:
-        from seqloom.models.sequence.building_net import encoder_for, make_reader
+        from seqloom.models.sequence.building_net import make_reader_and_encoder
         from seqloom.nn.composition import SequenceNetwork
         from seqloom.nn.crf import CRF
         from seqloom.nn.heads import TagHead
 
         c, scheme = self.config, self.learnt["working_scheme"]
-        reader = make_reader(c, self.sizes, start)
-        encoder = encoder_for(c, reader.d_out)
+        reader, encoder = make_reader_and_encoder(c, self.sizes, start, self.published, self._subwords)
         allowed = legal_transitions(self.tags, scheme) if scheme else None
         field = CRF(len(self.tags), allowed=allowed) if c.crf else None
-        return SequenceNetwork(reader, encoder, TagHead(encoder.d_out, len(self.tags), crf=field), dropout=c.dropout)
+        return SequenceNetwork(reader, encoder, TagHead(encoder.d_out, len(self.tags), crf=field), dropout=c.drops)
+
+    @property
+    def _subwords(self) -> int:
+        """How many a published encoder knows."""
+        return self.tokenizer.vocab_size if self.config.published else 0
 
     def fitted_shapes(self) -> Shapes:
         c, many = self.config, len(self.tags)
-        made, d_in = shapes.reader(c, self.sizes)
-        return {**made, **shapes.encoder(c, d_in), **within("output.linear", affine(many, shapes.d_encoded(c, d_in))),
+        made, width = shapes.reader_and_encoder(c, self.sizes, self.published, self._subwords)
+        return {**made, **within("output.linear", affine(many, width)),
                 **(within("output.crf", crf(many)) if c.crf else {})}
 
     # ---- tagging
 
     def _encode(self, sentences: list[list[str]]) -> Encoded:
+        if (published := self.published) is not None:
+            return PublishedInputs(published, self.tokenizer).encode_words(sentences)
         different = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
         rows = np.fromiter(map(self._row, different), np.int64, len(different))
         places, borders = flat([np.array([different[word] for word in words], np.int64) for words in sentences])
         steps, spellings = {"ids": rows[places]}, None
-        if self.config.characters != "none":
+        if self.config.spelled:
             known = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
             steps["words"], spellings = places, Spellings.of(list(different), known, LONGEST_WORD)
         return Encoded(steps, borders, spellings)
@@ -155,13 +179,14 @@ class NeuralTagger(SequenceModel, Tagger):
         import torch
 
         from seqloom.models.sequence.building_net import batches_of
+        from seqloom.models.sequence.task_net import tagged_steps
 
-        out, lengths = [np.empty(0, np.int64)] * len(encoded), encoded.lengths.tolist()
+        out, lengths = [np.empty(0, np.int64)] * len(encoded), (encoded.words or encoded).lengths.tolist()
         with torch.inference_mode():
             for chosen, batch in batches_of(network, encoded):
                 if not lengths[chosen[0]]:
                     break  # only empty ones are left
-                best = network.output.decode(network(batch), batch["lengths"])
+                best = network.output.decode(network(batch), tagged_steps(batch))
                 for i, row in zip(chosen.tolist(), best):
                     out[i] = row[:lengths[i]]
         return out

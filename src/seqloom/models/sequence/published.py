@@ -1,0 +1,194 @@
+"""A published encoder under a composed model: opened from a directory that `seqloom convert` made, kept with the model that is
+trained on it (a saved one needs the directory no more), and texts or words as it reads them.
+
+Every row has the encoder's marks around it. A word is read as its subwords, and the vector of the first of them stands for the
+word (Devlin et al. 2019, section 5.3). A sentence that is longer than the context is read in several rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqloom import progress, storage
+from seqloom.errors import ConfigError, ModelError, SeqloomError, suggest
+from seqloom.models.classify.features import check_texts, join
+from seqloom.models.encode.configs import EncoderLayout
+from seqloom.models.encode.inputs import MARKS, Marks
+from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.network.shapes import Shapes
+from seqloom.models.sequence.configs import ENCODER_NAMES
+from seqloom.models.sequence.encoded import Encoded, flat
+from seqloom.models.sequence.texts import Long, sentences_of, windows
+
+if TYPE_CHECKING:
+    from seqloom.text.tokenizer import Tokenizer
+
+AROUND = 2  # marks of a row
+
+
+@dataclass(frozen=True)
+class Published:
+    """What an encoder is, apart from its weights and its tokenizer."""
+
+    layout: EncoderLayout
+    marks: Marks
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"layout": self.layout.to_dict(), **self.marks._asdict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], vocab_size: int) -> Published:
+        return cls(EncoderLayout.from_dict(values["layout"]), Marks.of(values, vocab_size))
+
+    def shapes(self, vocab_size: int) -> Shapes:
+        return {named(name): shape for name, shape in encoder_shapes(self.layout, vocab_size).items()}
+
+
+def named(name: str) -> str:
+    """What a weight of an encoder is called in a composed network."""
+    return f"encoder.{name}" if name.startswith("blocks.") else f"reader.first.{name}"
+
+
+def is_published(value: Any) -> bool:
+    """Whether a saved value is such an encoder."""
+    if not isinstance(value, dict) or set(value) != {"layout", *MARKS} or not isinstance(value["layout"], dict):
+        return False
+    try:
+        EncoderLayout.from_dict(value["layout"])
+    except ConfigError:
+        return False
+    return all(value[name] is None if name == "mask" and value[name] is None else kind(value[name])
+               for name, kind in MARKS.items())
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An encoder with its weights, by their names in a composed network."""
+
+    published: Published
+    tokenizer: Tokenizer
+    weights: dict[str, np.ndarray]
+
+    @property
+    def digest(self) -> str:
+        """Of the weights, so that a run is not continued on others."""
+        found = hashlib.sha256()
+        for name in sorted(self.weights):
+            found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
+        return found.hexdigest()[:16]
+
+
+def open_encoder(path: str) -> Opened:
+    """The encoder of a directory, whatever task it was converted for; what only that task needs is left out."""
+    home = Path(path)
+    if not home.is_dir():
+        raise ConfigError(f"encoder: {path} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
+                          f"{suggest(path, ENCODER_NAMES)}")
+    try:
+        model = storage.load(home)
+    except SeqloomError as error:
+        raise ConfigError(f"encoder: {error}; published weights are converted first: seqloom convert {path} OUT") from error
+    if not isinstance(model.config, EncoderLayout):
+        raise ConfigError(f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
+                          "seqloom convert made of BERT or its kin")
+    kept = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
+    size = model.tokenizer.vocab_size
+    published = Published(EncoderLayout(**kept | {"pooler": False}), Marks.of(model.learnt, size))
+    weights = {}
+    for name in encoder_shapes(published.layout, size):
+        if name not in model.weights or model.weights[name].dtype != np.float32:
+            raise ConfigError(f"encoder: the weights of {path} are not float32, so they cannot be trained; convert them "
+                              "without --bits")
+        weights[named(name)] = model.weights[name]
+    return Opened(published, model.tokenizer, weights)
+
+
+class PublishedInputs:
+    """Texts, or sentences of words, as rows of ids with marks; `max_length` tokens at most, marks included."""
+
+    def __init__(self, published: Published, tokenizer: Tokenizer, *, max_length: int | None = None,
+                 long: Long = "truncate") -> None:
+        self.marks, self.tokenizer, self.long = published.marks, tokenizer, long
+        self.longest = min(max_length or published.layout.context, published.layout.context)
+        self.room = self.longest - AROUND
+        if self.room < 1:
+            raise ConfigError(f"max_length {max_length} leaves no room for a token between the encoder's two marks; give 3 or "
+                              "more")
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        check_texts(texts)
+        counts, many = None, len(texts)
+        if self.long == "sentences":
+            texts, counts = sentences_of(texts)
+        starts, stops, ids = self._tokens(texts)
+        longer = int((stops - starts > self.room).sum())
+        if self.long == "windows":
+            starts, stops, counts = windows(starts, stops, self.room)
+        elif longer:
+            what = "sentences" if self.long == "sentences" else "texts"
+            progress.say(f"{longer:,} of {many if what == 'texts' else len(texts):,} {what} are longer than the "
+                         f"{self.longest:,} tokens that are read at once; their ends are left out (--long windows reads them)")
+            stops = np.minimum(stops, starts + self.room)
+        rows, borders = flat([self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())])
+        return Encoded({"ids": rows}, borders, counts=counts)
+
+    def _row(self, ids: np.ndarray) -> np.ndarray:
+        return np.concatenate([[self.marks.cls], ids, [self.marks.sep]]).astype(np.int64)
+
+    def _tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the tokens of each text begin and end among all ids, and these."""
+        ids = self.tokenizer.encode_block(join(texts), True).astype(np.int64)
+        ends = np.flatnonzero(ids == self.tokenizer.eos_id)
+        if len(ends) != len(texts):  # an end that a text itself has
+            ids, borders = flat([self.tokenizer.encode(text).astype(np.int64) for text in texts])
+            return borders[:-1], borders[1:], ids
+        return np.concatenate([[0], ends[:-1] + 1]).astype(np.int64), ends, ids
+
+    def encode_words(self, sentences: Sequence[Sequence[str]]) -> Encoded:
+        """With `words`: the row and the place of the first subword of each."""
+        known: dict[str, np.ndarray] = {}
+        rows: list[np.ndarray] = []
+        counts, of_words, places_of_words = [], [], []
+        for words in sentences:
+            split = [known[text] if text in known else known.setdefault(text, self._subwords(text))
+                     for text in (f" {word}" if i else word for i, word in enumerate(words))]
+            row, place = 0, 1
+            held: list[np.ndarray] = []
+            row_of, place_of = np.empty(len(split), np.int64), np.empty(len(split), np.int64)
+            for i, subwords in enumerate(split):
+                if place > 1 and place + len(subwords) > self.room + 1:
+                    rows.append(self._row(np.concatenate(held)))
+                    row, place, held = row + 1, 1, []
+                row_of[i], place_of[i] = row, place
+                held.append(subwords)
+                place += len(subwords)
+            rows.append(self._row(np.concatenate(held) if held else np.zeros(0, np.int64)))
+            counts.append(row + 1)
+            of_words.append(row_of)
+            places_of_words.append(place_of)
+        if several := sum(many > 1 for many in counts):
+            progress.say(f"{several:,} of {len(sentences):,} sentences are longer than the {self.longest:,} tokens that are "
+                         "read at once; they are read in parts")
+        ids, borders = flat(rows)
+        of_row, word_borders = flat(of_words)
+        places, _ = flat(places_of_words)
+        return Encoded({"ids": ids}, borders, counts=np.array(counts, np.int64),
+                       words=Encoded({"rows": of_row, "places": places}, word_borders))
+
+    def _subwords(self, text: str) -> np.ndarray:
+        """At least one, and no more than fit into a row."""
+        ids = self.tokenizer.encode(text).astype(np.int64)[:self.room]
+        unknown = self.tokenizer.unk_id
+        return ids if len(ids) else np.array([self.marks.sep if unknown is None else unknown], np.int64)
+
+
+def check_match(encoder: str, learnt: Mapping[str, Any]) -> None:
+    """Refuse a saved model whose options and learnt values name different encoders."""
+    if (encoder in ENCODER_NAMES) == ("published" in learnt):
+        raise ModelError(f"its encoder {encoder!r} does not go with its learned values: the file is damaged")
