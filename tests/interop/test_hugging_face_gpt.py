@@ -242,7 +242,7 @@ def renamed(old, new):
     ("llama", {"intermediate_size": 41}, None, "is 40 x 24 where its values ask for 41 x 24"),
     ("llama", {}, renamed("model.norm.weight", "model.norm.bias"), "lacks the tensor 'model.norm.weight'"),
     ("llama", {"model_type": "mamba"}, None, "the family 'mamba', which cannot be converted"),
-], ids=str)
+])
 def test_what_is_not_understood_is_named_in_one_line(tmp_path, config, values, change, words):
     saved(tmp_path, CONFIGS[config]())
     changed(tmp_path, change, **values)
