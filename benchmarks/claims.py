@@ -1,6 +1,6 @@
 """Every figure of recipes/transformers-and-recurrence.md: what is said of Transformers and recurrent networks, measured small.
 
-    make bench ARGS="claims"                          # all rows, about ten minutes of one core
+    make bench ARGS="claims"                          # all rows, about half an hour of one core
     make bench ARGS="claims --only 'positions alibi'"  # one of them; rows do not depend on each other
     make bench ARGS="claims --only chart"             # draw the picture again, from the table of the page
 
@@ -55,11 +55,11 @@ def cost(kind: str, quick: bool) -> Iterator[Row]:
         with peak_memory() as measured:
             step()
         peaks.append((measured.peak or 0) / 1e6)
-    yield (f"{kind}: milliseconds at {', '.join(map(str, lengths))} tokens", ", ".join(f"{1e3 * s:.1f}" for s in seconds),
-           f"exponent {exponent(lengths, seconds):.2f}, over the last doubling {exponent(lengths[-2:], seconds[-2:]):.2f}")
-    if min(peaks) > 0:
-        yield (f"{kind}: peak MB at {', '.join(map(str, lengths))} tokens", ", ".join(f"{p:.1f}" for p in peaks),
-               f"exponent over the last two doublings {exponent(lengths[-3:], peaks[-3:]):.2f}")
+    for what, values in (("milliseconds", [1e3 * s for s in seconds]), ("peak MB", peaks)):
+        if min(values) > 0:  # where the system tells
+            yield (f"{kind}: {what} at {', '.join(map(str, lengths))} tokens", ", ".join(f"{value:.1f}" for value in values),
+                   f"exponent {exponent(lengths, values):.2f}, of the last two doublings "
+                   f"{exponent(lengths[-3:], values[-3:]):.2f}")
 
 
 def _layer(kind: str, length: int) -> Callable[[], None]:
