@@ -1,6 +1,6 @@
 """Every figure of recipes/transformers-and-recurrence.md: what is said of Transformers and recurrent networks, measured small.
 
-    make bench ARGS="claims"                          # all rows, about half an hour of one core
+    make bench ARGS="claims"                          # all rows, roughly a quarter of an hour of one core
     make bench ARGS="claims --only 'positions alibi'"  # one of them; rows do not depend on each other
     make bench ARGS="claims --only chart"             # draw the picture again, from the table of the page
 
