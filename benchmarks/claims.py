@@ -103,10 +103,11 @@ def heads(quick: bool) -> Iterator[Row]:
     length, width = (64 if quick else 256), 256
     x = torch.randn(1, length, width)
     counts = (1, 4, 8, 16)
-    seconds = []
-    for count in counts:
-        attention = Attention(width, count)
-        seconds.append(least_seconds(lambda made=attention: made(x, Mask(causal=True))[0].sum().backward(), 5))
+
+    def step(attention: Attention) -> None:
+        attention(x, Mask(causal=True))[0].sum().backward()
+
+    seconds = [least_seconds(partial(step, Attention(width, count)), 5) for count in counts]
     yield (f"attention of width {width} over {length} tokens in {', '.join(map(str, counts))} heads: time against one head",
            ", ".join(f"{s / seconds[0]:.2f}" for s in seconds), "forward and backward pass, projections included")
 
@@ -125,7 +126,7 @@ def additive(quick: bool) -> Iterator[Row]:
             attention(x, x, attention.keys(x))[0].sum().backward()
 
         x.requires_grad_()
-        spent = {score: least_seconds(partial(step, MemoryAttention(score, width, width)), 5)  # type: ignore[arg-type]
+        spent = {score: least_seconds(partial(step, MemoryAttention(score, width, width)), 5)
                  for score in ("additive", "general", "scaled")}
         yield (f"additive, bilinear attention of width {width}, 128 queries and keys: time against the scaled product",
                f"{spent['additive'] / spent['scaled']:.1f}, {spent['general'] / spent['scaled']:.1f}",

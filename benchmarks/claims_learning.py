@@ -49,7 +49,7 @@ def distance(task: str, model: str, seed: int, quick: bool) -> Iterator[Row]:
 
     make, (trained, tested) = agreement_task if task == "agreement" else copy_task, TASKS[task]
     how = TrainConfig(steps=30 if quick else 600, batch_size=32, seed=seed)
-    fitted = NeuralClassifier(encoder=model, pooling="last", d_hidden=SIZES[model], d_embed=64, dropout=0.0,  # type: ignore[arg-type]
+    fitted = NeuralClassifier(encoder=model, pooling="last", d_hidden=SIZES[model], d_embed=64, dropout=0.0,
                               word_dropout=0.0).fit(make(8000, trained, seed=seed).labelled(), train=how)
     right = [fitted.evaluate(make(300, d, seed=100 + seed).labelled())["accuracy"] for d in tested]
     yield (f"{task} / {model}", " / ".join(f"{value:.2f}" for value in right),
