@@ -16,6 +16,7 @@ from benchmarks import (
     beam_speed,
     calls,
     characters,
+    claims,
     classify,
     crf,
     decode_speed,
@@ -53,9 +54,9 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
           "classify": classify.run, "classify-quality": classify.run_quality,
           "fine-tuning": fine_tuning.run, "tagging": tagging.run, "tagging-quality": tagging.run_quality,
-          "published": published.run}
+          "published": published.run, "claims": claims.run}
 LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series", "translate", "published", "fine-tuning")  # only when named
+        "series", "translate", "published", "fine-tuning", "claims")  # only when named
 
 
 def main() -> None:
