@@ -114,3 +114,13 @@ def suggest_known(word: str, names: Iterable[str]) -> str:
     names = list(names)
     near = suggest(word, names)
     return f"{near} (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
+
+
+def either(names: Iterable[str]) -> str:
+    """What may be one of several, in a sentence.
+
+    >>> either(["a tagger", "a classifier", "word vectors"])
+    'a tagger, a classifier or word vectors'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -298,8 +298,8 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
 
 @pytest.mark.parametrize(("args", "says"), [
     (["predict", "hmm"], "predict is for a classifier or a tagger; "),
-    (["score", "nb"], "score is for a language model or a translator; "),
-    (["score", "tagger"], "score is for a language model or a translator; "),
+    (["score", "nb"], "score is for a language model, a translator or a masked language model; "),
+    (["score", "tagger"], "score is for a language model, a translator or a masked language model; "),
     (["generate", "nb"], "generate is for a language model; "),
     (["predict", "tagger", "--proba"], "--proba is for a classifier; "),
     (["predict", "nb", "--proba", "--explain"], "proba has no effect with explain on"),
@@ -307,7 +307,7 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
     (["evaluate", "nb", "test.tsv", "--scheme", "bio"], "--scheme is for a tagger; nb is a classifier"),
     (["evaluate", "nb", "test.tsv", "--against", "nb"], "--against is for a language model; "),
     (["evaluate", "hmm", "toy.txt", "--form", "tsv"],
-     "--form is for a classifier or a tagger or a forecaster or a translator; hmm is a language model"),
+     "--form is for a classifier, a tagger, a forecaster or a translator; hmm is a language model"),
     (["evaluate", "nb", "test.tsv", "--chart", "a.gif"], "a chart is written as .png, .svg or .html"),
     (["info", "nb", "--chart", "a.png"], "only for hidden Markov models"),
     (["info", "tagger", "--chart", "a.png", "--text", "a"], "`seqloom predict` tags a text"),

@@ -21,7 +21,7 @@ import click
 
 from seqloom import tasks
 from seqloom.config import Config, choices, field_types
-from seqloom.errors import ConfigError, DataError, suggest
+from seqloom.errors import ConfigError, DataError, either, suggest
 from seqloom.progress import current, reporting
 from seqloom.reporters import RemarksOnly, reporter_for
 from seqloom.tasks.task import TextReading, read_text
@@ -230,7 +230,7 @@ def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: 
             users = [other.phrase for other in tasks.every()
                      if name in {f.name for config in configs(other) for f in dataclasses.fields(config)}]
             flags = ", ".join(f"--{own.replace('_', '-')}" for own in sorted(names))
-            raise ConfigError(f"--{name.replace('_', '-')} is for {' or '.join(users)}; {place} is {task.phrase}, which takes "
+            raise ConfigError(f"--{name.replace('_', '-')} is for {either(users)}; {place} is {task.phrase}, which takes "
                               f"{flags}")
     return [config(**given(config, dict(options))) for config in wanted]
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from seqloom import registry
-from seqloom.errors import ConfigError, suggest
+from seqloom.errors import ConfigError, either, suggest
 
 if TYPE_CHECKING:
     from seqloom.tasks.task import Task
@@ -75,6 +75,6 @@ def open_model(command: str, place: str) -> Any:
                 return model
     model = load(place)
     if wanted and command not in of(model).commands:
-        raise ConfigError(f"{command} is for {' or '.join(task.phrase for task in wanted)}; {place} is {of(model).phrase} "
+        raise ConfigError(f"{command} is for {either(task.phrase for task in wanted)}; {place} is {of(model).phrase} "
                           f"({model.name})")
     return model
