@@ -43,8 +43,8 @@ class Loop(nn.Module):
         return layer
 
     @torch.inference_mode()
-    def greedy(self, ids: Tensor, eos_id: int, steps: int) -> Any:
-        """Sources (B, S) of one length to targets (B, T)."""
+    def greedy(self, ids: Tensor, eos_id: int, steps: int, *, ends: bool = False) -> Any:
+        """Sources (B, S) of one length to targets (B, T); `ends`: the only one stops at `eos_id`."""
         memory, last = self.encoder(self.source(ids))
         hidden = self.initial(torch.cat([last[0], last[1]], 1)).unsqueeze(0)
         keys, token, out = self.key(memory), torch.full((len(ids),), eos_id), []
@@ -55,4 +55,6 @@ class Loop(nn.Module):
             features = torch.tanh(self.readout(torch.cat([output, context], 2)[:, 0]))
             token = (features @ self.target.weight.T + self.bias).argmax(1)
             out.append(token)
+            if ends and int(token) == eos_id:
+                break
         return torch.stack(out, 1)

@@ -25,12 +25,14 @@ Row = tuple[str, str, str, str]
 Engine = Callable[[int, int, int], tuple[float, list[int]]]  # sources, beams, turn: seconds, tokens of the first translation
 WIDTH, LAYERS, HEADS, VOCABULARY, FEW = 256, 3, 4, 8000, 64  # FEW: a vocabulary of characters
 SOURCE, TARGET = 16, 24  # tokens of each
+SENTENCES = 20  # of Multi30k in one turn
 EOS = 0
 SETTINGS = ((1, 1), (1, 5), (32, 1), (32, 5))
 
 
 def run(quick: bool, only: str) -> None:
-    rows = collect({"transformer": partial(transformers, quick), "rnn": partial(recurrent, quick)}, only)
+    rows = collect({"transformer": partial(transformers, quick), "rnn": partial(recurrent, quick),
+                    "multi30k": partial(multi30k, quick)}, only)
     table(f"Translating, {SOURCE} source and {TARGET} target tokens, sources read included", rows,
           ("what", "peer", "seqloom", "ratio"))
 
@@ -46,6 +48,22 @@ def recurrent(quick: bool) -> Iterator[Row]:
         for peer in ("torch_rnn", "torch_rnn_one_thread"):
             yield from compare(f"BiGRU and GRU {WIDTH}, additive attention, V = {vocabulary:,}", f"seqloom_rnn:{vocabulary}",
                                f"{peer}:{vocabulary}", ((1, 1), (32, 1)), 2 if quick else 5, same=True)
+
+
+def multi30k(quick: bool) -> Iterator[Row]:
+    """The trained model of `translate --only attention` on sentences of test2016, one after the other, text to text."""
+    from benchmarks.translate import saved
+
+    if not saved("attention").exists():
+        print("(skipped: the attention model of Multi30k is not fitted; make bench ARGS=\"translate --only attention\")")
+        return
+    for peer in ("torch_multi30k", "torch_multi30k_one_thread"):
+        with Asked("seqloom_multi30k") as our, Asked(peer) as other:
+            assert our(SENTENCES, 1)[1] == other(SENTENCES, 1)[1], f"{peer} writes another translation"
+            ratio = alternate(lambda: our(SENTENCES, 1)[0], lambda: other(SENTENCES, 1)[0], 2 if quick else 9)
+            rates = [f"{SENTENCES / seconds:,.0f} sentences/s" for seconds in (ratio.peer, ratio.ours)]
+            yield ("trained on Multi30k, V = 4,046, sentences of test2016 one at a time, text to text, greedy",
+                   f"{peer.replace('_', ' ')}: {rates[0]}", rates[1], str(ratio))
 
 
 def compare(what: str, ours: str, peer: str, settings: tuple[tuple[int, int], ...], times: int, *,
@@ -267,9 +285,57 @@ def torch_rnn(vocabulary: int, threads: int = 0) -> Engine:
     return translate
 
 
+def sentences(n: int, turn: int) -> list[str]:
+    from benchmarks.translate import part
+
+    test = part("test_2016_flickr")
+    assert test is not None
+    return [test[(turn * n + k) % len(test)][0] for k in range(n)]
+
+
+def seqloom_multi30k(_: int) -> Engine:
+    import seqloom
+    from benchmarks.translate import saved
+
+    model = seqloom.load(saved("attention"))
+
+    def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
+        texts = sentences(n, turn)
+        seconds, made = timed(lambda: [model.translate(text, beams=beams) for text in texts])
+        return seconds, list(made[0].encode())
+
+    return translate
+
+
+def torch_multi30k(_: int, threads: int = 0) -> Engine:
+    import torch
+
+    import seqloom
+    from benchmarks.translate import saved
+    from benchmarks.translate_loop import Loop
+
+    if threads:
+        torch.set_num_threads(threads)
+    model = seqloom.load(saved("attention"))
+    loop, source, target = Loop(dict(model.weights)).eval(), model.tokenizers["source"], model.target_tokenizer
+
+    def one(text: str) -> str:
+        ids = torch.from_numpy(np.append(source.encode(text), source.eos_id))[None]
+        return target.decode(loop.greedy(ids, target.eos_id, 3 * ids.shape[1] + 10, ends=True)[0].numpy())
+
+    def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
+        texts = sentences(n, turn)
+        seconds, made = timed(lambda: [one(text) for text in texts])
+        return seconds, list(made[0].encode())
+
+    return translate
+
+
 ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,
                                               "ctranslate2": ctranslate2, "seqloom_rnn": seqloom_rnn, "torch_rnn": torch_rnn,
                                               "torch_rnn_one_thread": partial(torch_rnn, threads=1),
+                                              "seqloom_multi30k": seqloom_multi30k, "torch_multi30k": torch_multi30k,
+                                              "torch_multi30k_one_thread": partial(torch_multi30k, threads=1),
                                               "ctranslate2_one_thread": partial(ctranslate2, threads=1)}
 
 if __name__ == "__main__":
