@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom.interop import families
+from seqloom.interop.llama import read_llama
 
 from .forked_commands import served
+from .interop.llama_files import llama_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").glob("*.md"))]
@@ -115,8 +118,10 @@ def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypa
     rows = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Coming from")[2].split("\n## ")[0]
     cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
     calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
-    assert len(calls) == 9
+    assert len(calls) == 13
     monkeypatch.chdir(tmp_path)
+    llama_file(tmp_path / "model.gguf")
+    families.write_model(read_llama(tmp_path / "model.gguf"), "model.gguf", tmp_path / "DIR")
     lines = seqloom.bundled().text()[:30_000].splitlines()
     (tmp_path / "corpus.txt").write_text("\n".join(lines))
     (tmp_path / "train.txt").write_text("".join(f"__label__{len(line) > 30} {line}\n" for line in lines if line))
@@ -125,7 +130,7 @@ def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypa
         "labels": [len(line) > 30 for line in lines], "start": [0.5, 0.5], "transitions": np.full((2, 2), 0.5),
         "emissions": np.eye(2), "x": np.array([0, 1, 1])}
     for call in calls:
-        if call.startswith("seqloom fit"):
+        if call.startswith("seqloom "):
             command = call.replace("--minutes 5", "--steps 2")
             done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120,
                                   env={**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"})
