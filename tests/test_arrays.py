@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqloom.arrays import give_back, read_arrays, write_arrays
+from seqloom.arrays import LINE, aligned, give_back, read_arrays, write_arrays
 from seqloom.errors import ModelError
 from seqloom.models.workspace import Workspace, resident
 
@@ -86,3 +86,14 @@ def test_writing_a_large_scratch_array_holds_little_of_it(tmp_path: Path) -> Non
     write_arrays(tmp_path / "a", {"x": array})
     assert resident() - before < 32 << 20
     assert array[-1] == 1.0
+
+
+@pytest.mark.parametrize("array", [np.arange(7, dtype=np.int8), np.arange(60, dtype=np.float32).reshape(12, 5).T,
+                                   np.empty((0, 3))])
+def test_an_aligned_copy_begins_with_a_cache_line(array):
+    for _ in range(5):
+        copy = aligned(array)
+        assert copy.ctypes.data % LINE == 0 or not copy.size
+        assert copy.flags.c_contiguous
+        assert copy.dtype == array.dtype
+        assert np.array_equal(copy, array)

@@ -32,6 +32,7 @@ LARGE = 1 << 26  # bytes of a table of floats from which on it is not read throu
 LARGEST = 1e15  # no number that was learnt is larger; products of two such still fit a float32
 _RANKS = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")  # those of high rank come first
 _PORTION = 16 << 20  # bytes that are written at a time
+LINE = 64  # bytes of a cache line
 
 SCRATCH: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # mapped so that dropping pages loses nothing, unlike copy-on-write
 
@@ -125,6 +126,15 @@ def give_back(*arrays: np.ndarray) -> None:
         area = base.obj if isinstance(base, memoryview) else base
         if isinstance(area, mmap.mmap) and area in SCRATCH and hasattr(area, "madvise"):
             area.madvise(mmap.MADV_DONTNEED)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins with a cache line, so that no vector that a kernel reads lies in two of them."""
+    room = np.empty(array.nbytes + LINE, np.uint8)
+    begin = -room.ctypes.data % LINE
+    copy = room[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def can_be_written(array: np.ndarray) -> bool:

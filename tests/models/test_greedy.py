@@ -39,11 +39,14 @@ def drawn_again(model, seed, scale=1.0):
                        for name, array in model.weights.items()})
 
 
-@pytest.mark.parametrize("large", [False, True], ids=["table", "products"])
+@pytest.mark.parametrize("kept", ["by stepping too", "here", "nowhere"])
 @pytest.mark.parametrize("options", WRITTEN, ids=str)
-def test_it_writes_what_one_beam_writes(options, large, monkeypatch):
-    if large:
+def test_it_writes_what_one_beam_writes(options, kept, monkeypatch):
+    """Wherever the first layer's products with all tokens are kept."""
+    if kept != "by stepping too":
         monkeypatch.setattr("seqloom.models.translate.seq2seq_steps.SMALL", 0)
+    if kept == "nowhere":
+        monkeypatch.setattr("seqloom.models.translate.greedy.KEPT", 0)
     model, ended = made(Seq2Seq, **options), set()
     for seed in range(8):
         drawn_again(model, seed, (1.0, 0.02, 4.0)[seed % 3])
@@ -97,7 +100,7 @@ def test_the_likeliest_row_is_the_largest_or_left_open(n, size):
         output = rounded(Softmax(Matrix(weight), bias))
         exact = weight.astype(np.float64) @ x + (bias if len(bias) else 0)
         for backwards in (False, True):
-            found = likeliest(x, backwards, *output)
+            found = likeliest(x, backwards, *output, np.empty_like(output[0][1]))
             assert found in (-1, exact.argmax())
             decided += found >= 0
         gap = exact.max() - np.sort(exact)[-2] if n > 1 else np.inf
@@ -106,11 +109,26 @@ def test_the_likeliest_row_is_the_largest_or_left_open(n, size):
     assert decided > 20
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_score_that_its_4_bits_hide_is_found(backwards):
+    """Rows with one number so large that 4 bits leave nothing of the others, which alone decide."""
+    rng = np.random.default_rng(0)
+    for n in (70, 500):
+        weight = rng.normal(0, 0.01, (n, 24)).astype(np.float32)
+        weight[:, 0] = 3.0
+        x = np.ones(24, np.float32)
+        x[0] = 0.1
+        best = rng.integers(n)
+        weight[best, 1:] += np.float32(0.03)
+        output = rounded(Softmax(Matrix(weight), np.empty(0, np.float32)))
+        assert likeliest(x, backwards, *output, np.empty_like(output[0][1])) == best == (weight @ x).argmax()
+
+
 def test_equal_rows_and_broken_numbers_are_left_open():
     weight = np.ones((70, 4), np.float32)
     output = rounded(Softmax(Matrix(weight), np.empty(0, np.float32)))
     for x in (np.ones(4), np.zeros(4), np.full(4, np.nan), np.array([np.inf, 0, 0, 0]), np.full(4, 1e6)):
-        assert likeliest(x.astype(np.float32), False, *output) == -1
+        assert likeliest(x.astype(np.float32), False, *output, np.empty_like(output[0][1])) == -1
 
 
 def test_ties_are_broken_as_by_one_beam():
@@ -130,7 +148,7 @@ def test_a_broken_network_is_refused(name):
         model.translate("abc", beams=1)
 
 
-def test_threads_share_the_products(monkeypatch):
+def test_threads_share_a_writer(monkeypatch):
     monkeypatch.setattr("seqloom.models.translate.seq2seq_steps.SMALL", 0)
     model = made(Seq2Seq)
     expected, found = {source: by_beam(model, source, 200)[0] for source in SOURCES}, []

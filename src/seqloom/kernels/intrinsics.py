@@ -4,7 +4,7 @@ kernel that uses it."""
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -111,17 +111,46 @@ def tanh32(x):
 # ---- products of 8-bit numbers
 
 TOGETHER = 64  # rows
+WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
+
+
+def has_vnni() -> bool:
+    return bool(binding.get_host_cpu_features().get("avx512vnni"))
+
+
+def splat(builder, value, kind):
+    """A vector whose lanes all have this value."""
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None))
+
+
+def constant(kind, value):
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def add_dots(builder, total, weights, four):
+    """total, 16 sums, plus the products of 16 x 4 unsigned bytes with four signed ones, which are the same for all 16."""
+    if has_vnni():
+        whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
+        kind = WORDS if whole else BYTES
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(WORDS, [WORDS, kind, kind]), "llvm.x86.avx512.vpdpbusd.512")
+        return builder.call(function, [total, builder.bitcast(weights, kind), builder.bitcast(four, kind)])
+    weights = builder.bitcast(weights, WORDS)
+    for i in range(4):
+        weight = builder.and_(builder.lshr(weights, constant(WORDS, 8 * i)), constant(WORDS, 255))
+        number = builder.ashr(builder.shl(four, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24))
+        total = builder.add(total, builder.mul(weight, number))
+    return total
 
 
 @intrinsic
 def products_of_64(context, weights, group, x, out):
-    """out (64,) int32 = the products of 64 rows of 8-bit numbers with x (2 K,) int16. The rows are weights[group] (K, 64, 2):
-    their first two numbers side by side, then the next two, for that is how vector units multiply and add pairs."""
+    """out (64,) int32 = the products of 64 rows of numbers from 0 to 15 with x (8 K,) int8. The rows are weights[group]
+    (K, 64, 4), two numbers to a byte: the first four of each row in the low halves of four bytes, the next four in the high."""
     signature = types.void(weights, group, x, out)
 
     def code(context, builder, signature, arguments):
-        number, byte, short = ir.IntType(32), ir.IntType(8), ir.IntType(16)
-        lanes, pairs, wide = ir.VectorType(number, 16), ir.VectorType(short, 32), ir.VectorType(number, 32)
         zero = context.get_constant(types.intp, 0)
 
         def pointer(i, *place):
@@ -131,27 +160,24 @@ def products_of_64(context, weights, group, x, out):
 
         which = context.cast(builder, arguments[1], signature.args[1], types.intp)
         array, first = pointer(0, which, zero, zero, zero)
-        first = builder.bitcast(first, byte.as_pointer())
-        inputs = builder.bitcast(pointer(2, zero)[1], number.as_pointer())
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(lanes, [0] * 16)) for _ in range(4)]
+        inputs = builder.bitcast(pointer(2, zero)[1], WORD.as_pointer())
+        sums = [cgutils.alloca_once(builder, WORDS) for _ in range(TOGETHER // 8)]  # of low and of high halves
         for total in sums:
-            builder.store(ir.Constant(lanes, [0] * 16), total)
+            builder.store(constant(WORDS, 0), total)
         with cgutils.for_range(builder, cgutils.unpack_tuple(builder, array.shape, 4)[1]) as loop:
-            pair = builder.load(builder.gep(inputs, [loop.index]), align=2)
-            both = builder.insert_element(ir.Constant(lanes, ir.Undefined), pair, number(0))
-            both = builder.shuffle_vector(both, ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0] * 16))
-            both = builder.sext(builder.bitcast(both, pairs), wide)
-            for i, total in enumerate(sums):
-                at = builder.add(builder.mul(loop.index, loop.index.type(128)), loop.index.type(32 * i))
-                numbers = builder.bitcast(builder.gep(first, [at]), ir.VectorType(byte, 32).as_pointer())
-                numbers = builder.sext(builder.sext(builder.load(numbers, align=1), pairs), wide)
-                product = builder.mul(numbers, both)
-                even, odd = (builder.shuffle_vector(product, ir.Constant(wide, ir.Undefined),
-                                                    ir.Constant(lanes, list(range(start, 32, 2)))) for start in (0, 1))
-                builder.store(builder.add(builder.load(total), builder.add(even, odd)), total)
-        for i, total in enumerate(sums):
+            index, size = loop.index, loop.index.type
+            fours = [splat(builder, builder.load(builder.gep(inputs, [builder.add(builder.mul(index, size(2)), size(half))]),
+                                                 align=1), WORDS) for half in (0, 1)]
+            for i in range(TOGETHER // 16):
+                at = builder.gep(first, [builder.add(builder.mul(index, size(4 * TOGETHER)), size(64 * i))])
+                both = builder.load(builder.bitcast(at, BYTES.as_pointer()), align=1)
+                halves = builder.and_(both, constant(BYTES, 15)), builder.lshr(both, constant(BYTES, 4))
+                for total, half, four in zip(sums[2 * i:], halves, fours):
+                    builder.store(add_dots(builder, builder.load(total), half, four), total)
+        for i in range(TOGETHER // 16):
             place = pointer(3, context.get_constant(types.intp, 16 * i))[1]
-            builder.store(builder.load(total), builder.bitcast(place, lanes.as_pointer()), align=4)
+            value = builder.add(*map(builder.load, sums[2 * i:2 * i + 2]))
+            builder.store(value, builder.bitcast(place, WORDS.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return signature, code

@@ -2,10 +2,11 @@
 as a single call.
 
 One target at a time is written at the speed of memory: all that a step reads are weights, and most of them are the output
-layer's, of which only the largest score is wanted. `likeliest` reads that layer in 8 bits, a quarter of the bytes. From the
+layer's, of which only the largest score is wanted. `likeliest` reads that layer in 4 bits, an eighth of the bytes. From the
 length of what rounding took off a row it knows how far each score can be off (Cauchy and Schwarz), and makes the few scores
 exactly that can be the largest. Where two of them are so close that another order of their sums could turn them round, it does
-not decide, so what is written is what any search over log-probabilities would write.
+not decide, so what is written is what any search over log-probabilities would write. Every other step reads the weights from
+their end: what was read last is still in the cache.
 
 `fastmath` and `error_model` as in `kernels/decode`: loops may use vector units; NaN and infinity keep their meaning.
 """
@@ -13,11 +14,10 @@ not decide, so what is written is what any search over log-probabilities would w
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import exp, products_of_64, tanh32
+from seqloom.kernels.intrinsics import exp, prefetch, products_of_64, tanh32
 
 FAST = {"reassoc", "contract", "nsz"}
-FINITE = {"reassoc", "contract", "nsz", "nnan"}  # where numbers are known to be finite, so that a maximum uses vector units
-ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+ZERO, ONE = np.float32(0), np.float32(1)
 ROUNDING = np.float32(1.3e-7)  # of one addition in float32, in both of two orders
 SAFE = np.float32(1.001)  # for the rounding of the limits themselves
 LEAST_GAP = np.float32(4e-6)  # of two logits whose log-probabilities differ after rounding
@@ -33,10 +33,11 @@ def dot(a, b):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def product(weight, x, out):
+def product(weight, x, backwards, out):
     """out (R,) = weight (R, K) times x (K,); four rows at a time, so that x is loaded once for all of them."""
     whole = len(weight) // 4 * 4
-    for r in range(0, whole, 4):
+    for i in range(0, whole, 4):
+        r = whole - 4 - i if backwards else i
         w0, w1, w2, w3 = weight[r], weight[r + 1], weight[r + 2], weight[r + 3]
         dot0 = dot1 = dot2 = dot3 = ZERO
         for j in range(len(x)):
@@ -112,66 +113,111 @@ def attend_memory(queries, vectors, keys, borders, source, energy, scale, covere
 # ---- the likeliest token
 
 
-@njit(nogil=True, cache=True, fastmath=FINITE, error_model="numpy")
-def highest(sums, scale, unit, bias, scores):
-    """The scores of a group as its 8-bit numbers give them, and the largest of them."""
-    top = np.float32(-np.inf)
-    for r in range(len(scores)):
-        scores[r] = np.float32(sums[r]) * (scale[r] * unit) + bias[r]
-        top = max(top, scores[r])
-    return top
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def round_to_bytes(x, rounded):
+    """x (D,) in whole numbers from -127 to 127. Returns their unit and sum, the length of x, and that of what rounding took."""
+    largest = ZERO
+    for j in range(len(x)):
+        largest = max(largest, abs(x[j]))
+    unit, total = largest / np.float32(127), np.int32(0)
+    square, off = ZERO, ZERO
+    for j in range(len(x)):
+        number = np.rint(x[j] / unit)
+        rounded[j] = np.int8(number)
+        total += np.int32(number)
+        square += x[j] * x[j]
+        off += (x[j] - unit * number) ** 2
+    return unit, total, np.sqrt(square), np.sqrt(off)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def in_order(bits):
+    """The bits of a float32 as a whole number that is larger where the float32 is, and back: numba's loops find the largest of
+    whole numbers, but not of floats, with vector units."""
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def highest(sums, middle, scale, unit, error, length, bias, group, most):
+    """What the scores of a group can be at most by its 4-bit numbers and what those lack, to most[group], and the largest."""
+    top = np.int32(-(2**31))
+    for r in range(64):
+        score = (np.float32(sums[r]) - middle) * (scale[group, r] * unit) + length * error[group, r] + bias[group, r]
+        most[group, r] = score
+        top = max(top, in_order(np.float32(score).view(np.int32)))
+    return in_order(top).view(np.float32)
+
+
+@njit(nogil=True, cache=True)
+def whole_dot(a, b):
+    total = np.int32(0)
+    for j in range(len(a)):
+        total = np.int32(total + np.int32(np.int32(a[j]) * np.int32(b[j])))  # else numba sums in 64 bits
+    return total
+
+
+@njit(nogil=True, cache=True)
+def candidates(most, tops, least, rows, which):
+    """The rows whose scores can be `least` or more, to which; returns how many. They lie far apart, so memory is asked for
+    all of them before the first is needed."""
+    n = 0
+    for group in range(len(tops)):
+        if tops[group] < least:
+            continue
+        for r in range(64):
+            if most[group, r] >= least:
+                which[n] = 64 * group + r
+                for column in range(0, rows.shape[1], 64):
+                    prefetch(rows, which[n], column)
+                n += 1
+    return n
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def likeliest(x, backwards, numbers, scale, error, norm, slack, weight, bias):
+def likeliest(x, backwards, rough, fine, weight, bias, limits, most):
     """The row of weight (V, D) whose product with x (D,), plus bias (V,), is the largest, or -1 if rounding could hide which.
 
-    numbers (G, D / 2, 64, 2) are the weights in 8 bits, 64 rows a group, as `products_of_64` reads them, times scale (V,).
-    Of each group (G,): error is the length of the most that this rounding took off a row, norm that of the longest row before
-    and after together, slack the rounding of the bias. `backwards`: groups are read from the last one, which after a reading
-    from the first is still near.
+    Three looks: at all rows in 4 bits, at those that can be the largest in 8 bits, at those that still can as they are. A look
+    has numbers, their scale, and an error, the length of what rounding took off a row. rough is for groups of 64 rows: numbers
+    (G, D / 8, 64, 4) as `products_of_64` reads them, 7.5 too large, scale, error and bias (G, 64), which is -inf where there
+    is no row; fine is for rows: numbers (V, D), scale and error (V,). limits are the length of the longest row, rounded or
+    not, and the most that a bias can be rounded by. most (G, 64) is written over. `backwards`: groups are read from the last
+    one, which after a reading from the first is still near.
     """
-    n, size = weight.shape
-    largest, square = ZERO, ZERO
-    for j in range(size):
-        largest = max(largest, abs(x[j]))
-        square += x[j] * x[j]
-    length = np.sqrt(square)
-    if not (length > ZERO and length * norm.max() < LARGEST_LOGIT):  # NaN too
+    numbers, rough_scale, rough_error, rough_bias = rough
+    fine_numbers, fine_scale, fine_error = fine
+    longest, slack = limits
+    size, groups = weight.shape[1], len(numbers)
+    rounded = np.zeros(8 * numbers.shape[1], np.int8)
+    unit, total, length, x_error = round_to_bytes(x, rounded)
+    if not (length > ZERO and length * longest < LARGEST_LOGIT):  # NaN too
         return -1
-    unit = largest / np.float32(min(32767, (2**31 - 1) // (127 * size)))  # so that no sum is too large for 32 bits
-    rounded = np.zeros(2 * numbers.shape[1], np.int16)
-    for j in range(size):
-        rounded[j] = np.int16(np.rint(x[j] / unit))
-    summed = np.float32(size + 8) * ROUNDING * length  # of rounding, for each unit of a norm
-    per_norm = HALF * unit * np.sqrt(np.float32(size)) + summed
-    sums, scores, tops = np.empty(64, np.int32), np.empty(64, np.float32), np.empty(len(numbers), np.float32)
-    surely = np.float32(-np.inf)
-    for i in range(len(numbers)):
-        group = len(numbers) - 1 - i if backwards else i
-        low, high = 64 * group, min(64 * group + 64, n)
+    doubt = np.float32(size + 8) * ROUNDING * length * longest + slack  # of the rounding of sums
+    off = SAFE * x_error * longest + doubt
+    sums, which = np.empty(64, np.int32), np.empty(most.size, np.int32)
+    tops, top_group = np.empty(groups, np.float32), 0
+    for i in range(groups):
+        group = groups - 1 - i if backwards else i
         products_of_64(numbers, group, rounded, sums)
-        top = highest(sums, scale[low:high], unit, bias[low:high], scores[: high - low])
-        off = SAFE * (length * error[group] + per_norm * norm[group] + slack[group])
-        tops[group] = top + off
-        surely = max(surely, top - off)
-    surely -= LEAST_GAP
-    best, first, second, doubt = -1, np.float32(-np.inf), np.float32(-np.inf), ZERO
-    for group in range(len(numbers)):
-        if tops[group] < surely:
+        tops[group] = highest(sums, np.float32(7.5) * total, rough_scale, unit, rough_error, SAFE * length, rough_bias, group,
+                              most)
+        top_group = group if i == 0 or tops[group] > tops[top_group] else top_group
+    guess = 64 * top_group + most[top_group].argmax()
+    best, first, second = guess, dot(weight[guess], x) + bias[guess], np.float32(-np.inf)
+    surely = first - doubt - LEAST_GAP
+    for k in range(candidates(most, tops, surely - off, fine_numbers, which)):
+        r = which[k]
+        if r == guess:
             continue
-        low, high = 64 * group, min(64 * group + 64, n)
-        products_of_64(numbers, group, rounded, sums)
-        off = tops[group] - highest(sums, scale[low:high], unit, bias[low:high], scores[: high - low])
-        doubt = max(doubt, summed * norm[group] + slack[group])
-        for r in range(low, high):
-            if scores[r - low] + SAFE * off < surely:
-                continue
-            score = dot(weight[r], x) + bias[r]
-            if score > first:
-                best, first, second = r, score, first
-            else:
-                second = max(second, score)
+        score = np.float32(whole_dot(fine_numbers[r], rounded)) * (fine_scale[r] * unit) + bias[r]
+        if score + SAFE * length * fine_error[r] + off < surely:
+            continue
+        score = dot(weight[r], x) + bias[r]
+        if score > first:
+            best, first, second = r, score, first
+            surely = first - doubt - LEAST_GAP
+        else:
+            second = max(second, score)
     return best if first - second > 2 * doubt + LEAST_GAP and abs(first) < LARGEST_LOGIT else -1
 
 
@@ -214,34 +260,33 @@ def write(token, eos_id, done, ids, state, memory, inputs, recurrence, attention
     """
     h, products, features, coverage = state
     vectors, keys, bias = memory
-    embedding, w_x, w_fed, table, made = inputs
+    embedding, w_x, w_fed, table = inputs  # table: the products of all tokens with w_x, where they are kept
     w_together, b_h = recurrence  # W_h, the queries' and the readout's part for h, one below the other
     energy, scale, covered, readout_bias = attention
     n_gates, n_queries = len(w_x), len(w_together) - len(w_x) - len(features)
     gates, fed, looked = np.empty(n_gates, np.float32), np.empty(len(w_fed), np.float32), np.empty((1, len(keys)), np.float32)
     borders, source, readouts = np.array([0, len(keys)]), np.array([0]), features.reshape(1, -1)
+    most = np.empty(output[0][1].shape, np.float32)
     if done == 0:
-        product(w_together, h, products)
+        product(w_together, h, False, products)
     for t in range(done, len(ids)):
-        if len(table) == 0:
-            product(w_x, embedding[token], gates)
-        else:
-            if not made[token]:
-                product(w_x, embedding[token], table[token])
-                made[token] = True
+        backwards = t % 2 == 1
+        if len(table) > 0:
             gates[:] = table[token]
+        else:
+            product(w_x, embedding[token], backwards, gates)
         if len(w_fed) > 0:
-            product(w_fed, features, fed)
+            product(w_fed, features, False, fed)
             add_scaled(gates, ONE, fed)
         gru(gates, products[:n_gates], bias, b_h, h)
-        product(w_together, h, products)
+        product(w_together, h, backwards, products)
         features[:] = products[n_gates + n_queries :]
         queries = products[n_gates : n_gates + n_queries] if n_queries > 0 else h
         looked[:] = ZERO
         attend_memory(queries.reshape(1, -1), vectors, keys, borders, source, energy, scale, covered, coverage, readouts,
                       looked)
         tanh_of(features, readout_bias)
-        token = likeliest(features, t % 2 == 1, *output)
+        token = likeliest(features, backwards, *output, most)
         if token < 0:
             return t, token
         ids[t] = token

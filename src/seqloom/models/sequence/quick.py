@@ -13,17 +13,19 @@ from threading import Lock
 
 import numpy as np
 
+from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_gelu
 from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, rnn_walk
-from seqloom.kernels.translate import product
+from seqloom.kernels.translate import product_of_each
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
+Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # weight (R, K), x (T, K), out (T, R)
 FEW = 8  # examples up to which this is quicker than batches
 KEPT = 1 << 25  # bytes of products with words that are kept
-SHORT = 32  # steps up to which `product` is about as quick as the matrix library
+SHORT = 32  # steps up to which `product_of_each` is about as quick as the matrix library
 ZERO = np.float32(0)
 
 
@@ -116,7 +118,7 @@ def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     """out (T, R) = x (T, K) times the transpose of weight (R, K). A few steps are multiplied in this thread: those of a matrix
     library wait for each other, which on a busy machine takes ten times as long as the product."""
     if len(x) <= SHORT:
-        product(weight, x, out)
+        product_of_each(weight, x, out)
     else:
         np.matmul(x, weight.T, out=out)
 
@@ -149,13 +151,13 @@ class Recurrent:
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
         self.inputs = [weights[f"{at}w_x"] for at in directions]  # (G, D)
         self.biases = [weights[f"{at}b"] for at in directions]
-        self.turned = [np.ascontiguousarray(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
+        self.turned = [aligned(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
         self.further = [weights.get(f"{at}b_h") for at in directions]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return self.walk(self.projected(x))
 
-    def projected(self, x: np.ndarray) -> np.ndarray:
+    def projected(self, x: np.ndarray, multiply: Multiply = multiply) -> np.ndarray:
         """The input's part of the gates, (directions, T, G)."""
         out = np.empty((len(self.inputs), len(x), len(self.biases[0])), np.float32)
         for weight, bias, into in zip(self.inputs, self.biases, out):
@@ -193,9 +195,8 @@ class KnownWords:
                     self.places[:], self.used, new = -1, 0, np.unique(ids)
                 if len(new) > self.table.shape[1]:
                     return self.layer.projected(self.vectors(ids))
-                vectors = self.vectors(new)
-                for i in range(len(new)):  # one by one: of several together the sums are made in another order
-                    self.table[:, self.used + i] = self.layer.projected(vectors[i:i + 1])[:, 0]
+                made = self.layer.projected(self.vectors(new), product_of_each)
+                self.table[:, self.used:self.used + len(new)] = made
                 self.places[new] = np.arange(self.used, self.used + len(new))
                 self.used += len(new)
                 places = self.places[ids]

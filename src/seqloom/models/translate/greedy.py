@@ -5,11 +5,11 @@ It writes what beam search with one beam writes: it leaves each choice that roun
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqloom.arrays import aligned
 from seqloom.decoding.sanity import check_log_probs
 from seqloom.kernels.intrinsics import TOGETHER
 from seqloom.kernels.seq2seq import write
@@ -18,22 +18,44 @@ from seqloom.models.network.step_weights import Softmax
 if TYPE_CHECKING:
     from seqloom.models.translate.seq2seq_steps import Memory, Seq2SeqSteps
 
-KEPT = 1 << 25  # bytes of products of the first layer with tokens that are kept
+KEPT = 1 << 25  # bytes up to which the first layer's products with all tokens are made beforehand
+WIDEST = 2.7  # times the root mean square of a row: beyond it 4 bits round to the last of their 16 steps
 Arrays = tuple[np.ndarray, ...]
 
 
-def rounded(output: Softmax) -> Arrays:
+def rounded(output: Softmax) -> tuple[Arrays, Arrays, np.ndarray, np.ndarray, tuple[np.float32, np.float32]]:
     """The output layer as `kernels.seq2seq.likeliest` takes it."""
-    weight = output.matrix.weight
-    (n, size), largest = weight.shape, np.abs(weight).max(axis=1, initial=0)
-    scale, bias = np.where(largest > 0, largest / 127, 1).astype(np.float32), np.zeros(n, np.float32)
+    weight, bias = output.matrix.weight, np.zeros(len(output.matrix.weight), np.float32)
     bias += output.bias if len(output.bias) else 0
-    numbers = np.zeros((-(-n // TOGETHER) * TOGETHER, -(-size // 2) * 2), np.int8)
-    numbers[:n, :size] = np.rint(weight / scale[:, None])
-    error = np.linalg.norm(weight - numbers[:n, :size] * scale[:, None], axis=1)
-    per_row = error, np.linalg.norm(weight, axis=1) + error, np.float32(1e-6) * np.abs(bias)
-    groups = np.ascontiguousarray(numbers.reshape(-1, TOGETHER, numbers.shape[1] // 2, 2).transpose(0, 2, 1, 3))
-    return groups, scale, *(np.maximum.reduceat(row, np.arange(0, n, TOGETHER)) for row in per_row), weight, bias
+    norm, largest = np.linalg.norm(weight, axis=1), np.abs(weight).max(axis=1, initial=0)
+    widest = np.minimum(largest, WIDEST * norm / max(weight.shape[1], 1) ** 0.5)
+    rough_scale, fine_scale = (_positive(most / steps) for most, steps in ((widest, 7.5), (largest, 127)))
+    halves = np.clip(np.rint(weight / rough_scale[:, None] + np.float32(7.5)), 0, 15)
+    fine = np.rint(weight / fine_scale[:, None])
+    rough_error, fine_error = (np.linalg.norm(weight - scale[:, None] * numbers, axis=1) for scale, numbers in (
+        (rough_scale, halves - np.float32(7.5)), (fine_scale, fine)))
+    limits = np.float32((norm + rough_error).max(initial=0)), np.float32(1e-6 * np.abs(bias).max(initial=0))
+    rough = _halves_of_groups(halves.astype(np.uint8)), _groups(rough_scale), _groups(rough_error), _groups(bias, -np.inf)
+    return rough, (fine.astype(np.int8), fine_scale, fine_error), weight, bias, limits
+
+
+def _positive(scale: np.ndarray) -> np.ndarray:
+    return np.where(scale > 0, scale, 1).astype(np.float32)
+
+
+def _groups(values: np.ndarray, beyond: float = 0) -> np.ndarray:
+    """Values of rows (V, ...) by groups (G, 64, ...)."""
+    whole = np.full((-(-len(values) // TOGETHER) * TOGETHER, *values.shape[1:]), beyond, values.dtype)
+    whole[:len(values)] = values
+    return whole.reshape(-1, TOGETHER, *values.shape[1:])
+
+
+def _halves_of_groups(numbers: np.ndarray) -> np.ndarray:
+    """Rows (V, D) of numbers from 0 to 15 as `products_of_64` reads them."""
+    eights = -(-numbers.shape[1] // 8)
+    whole = np.pad(numbers, ((0, 0), (0, 8 * eights - numbers.shape[1])))
+    low, high = _groups(whole).reshape(-1, TOGETHER, eights, 2, 4).transpose(3, 0, 2, 1, 4)
+    return aligned(low | high << 4)
 
 
 class GreedyWriter:
@@ -43,15 +65,15 @@ class GreedyWriter:
         assert steps.readout is not None
         assert isinstance(steps.output, Softmax)
         layer, size = steps.layers[0], len(steps.embedding)
-        self.steps, self.lock = steps, Lock()
+        self.steps = steps
         parts = [layer.w_h, *([] if steps.query is None else [steps.query]), steps.readout]
-        self.recurrence = np.concatenate([part.weight for part in parts]), layer.b_h
+        self.recurrence = aligned(np.concatenate([part.weight for part in parts])), layer.b_h
         w_fed = np.empty((0, 0), np.float32) if steps.w_fed is None else steps.w_fed.weight
-        self.weights = np.ascontiguousarray(steps.embedding), layer.w_x.weight, w_fed
-        kept = size if 4 * size * len(layer.b) <= KEPT else 0
-        self.nothing = np.empty((0, len(layer.b)), np.float32), np.empty(0, np.bool_)
-        self.table: Arrays = ((steps.token_gates, np.ones(size, np.bool_)) if steps.token_gates is not None else
-                              (np.empty((kept, len(layer.b)), np.float32), np.zeros(kept, np.bool_)))
+        table = steps.token_gates
+        if table is None:
+            kept = 4 * size * len(layer.b) <= KEPT
+            table = layer.project(steps.embedding) if kept else np.empty((0, len(layer.b)), np.float32)
+        self.inputs = np.ascontiguousarray(steps.embedding), layer.w_x.weight, w_fed, table
         self.attention = steps.energy, steps.scale, steps.covered, steps.readout_bias
         self.output = rounded(steps.output)
 
@@ -71,18 +93,12 @@ class GreedyWriter:
         state = h, np.empty(len(self.recurrence[0]), np.float32), features, coverage
         known = memory.vectors[steps], memory.keys[steps], bias
         ids, token, done = np.empty(max_tokens, np.int64), self.steps.eos_id, 0
-        alone = self.lock.acquire(blocking=False)  # else another thread may be writing to the table
-        try:
-            inputs = *self.weights, *(self.table if alone or self.steps.token_gates is not None else self.nothing)
-            while done < max_tokens and (done == 0 or token != eos_id):
-                done, token = write(token, eos_id, done, ids, state, known, inputs, self.recurrence, self.attention,
-                                    self.output)
-                if token < 0:
-                    token = ids[done] = self._by_log_probs(features)
-                    done += 1
-        finally:
-            if alone:
-                self.lock.release()
+        while done < max_tokens and (done == 0 or token != eos_id):
+            done, token = write(token, eos_id, done, ids, state, known, self.inputs, self.recurrence, self.attention,
+                                self.output)
+            if token < 0:
+                token = ids[done] = self._by_log_probs(features)
+                done += 1
         ended = bool(token == eos_id)
         return ids[:done - ended], ended
 

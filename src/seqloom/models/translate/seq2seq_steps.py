@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_tanh
 from seqloom.kernels.seq2seq import attend_memory
 from seqloom.models.network.recurrent_layer import Cell, RecurrentLayer, State
@@ -51,7 +52,7 @@ class Affine:
     """A layer that all steps of the sources, or their summaries, go through."""
 
     def __init__(self, weights: Weights, name: str, columns: slice = slice(None), *, bias: bool = True) -> None:
-        self.matrix = np.ascontiguousarray(weights.arrays[f"{name}.weight"][:, columns], np.float32)
+        self.matrix = aligned(weights.arrays[f"{name}.weight"][:, columns])
         self.bias = weights.vector(f"{name}.bias" if bias else "")
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
