@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    anomalies,
     beam_speed,
     calls,
     characters,
@@ -43,7 +44,7 @@ from benchmarks import (
     vectors,
 )
 
-SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "series": series.run,
+SUITES = {"anomalies": anomalies.run, "calls": calls.run, "ngram": ngram.run, "readers": readers.run, "series": series.run,
           "text": text.run, "train-speed": train_speed.run,
           "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
           "beam-speed": beam_speed.run, "translate-speed": translate_speed.run, "translate-training": translate_training.run,
@@ -56,7 +57,7 @@ SUITES = {"calls": calls.run, "ngram": ngram.run, "readers": readers.run, "serie
           "fine-tuning": fine_tuning.run, "tagging": tagging.run, "tagging-quality": tagging.run_quality,
           "published": published.run, "claims": claims.run}
 LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series", "translate", "published", "fine-tuning", "claims")  # only when named
+        "series", "anomalies", "translate", "published", "fine-tuning", "claims")  # only when named
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqloom import Arima, ExponentialSmoothing, LinearWindow, Naive, SeasonalNaive, Series
+from seqloom import Arima, ExponentialSmoothing, LinearWindow, Naive, SeasonalNaive, Series, load
 from seqloom.data.series_windows import Prepared, Windows
-from seqloom.errors import ConfigError, DataError
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.testing.forecaster import hours
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "statsmodels.json").read_text())
@@ -297,33 +297,42 @@ def test_windows_hold_nothing_of_the_future_and_fill_from_the_past():
     np.testing.assert_array_equal(prepared.truth(np.array([5]), 2)[..., 0], [[6, np.nan]])
 
 
-def test_a_level_that_never_was_is_unusual_even_if_forecasts_follow_it():
-    """A slow drift away from where a series always was: every step is near the last, so errors alone do not see it."""
+def test_what_is_forecast_well_is_not_an_anomaly_however_far_from_the_mean():
     rng = np.random.default_rng(0)
     values = np.cumsum(rng.normal(0, 0.3, 1500))
     values -= np.convolve(np.pad(values, (60, 60), mode="edge"), np.ones(121) / 121, "valid")  # returns to its mean
     later = np.concatenate([values[-200:], values[-1] + np.linspace(0, 12, 300)])
-    model = Naive(horizon=1, season=1).fit(values)
-    found = model.anomalies(later, rate=0.001).found
-    assert {one.unusual for one in found} == {"level"}
-    assert min(one.time for one in found) > 200
-    assert len(found) > 150
+    assert len(Naive(horizon=1, season=1).fit(values).anomalies(later, rate=0.001)) < 5
+    trend = np.linspace(0, 50, 1000) + rng.normal(0, 0.5, 1000)
+    assert len(Naive(horizon=1, season=1).fit(trend[:700]).anomalies(trend[700:], rate=0.001)) < 10
 
 
-def test_a_trend_is_not_an_unusual_level():
-    rng = np.random.default_rng(0)
-    values = np.linspace(0, 50, 1000) + rng.normal(0, 0.5, 1000)
-    model = Naive(horizon=1, season=1).fit(values[:700])
-    assert (model.scale["level"] >= 1e300).all()
-    assert len(model.anomalies(values[700:], rate=0.001).found) < 10
+def test_scores_are_errors_in_units_of_the_usual_one_whatever_spread_a_model_expects():
+    class Unsure(Naive):
+        def spread_windows(self, windows, horizon):
+            return np.exp(windows.past[:, -1:] * np.ones((1, horizon, 1)))
+
+    values = wave(600)
+    model, unsure = (kind(horizon=6, season=12).fit(values[:400]) for kind in (Naive, Unsure))
+    (times, scores), = model.anomalies(values[400:]).scores.values()
+    held_out, later = (np.abs(np.diff(part)) for part in (values[319:400], values[400:]))
+    np.testing.assert_allclose(scores, later[times - 1] / np.median(held_out))
+    np.testing.assert_allclose(unsure.anomalies(values[400:]).scores[""][1], scores)
 
 
-def test_level_units_make_rare_levels_as_far_off_as_rare_errors():
-    from seqloom.contracts.series_scale import level_units, step_scores
+def test_the_rate_of_anomalies_is_that_of_usual_steps():
+    noise = np.random.default_rng(0).normal(size=12_000)
+    model = LinearWindow(horizon=1, season=1, window=10).fit(noise[:6000])
+    for rate in (0.005, 0.05):
+        assert len(model.anomalies(noise[6000:], rate=rate)) / 6000 == pytest.approx(rate, rel=0.4)
 
-    rng = np.random.default_rng(1)
-    errors, levels = np.abs(rng.normal(size=(4000, 1))), 3 * rng.normal(size=(4000, 1))
-    unit = level_units(errors, levels, levels)
-    alone = step_scores(np.zeros_like(errors), levels, unit)
-    assert np.quantile(alone, 0.99) == pytest.approx(np.quantile(errors, 0.99), rel=1e-9)
-    assert step_scores(errors, np.full_like(levels, np.nan), unit).max() == 0  # a missing value has no score
+
+def test_a_model_of_an_earlier_version_loads_and_says_that_its_scores_were_others(tmp_path):
+    model = Naive(horizon=2, season=1).fit(wave(100))
+    usual, thresholds = model.scale.pop("step_error"), model.scale.pop("thresholds")
+    model.scale |= {"usual": usual, "level": usual, "alarms": thresholds}
+    model.save(tmp_path / "old")
+    old = load(tmp_path / "old")
+    np.testing.assert_array_equal(old.forecast(wave(100)).values, model.forecast(wave(100)).values)
+    with pytest.raises(ModelError, match=r"fitted by an earlier version of seqloom.*fit it again"):
+        old.anomalies(wave(100))

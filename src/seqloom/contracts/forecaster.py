@@ -259,36 +259,32 @@ class Forecaster(Model):
         return Result(metrics, self.signature(series), notes, details)
 
     def anomalies(self, data: Any, *, rate: float = RATE, start: Any = None) -> Anomalies:
-        """Steps that are further from what was forecast for them, one step ahead, than a threshold, or whose level is as
-        unusual (where the data has a level that stays).
+        """Steps that are further from what was forecast for them, one step ahead, than a threshold.
 
         `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data.
         """
         self.check_fitted()
         if not RATES[-1] <= rate <= 0.5:
             raise ConfigError(f"rate must be between {RATES[-1]:g} and 0.5; got {rate!r:.20}")
+        if not {"step_error", "thresholds"} <= self.scale.keys():
+            raise ModelError("this model was fitted by an earlier version of seqloom, which scored steps in another way; "
+                             "fit it again to find anomalies")
         series = self._started(self._read(data), start)
-        threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["alarms"]))
+        threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
         found: list[Unusual] = []
         scores, values = {}, {}
         mean, std = self.scale["mean"], self.scale["std"]
         for prepared in self.prepared(series):
-            origins, parts = self.origins(prepared, 1), []
-            for _, windows in prepared.windows(origins):
-                point, spread = self._answer(windows, 1)
-                parts.append((point[:, 0], spread[:, 0]))
-            point, spread = (np.concatenate(part) for part in zip(*parts))
-            truth = prepared.truth(origins, 1)[:, 0]
-            errors = np.abs(truth - point) / spread / self.scale["usual"]
-            off = series_scale.step_scores(errors, truth, self.scale["level"])
+            origins = self.origins(prepared, 1)
+            point = np.concatenate([self._answer(windows, 1)[0][:, 0] for _, windows in prepared.windows(origins)])
+            off = series_scale.step_scores(prepared.truth(origins, 1)[:, 0] - point, self.scale["step_error"])
             score = off.max(axis=1, initial=0.0)
             times, key = series.times(prepared.track)[origins], prepared.track.key
             scores[key], values[key] = (times, score), prepared.track.values[origins]
             for i in np.flatnonzero(score > threshold).tolist():
                 c = int(off[i].argmax())
                 found.append(Unusual(key, int(times[i]), self.columns[c], float(prepared.track.values[origins[i], c]),
-                                     float(point[i, c] * std[c] + mean[c]), float(score[i]),
-                                     "error" if errors[i, c] >= off[i, c] else "level"))
+                                     float(point[i, c] * std[c] + mean[c]), float(score[i])))
         return Anomalies(tuple(found), threshold, scores, series.clock, values, self.columns)
 
     def signature(self, data: Series | None = None) -> Signature:
@@ -336,4 +332,3 @@ class Forecaster(Model):
 
     def restore_scale(self, arrays: dict[str, np.ndarray]) -> None:
         self.scale = {name: np.array(arrays[name]) for name in self.scale_specs() if name in arrays}
-        self.scale.setdefault("level", np.full(len(self.columns), series_scale.LARGEST))

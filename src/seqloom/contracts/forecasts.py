@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,7 +100,6 @@ class Unusual(NamedTuple):
     value: float
     expected: float
     score: float
-    unusual: Literal["error", "level"]  # what is: the error of the forecast, or the value by itself
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ class Anomalies:
     def rows(self) -> list[dict[str, Any]]:
         several = len(self.scores) > 1 or "" not in self.scores
         return [{**({"key": one.key} if several else {}), "time": self.clock.show(one.time), "column": one.column,
-                 "value": one.value, "expected": one.expected, "score": one.score, "unusual": one.unusual}
-                for one in self.found]
+                 "value": one.value, "expected": one.expected, "score": one.score} for one in self.found]
 
     def frame(self) -> Any:
         return as_frame(self.rows())

@@ -13,8 +13,6 @@ RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms whose thresholds are kep
 FEW = 10  # steps for which the typical error counts beside the recent ones
 SMALLEST = 1e-9  # of a standard deviation; a column that never changes is divided by 1
 LARGEST = 1e300
-RARE = 0.01  # share of steps by which errors and levels are made comparable
-DRIFTING = 0.05  # share of held-out values outside of the training part's range, above which the level counts as moving
 
 
 def season_of(given: int | None, series: Series) -> int:
@@ -71,44 +69,27 @@ def recent_errors(errors: np.ndarray, made: np.ndarray, origins: np.ndarray, len
     return np.maximum(found, SMALLEST)
 
 
-def usual_errors(residuals: np.ndarray, raw: np.ndarray, levels: np.ndarray, before: np.ndarray) -> dict[str, np.ndarray]:
-    """Of errors (n, H, C) on held-out data, in units of how large they were lately and as they are: their quantiles by
-    horizon; the usual error of one step; and for the score of single steps, what makes a level as rare as an error, and
-    thresholds by the share of usual steps above. `levels` (n, C) are the values of those steps, `before` (m, C) those of the
-    training part, all scaled."""
+def error_quantiles(residuals: np.ndarray) -> np.ndarray:
+    """Of errors (n, H, C) on held-out data, in units of how large they were lately: (L, H, C)."""
     found = forecasting.quantiles(residuals)
     empty = ~np.isfinite(residuals).any(axis=0)  # horizons that are never seen
     for h in range(1, residuals.shape[1]):
         found[:, h, empty[h]] = found[:, h - 1, empty[h]]
-    first = np.abs(raw[:, 0])
+    return found
+
+
+def step_errors(errors: np.ndarray) -> dict[str, np.ndarray]:
+    """Of errors (n, C) one step ahead on held-out data: their usual size in each column, and thresholds of scores by the share
+    of usual steps above them."""
+    sizes = np.abs(errors)
     usual = _positive(np.array([np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 1.0
-                                for column in first.T]))
-    level = level_units(first / usual, levels, before)
-    scores = step_scores(first / usual, levels, level).max(axis=1)
-    return {"residuals": found, "usual": usual, "level": level, "alarms": np.quantile(scores, 1 - RATES)}
+                                for column in sizes.T]))
+    return {"step_error": usual, "thresholds": np.quantile(step_scores(errors, usual).max(axis=1), 1 - RATES)}
 
 
-def level_units(errors: np.ndarray, levels: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """By what the distance of a value from the mean is divided so that one step in a hundred is as far off as its error, (C,).
-
-    A level counts only where it stays: in a column of which many held-out values lie outside of the range of the training
-    part, there is a trend, and its unit is so large that levels are never unusual.
-    """
-    units = np.full(errors.shape[1], LARGEST)
-    for c in range(len(units)):
-        off, now, then = (column[np.isfinite(column)] for column in (errors[:, c], levels[:, c], before[:, c]))
-        if not (len(off) and len(now) and len(then)):
-            continue
-        low, high = np.quantile(then, [RARE / 2, 1 - RARE / 2])
-        rare_error, rare_level = np.quantile(off, 1 - RARE), np.quantile(np.abs(np.concatenate([now, then])), 1 - RARE)
-        if np.mean((now < low) | (now > high)) <= DRIFTING and min(rare_error, rare_level) > SMALLEST:
-            units[c] = rare_level / rare_error
-    return units
-
-
-def step_scores(errors: np.ndarray, levels: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """How unusual each value is, (n, C): by its error in units of the usual one, or by its level; 0 where it is missing."""
-    return np.nan_to_num(np.maximum(errors, np.abs(levels) / units))
+def step_scores(errors: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """How unexpected each value is, (n, C): its error in units of the usual one; 0 where it is missing."""
+    return np.nan_to_num(np.abs(errors) / usual)
 
 
 def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
@@ -117,7 +98,12 @@ def specs(columns: int, known: int, horizon: int) -> dict[str, Spec]:
         return Spec("float64", shape, low, LARGEST)
 
     return {"mean": of(columns), "std": of(columns, low=SMALLEST), "naive": of(columns, low=SMALLEST), "known_mean": of(known),
-            "known_std": of(known, low=SMALLEST), "usual": of(columns, low=SMALLEST), "typical": of(columns, low=SMALLEST),
-            "alarms": of(len(RATES), low=0.0),
-            "level": Spec("float64", (columns,), SMALLEST, LARGEST, optional=True),  # models of earlier versions have none
-            "residuals": of(len(forecasting.LEVELS), horizon, columns)}
+            "known_std": of(known, low=SMALLEST), "typical": of(columns, low=SMALLEST),
+            "residuals": of(len(forecasting.LEVELS), horizon, columns), **score_specs(columns)}
+
+
+def score_specs(columns: int) -> dict[str, Spec]:
+    """The arrays of scores; models of earlier versions have `usual`, `level` and `alarms` instead, which are no longer used."""
+    by_column = Spec("float64", (columns,), SMALLEST, LARGEST, optional=True)
+    by_rate = Spec("float64", (len(RATES),), 0.0, LARGEST, optional=True)
+    return {"step_error": by_column, "thresholds": by_rate, "usual": by_column, "level": by_column, "alarms": by_rate}
