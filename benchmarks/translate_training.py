@@ -2,7 +2,8 @@
 
 The recurrent one is a BiGRU of 256 with additive attention: torch has its GRU layers, packed sequences, and an attention over
 all pairs of steps at once. The Transformer, 3+3 layers of 256, is torch.nn.Transformer. Both sides use AdamW, dropout and label
-smoothing, and make their batches within the time. Pairs are those of Multi30k.
+smoothing, and make their batches within the time. Pairs are those of Multi30k. JoeyNMT's networks (`translate_joeynmt`) get the
+same batches.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import translate_joeynmt
 from benchmarks.side_by_side import alternate, collect, data, seconds, table
 
 Row = tuple[str, str, str, str]
@@ -32,20 +34,32 @@ def training(quick: bool, kind: str) -> Iterator[Row]:
         return
     updater, batches = our_updates(kind, pairs)
     vocabulary = updater.task.build().output.matrix().shape[0]
-    peer = plain_updates(kind, batches, vocabulary)
     steps = 2 if quick else STEPS
 
     def ours() -> None:
         for _ in range(steps):
             updater.update(0, 1, 1e-3)
 
-    ours(), peer(steps)
-    updater.cursor = (0, 0)
-    took = alternate(lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5)
     many = np.mean([len(group) for group in batches.groups(0)])
     what = (f"BiGRU {WIDTH}, additive attention" if kind == "rnn" else f"Transformer {LAYERS}+{LAYERS} x {WIDTH}")
-    yield (f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs", f"plain torch, {steps * many / took.peer:,.0f} pairs/s",
-           f"{steps * many / took.ours:,.0f} pairs/s", f"{took.median:.2f}x ({took.low:.2f}-{took.high:.2f})")
+    for name, peer in peers(kind, batches, vocabulary):
+        updater.cursor = (0, 0)
+        ours(), peer(steps)
+        took = alternate(lambda: seconds(ours), lambda: seconds(partial(peer, steps)), 2 if quick else 5)  # noqa: B023
+        yield (f"{what}, V = {vocabulary:,}, batches of {many:.0f} pairs", f"{name}, {steps * many / took.peer:,.0f} pairs/s",
+               f"{steps * many / took.ours:,.0f} pairs/s", f"{took.median:.2f}x ({took.low:.2f}-{took.high:.2f})")
+
+
+def peers(kind: str, batches: Any, vocabulary: int) -> Iterator[tuple[str, Callable[[int], None]]]:
+    yield "plain torch", plain_updates(kind, batches, vocabulary)
+    size = int(batches.sources.steps["ids"].max()) + 1
+    try:
+        joeynmt = translate_joeynmt.updates(kind, batches, size, vocabulary, width=WIDTH, layers=LAYERS, heads=HEADS,
+                                            dropout=DROPOUT, smoothing=SMOOTHING)
+    except ImportError as error:
+        print(f"(skipped: JoeyNMT: {error})")
+        return
+    yield "JoeyNMT", joeynmt
 
 
 def padding() -> Iterator[Row]:
