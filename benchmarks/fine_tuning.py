@@ -105,7 +105,8 @@ def curve(quick: bool, encoder: str) -> Iterator[Row]:
     cells: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
     features = Remembered(place(quick) / "features.npz")
     kinds: dict[str, Callable[[Any, Any], list[Any]]] = {
-        "naive Bayes": bayes, "BiLSTM": scratch, "frozen": partial(frozen, encoder, features), "fine-tuned": partial(tuned, encoder)}
+        "naive Bayes": bayes, "BiLSTM": scratch, "frozen": partial(frozen, encoder, features),
+        "fine-tuned": partial(tuned, encoder)}
     for size in SIZES[:1] if quick else SIZES:
         for kind, predict in kinds.items():
             for subset in range(SUBSETS):

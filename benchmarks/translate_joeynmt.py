@@ -1,5 +1,5 @@
-"""JoeyNMT's networks on the batches of `translate_training`, where the package joeynmt is installed (without the old versions of
-other packages that it asks for). Its own loop over updates is not used, only its model and its loss."""
+"""JoeyNMT's networks on the batches of `translate_training`, where the package joeynmt is installed (without the old versions
+of other packages that it asks for). Its own loop over updates is not used, only its model and its loss."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _given(batch: Any) -> dict[str, Any]:
     import torch
 
     order = np.argsort(-batch.arrays["lengths"], kind="stable")
-    ids, lengths, inputs, targets = (torch.from_numpy(batch.arrays[name][order]) for name in ("ids", "lengths", "inputs", "targets"))
+    ids, lengths, inputs, targets = (torch.from_numpy(batch.arrays[name][order])
+                                     for name in ("ids", "lengths", "inputs", "targets"))
     there = torch.ones(targets.shape, dtype=torch.bool) if batch.mask is None else torch.from_numpy(batch.mask[order])
     known = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
     return {"src": (ids + SPECIALS).masked_fill(~known, PAD), "src_length": lengths, "src_mask": known.unsqueeze(1),
