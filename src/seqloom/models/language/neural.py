@@ -127,7 +127,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
         network, record = train_network(
             task, config, device, run=how.run, facts=facts,
-            late=Late(("embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
+            late=[Late(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
         self.net.keep(network)
         self.fit_info |= record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
 
 
 def train_network(task: Task, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
-                  late: Late | None = None) -> tuple[torch.nn.Module, dict[str, Any]]:
+                  late: Sequence[Late] = ()) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The trained network, and what the model's record says of it.
 
     `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.

@@ -1,5 +1,5 @@
-"""Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), or a head alone on vectors that the
-encoder gives once.
+"""Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), layer by layer from the last one down
+(Howard and Ruder 2018, section 3.3), or a head alone on vectors that the encoder gives once.
 
 The encoder's weights know much already, so they learn at a rate of their own, far below that of the head, which is new. AdamW
 takes the place of Muon: making the updates of wide matrices orthogonal would cost more than the short texts themselves.
@@ -15,6 +15,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.published import Published, named
 from seqloom.training.config import TrainConfig
@@ -37,12 +38,20 @@ def fine_tuning(train: TrainConfig) -> TrainConfig:
                    optimizer="adamw" if train.optimizer == "muon" else train.optimizer)
 
 
-def slower(published: Published, encoder_lr: float, train: TrainConfig) -> Late:
-    """The weights of the encoder, which learn at their own rate."""
+def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[Late]:
+    """The weights of the encoder, which learn at their own rate; `gradual`: one layer after the other, the last one first and
+    the token vectors last, each as long after the one above it."""
     from seqloom.training.schedules import Late
 
-    factor = encoder_lr / train.rate if train.rate else 0.0
-    return Late(tuple(named(name) for name in encoder_shapes(published.layout, 1)), 0.0, factor)
+    factor = config.encoder_lr / train.rate if train.rate else 0.0
+    names = [named(name) for name in encoder_shapes(published.layout, 1)]
+    if not config.gradual:
+        return [Late(tuple(names), 0.0, factor)]
+    layers: dict[int, list[str]] = {}  # by number; -1: what is below the first
+    for name in names:
+        layers.setdefault(int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []).append(name)
+    return [Late(tuple(layers[layer]), config.frozen_for, factor, part=above / len(layers))
+            for above, layer in enumerate(sorted(layers, reverse=True), 1)]
 
 
 def frozen_features(reader: Any, encoder: Any, device: torch.device | str,
