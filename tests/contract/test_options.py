@@ -116,7 +116,7 @@ BESIDE = {
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
     ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
-DEFAULTS = {("classifier", "pooling"): "max"}  # what a default of None stands for in these tests
+DEFAULTS = {("classifier", "pooling"): "max", ("training", "optimizer"): "muon"}  # what None stands for in these tests
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another
 # What is there for another end than another result, and the test that shows it.

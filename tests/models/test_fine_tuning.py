@@ -165,6 +165,23 @@ def test_defaults_of_fine_tuning_give_way_to_what_is_asked_for():
     asked = fine_tuning(TrainConfig(optimizer="sgd", epochs=1))
     assert (asked.optimizer, asked.lr, asked.minutes, asked.epochs) == ("sgd", None, None, 1)
     assert fine_tuning(TrainConfig(lr=0.5)).lr == 0.5
+    muon = fine_tuning(TrainConfig(optimizer="muon"))
+    assert (muon.optimizer, muon.lr) == ("muon", 1e-3)
+
+
+@pytest.mark.parametrize(("options", "asked", "used"), [
+    ({}, None, "adamw"), ({}, "muon", "muon"), ({}, "adamw", "adamw"), ({"frozen": True}, None, "muon"),
+    ({"gradual": True}, "muon", "muon")], ids=str)
+def test_the_optimizer_that_was_asked_for_is_used_and_recorded(options, asked, used, place, monkeypatch):
+    from seqloom.training import update
+
+    made, real = [], update.make_optimizer
+    monkeypatch.setattr(update, "make_optimizer", lambda *given: made.append(real(*given)) or made[-1])
+    model = NeuralClassifier(encoder=place, **options).fit(TEXTS, train=TrainConfig(steps=2, optimizer=asked))
+    assert model.fit_info["train"]["optimizer"] == used
+    assert type(made[0]).__name__ == {"adamw": "AdamW", "muon": "Muon"}[used]
+    if used == "muon" and not options.get("frozen"):
+        assert any(group["muon"] and group["late"] for group in made[0].param_groups)
 
 
 def test_it_learns(tmp_path):

@@ -53,7 +53,7 @@ def train_network(task: Task, config: TrainConfig, device: torch.device, *, run:
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
 
-    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"}
+    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"} | {"optimizer": config.rule}
     report = train(task, config, device=device, run=Run(run) if run else None, facts={**facts, "train": options}, late=late)
     report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
     return report.network, {"train": options | {"steps": report.facts["steps"]}, **report.facts,

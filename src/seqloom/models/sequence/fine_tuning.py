@@ -2,7 +2,8 @@
 (Howard and Ruder 2018, section 3.3), or a head alone on vectors that the encoder gives once.
 
 The encoder's weights know much already, so they learn at a rate of their own, far below that of the head, which is new. AdamW
-takes the place of Muon: making the updates of wide matrices orthogonal would cost more than the short texts themselves.
+takes the place of Muon unless that is asked for: making the updates of wide matrices orthogonal would cost more than the short
+texts themselves.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ EVALUATIONS = 6  # fewer than of other networks, since each costs as much as a t
 def fine_tuning(train: TrainConfig) -> TrainConfig:
     """The options of training with what suits an encoder where nothing else was asked for."""
     given = (train.minutes, train.steps, train.epochs) != (None, None, None)
-    adam = train.optimizer in ("muon", "adamw", "adam")
-    return replace(train, minutes=train.minutes if given else MINUTES, lr=HEAD_RATE if adam and train.lr is None else train.lr,
-                   optimizer="adamw" if train.optimizer == "muon" else train.optimizer)
+    optimizer = train.optimizer or "adamw"
+    adam = optimizer in ("muon", "adamw", "adam")  # which all move a weight about as far at the same rate
+    return replace(train, minutes=train.minutes if given else MINUTES, optimizer=optimizer,
+                   lr=HEAD_RATE if adam and train.lr is None else train.lr)
 
 
 def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[Late]:
