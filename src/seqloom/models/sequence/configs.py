@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
 from seqloom.errors import ConfigError
@@ -66,6 +66,11 @@ class EncoderConfig(PretrainedConfig):
                               f"encoder, or leave {given[0]} out")
         if self.frozen and len(given) > 1:
             raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
+
+    def in_force(self, *, trained: bool = True) -> dict[str, Any]:
+        without = (("frozen", "encoder_lr", "gradual", "frozen_for") if not self.published else
+                   ("encoder_lr", "gradual") if self.frozen else ())
+        return {name: value for name, value in super().in_force(trained=trained).items() if name not in without}
 
     @property
     def published(self) -> bool:
