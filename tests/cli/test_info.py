@@ -77,6 +77,9 @@ def test_a_classifier_shows_the_options_of_its_encoder(options, there, absent, s
     names = shown(seqloom, "m")
     assert there <= names
     assert not names & (absent | (scratch if "{encoder}" in options["encoder"] else set()))
+    page = (tmp_path / "m" / "README.md").read_text()
+    assert all(f"| {name} |" in page for name in there)
+    assert not any(f"| {name} |" in page for name in absent)
     train = shown(seqloom, "m", "fit", 4)
     assert "optimizer" in train
     assert not train & {"truncation", "random_truncation", "recompute", "decay", "decay_every"}
