@@ -58,6 +58,7 @@ class Config:
     # A class adds to those of its bases.
     only_with: ClassVar[OnlyWith] = {}
     fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
+    training_only: ClassVar[frozenset[str]] = frozenset()  # options without meaning for published weights, with those of bases
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))
@@ -91,6 +92,14 @@ class Config:
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         useless = {name for name, _ in idle(cls, defaults | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
+
+    def in_force(self, *, trained: bool = True) -> dict[str, Any]:
+        """The options that have an effect beside the others, as plain values; `trained`: whether there was a training here."""
+        values, cls = self.to_dict(), type(self)
+        without = {name for name, _ in unused(cls, values)}
+        if not trained:
+            without |= {name for base in cls.__mro__ for name in vars(base).get("training_only", ())}
+        return {name: value for name, value in values.items() if name not in without}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -144,12 +153,17 @@ def conditions(cls: type[Config]) -> OnlyWith:
     return {name: needs for base in reversed(cls.__mro__) for name, needs in vars(base).get("only_with", {}).items()}
 
 
-def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Options that differ from their default and have no effect, each with the option that takes it from them."""
+def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Options that have no effect beside the others, each with the option that takes it from them."""
     defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-    return [(name, other) for name, needs in conditions(cls).items() if values[name] != defaults[name]
-            for other, allowed in needs.items()
+    return [(name, other) for name, needs in conditions(cls).items() for other, allowed in needs.items()
             if (values[other] not in allowed if allowed else values[other] == defaults[other])]
+
+
+def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Those of them that differ from their default."""
+    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+    return [(name, other) for name, other in unused(cls, values) if values[name] != defaults[name]]
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:

@@ -94,7 +94,8 @@ def write_model(model: Any, place: Path) -> None:
         inner.mkdir(parents=True)
         write_model(member, inner)
     (place / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    (place / CARD).write_text(card(config), encoding="utf-8")
+    options = model.config.in_force(trained="train" in model.fit_info)
+    (place / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
 
 
 def _check_readable(model: Any) -> None:

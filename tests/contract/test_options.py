@@ -66,7 +66,7 @@ VALUES = {
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
     "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
     "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1], "hold_out": [0.3],
-    "encoder_lr": [1e-2],
+    "encoder_lr": [1e-2], "frozen_for": [0.8],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
@@ -104,7 +104,9 @@ BESIDE = {
     ("classifier", "d_characters"): {"characters": "cnn"}, ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"}, ("classifier", "long"): {"max_length": 3},
     **{(name, option): {"encoder": "{encoder}", "d_hidden": None, "d_embed": None, "d_characters": None}
-       for name in ("classifier", "tagger") for option in ("frozen", "encoder_lr")},
+       for name in ("classifier", "tagger") for option in ("frozen", "encoder_lr", "gradual")},
+    **{(name, "frozen_for"): {"encoder": "{encoder}", "gradual": True, "d_hidden": None, "d_embed": None, "d_characters": None}
+       for name in ("classifier", "tagger")},
     ("seq2seq", "window"): {"encoder": "cnn"}, ("seq2seq", "n_heads"): {"encoder": "transformer"},
     ("seq2seq", "one_network"): {"shared_vocabulary": True}, ("transformer", "context"): {"positions": "learned"},
     ("transformer", "buckets"): {"positions": "t5"}, ("transformer", "max_distance"): {"positions": "t5"},
@@ -114,7 +116,7 @@ BESIDE = {
     ("train", "random_truncation"): {"truncation": 14}, ("train", "patience"): {"lr": 1e-12},  # without gain from the first on
     ("train", "evaluate_every"): {"lr": 1e-12, "patience": 1},
 }
-DEFAULTS = {("classifier", "pooling"): "max"}  # what a default of None stands for in these tests
+DEFAULTS = {("classifier", "pooling"): "max", ("training", "optimizer"): "muon"}  # what None stands for in these tests
 JUDGED = ("patience", "evaluate_every", "schedule")  # look at a valid text; elsewhere the last weights are the result
 INSTEAD = {"epochs": "steps", "minutes": "steps"}  # an option of training that takes the place of another
 # What is there for another end than another result, and the test that shows it.

@@ -197,6 +197,7 @@ SPECIMENS: dict[str, Maker] = {
                                         long="windows", max_length=5),
     "classifier-numbers": _sequence("classifier", _numbers(), encoder="cnn", d_hidden=6),
     "classifier-published": _on_encoder("classifier", LABELLED, pooling="attention"),
+    "classifier-pairs": _on_encoder("classifier", [((text, text[::-1]), label) for text, label in LABELLED], frozen=True),
     "vectors": _plain_vectors,
     "word2vec": _vectors("word2vec"),
     "word2vec-hs": _vectors("word2vec", loss="hs", normalize="case=lower"),

@@ -13,7 +13,7 @@ import seqloom  # noqa: E402
 from seqloom import progress  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.fine_tuning import fine_tuning  # noqa: E402
+from seqloom.models.sequence.fine_tuning import fine_tuning, slower  # noqa: E402
 from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
@@ -112,12 +112,76 @@ def test_the_encoder_learns_more_slowly_than_the_head(place):
     assert [round(late.share(step, 8), 3) for step in range(8)] == [0, 0, 0, 0, 0.025, 0.05, 0.075, 0.1]
 
 
+@pytest.mark.parametrize("options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0}], ids=str)
+def test_layers_are_released_from_the_last_one_down(options, tmp_path):
+    """Of three equal parts, and the head before them; what is released learns, what is not stays to the bit."""
+    place = make_encoder(tmp_path / "encoder", **{"n_layers": 2, **options})
+    opened = open_encoder(place)
+    config = NeuralClassifier(encoder=place, gradual=True, frozen_for=0.6).config
+    late = slower(opened.published, config, TrainConfig(lr=1e-3))
+    blocks = 1 if options.get("shared_layers") else 2
+    assert [{name.split(".")[2] for name in part.names} for part in late[:-1]] == [{"1"}, {"0"}][-blocks:]
+    assert all(name.startswith("reader.first.") for name in late[-1].names)
+    assert sorted(name for part in late for name in part.names) == sorted(opened.weights)
+    awake = [next(step for step in range(12) if part.share(step, 10) > 0) for part in late]
+    assert awake == ([2, 4, 6] if blocks == 2 else [3, 6])
+    assert all(part.share(30, 10) == pytest.approx(config.encoder_lr / 1e-3) for part in late)
+    for steps, moving in ((awake[0], 0), (awake[0] + 1, 1), (10, len(late))):
+        exact = NeuralClassifier(encoder=place, gradual=True, frozen_for=float(awake[-1]), hold_out=0.0)
+        model = exact.fit(TEXTS, train=TrainConfig(steps=steps, batch_size=3))
+        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.names) for part in late]
+        assert moved == [i < moving for i in range(len(late))]
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 8])
+def test_a_gradual_run_is_continued_to_the_bit(stop, place, tmp_path, monkeypatch):
+    """Stopped while some parts are frozen, while their rates rise, and after."""
+    from seqloom.training import loop
+
+    def fit(run):
+        return NeuralClassifier(encoder=place, gradual=True).fit(TEXTS, train=TrainConfig(steps=10, batch_size=2), run=run)
+
+    whole, real = fit(tmp_path / "whole"), loop._Loop._update
+
+    def stopping(self, rate):
+        if self.step == stop:
+            self._checkpoint()
+            raise KeyboardInterrupt
+        return real(self, rate)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Loop, "_update", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            fit(tmp_path / "run")
+    again = fit(tmp_path / "run")
+    assert all(np.array_equal(again.weights[name], weight) for name, weight in whole.weights.items())
+    plain = NeuralClassifier(encoder=place).fit(TEXTS, train=TrainConfig(steps=10, batch_size=2))
+    assert any(not np.array_equal(plain.weights[name], weight) for name, weight in whole.weights.items())
+
+
 def test_defaults_of_fine_tuning_give_way_to_what_is_asked_for():
     plain = fine_tuning(TrainConfig())
     assert (plain.optimizer, plain.lr, plain.minutes) == ("adamw", 1e-3, 30)
     asked = fine_tuning(TrainConfig(optimizer="sgd", epochs=1))
     assert (asked.optimizer, asked.lr, asked.minutes, asked.epochs) == ("sgd", None, None, 1)
     assert fine_tuning(TrainConfig(lr=0.5)).lr == 0.5
+    muon = fine_tuning(TrainConfig(optimizer="muon"))
+    assert (muon.optimizer, muon.lr) == ("muon", 1e-3)
+
+
+@pytest.mark.parametrize(("options", "asked", "used"), [
+    ({}, None, "adamw"), ({}, "muon", "muon"), ({}, "adamw", "adamw"), ({"frozen": True}, None, "muon"),
+    ({"gradual": True}, "muon", "muon")], ids=str)
+def test_the_optimizer_that_was_asked_for_is_used_and_recorded(options, asked, used, place, monkeypatch):
+    from seqloom.training import update
+
+    made, real = [], update.make_optimizer
+    monkeypatch.setattr(update, "make_optimizer", lambda *given: made.append(real(*given)) or made[-1])
+    model = NeuralClassifier(encoder=place, **options).fit(TEXTS, train=TrainConfig(steps=2, optimizer=asked))
+    assert model.fit_info["train"]["optimizer"] == used
+    assert type(made[0]).__name__ == {"adamw": "AdamW", "muon": "Muon"}[used]
+    if used == "muon" and not options.get("frozen"):
+        assert any(group["muon"] and group["late"] for group in made[0].param_groups)
 
 
 def test_it_learns(tmp_path):
@@ -182,6 +246,9 @@ def test_what_is_too_long_is_said(place, said):
     ({"encoder": "{encoder}", "d_hidden": 5}, r"d_hidden has no effect with encoder"),
     ({"encoder": "{encoder}", "tokenizer": "char"}, r"tokenizer has no effect with encoder"),
     ({"encoder": "{encoder}", "frozen": True, "encoder_lr": 0.1}, r"encoder_lr has no effect with frozen on"),
+    ({"encoder": "{encoder}", "frozen": True, "gradual": True}, r"gradual has no effect with frozen on"),
+    ({"encoder": "{encoder}", "frozen_for": 0.5}, r"frozen_for has no effect with gradual off"),
+    ({"encoder": "cnn", "gradual": True}, r"gradual has no effect with encoder cnn; it is for the directory"),
     ({"encoder": "cnn", "frozen": True}, r"frozen has no effect with encoder cnn; it is for the directory"),
     ({"encoder_lr": 0.1}, r"encoder_lr has no effect with encoder bilstm")], ids=str)
 def test_what_is_refused(options, message, place, tmp_path):

@@ -66,7 +66,7 @@ class Classify:
         return {}
 
 
-def trained(task, how=None, late=None, **facts):
+def trained(task, how=None, late=(), **facts):
     how = how or Fitting(train=TrainConfig(steps=60, lr=0.05))
     config, device = prepare("bags", how)
     return train_network(task, config, device, run=how.run, facts=facts, late=late)
@@ -101,7 +101,7 @@ def test_the_network_is_where_it_is_wanted():
 def test_frozen_and_late_vectors():
     for steps, moved in ((3, False), (4, True)):
         how = Fitting(train=TrainConfig(steps=steps, lr=0.05))
-        network, _ = trained(Classify(evaluated=False), how, late=Late(("embedding.weight",), 3.0))
+        network, _ = trained(Classify(evaluated=False), how, late=[Late(("embedding.weight",), 3.0)])
         assert (not np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)) == moved
     network, _ = trained(Classify(frozen=True))
     assert np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)

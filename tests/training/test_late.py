@@ -34,7 +34,7 @@ def trained(late, **options):
                            counted="tokens", unit="nats")
     plain = {"steps": STEPS, "lr": RATE, "schedule": "constant", "warmup": 0.0, "clip": "none", "weight_decay": 0.0}
     config = TrainConfig(**{**plain, "optimizer": "sgd", **options})
-    network = loop.train(task, config, device=torch.device("cpu"), late=late).network
+    network = loop.train(task, config, device=torch.device("cpu"), late=[] if late is None else [late]).network
     return network.early.detach().numpy(), network.table.detach().numpy(), seen
 
 

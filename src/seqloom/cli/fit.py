@@ -34,6 +34,7 @@ EXAMPLES = {
     "classifier": "  seqloom fit classifier reviews.tsv -o model --encoder cnn --valid dev.tsv\n"
                   "  seqloom fit classifier reviews.tsv -o model --encoder bilstm --pretrained glove.txt --minutes 5\n"
                   "  seqloom fit classifier reviews.tsv -o model --encoder converted --frozen      # by seqloom convert\n"
+                  "  seqloom fit classifier nli.tsv -o model --encoder converted --text-column a --pair-column b\n"
                   "  seqloom fit classifier heartbeats.tsv -o model --form numbers --encoder bigru",
     "tagger": "  seqloom fit tagger train.conllu -o model --valid dev.conllu --minutes 5\n"
               "  seqloom fit tagger names.conll -o model --pretrained glove.txt",

@@ -26,6 +26,7 @@ Examples:
   echo "what a lovely film" | seqloom predict sentiment --proba --json
   echo "what a lovely film" | seqloom predict sentiment --explain
   echo "what a lovely film" | seqloom predict sentiment --explain --chart why.png
+  seqloom predict entailment new.tsv --text-column premise --pair-column hypothesis
   echo "Time flies like an arrow" | seqloom predict tagger
 """)
 @click.argument("model")
@@ -35,7 +36,8 @@ Examples:
 def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Predict the class of each line of TEXT, or the tags of its words.
 
-    A line is one text, or one sentence of words separated by spaces; with --column, each row of a table is one.
+    A line is one text, or one sentence of words separated by spaces; with --column, each row of a table is one. For a
+    classifier of pairs of texts, a line is a pair with a tab between the two; or columns of a table are named.
     Without TEXT, or with -, standard input is read.
     """
     loaded = tasks.open_model("predict", model)

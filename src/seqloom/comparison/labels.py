@@ -67,6 +67,9 @@ class LabelLadder(AnnotatedLadder):
     def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
         if data.multi_label:
             raise ConfigError(f"{data.name} has examples with several labels; only single-label data can be compared")
+        if data.pairs:
+            raise ConfigError(f"{data.name} has pairs of texts, which only classifiers on a converted encoder read; compare "
+                              "those with seqloom ab")
         if len(data) < SMALLEST:
             raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
         if (parts := self.brought(data, valid, test)) is not None:

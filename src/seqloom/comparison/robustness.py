@@ -92,7 +92,8 @@ def _share(before: Sequence[Any], after: Sequence[Any]) -> float:
 def _labelled(model: Classifier, data: Any, labels: Any) -> Labelled:
     given = as_labelled(data, labels).like(model.classes, strict=False)
     if not all(isinstance(example, str) for example in given.examples):
-        raise ConfigError(f"the examples of {given.name} are arrays of numbers; robustness perturbs texts")
+        what = "pairs of texts" if given.pairs else "arrays of numbers"
+        raise ConfigError(f"the examples of {given.name} are {what}; robustness perturbs single texts")
     if given.multi_label and not model.multi_label:
         raise ConfigError(f"{given.name} has examples with several labels, but this model predicts one per example")
     return given

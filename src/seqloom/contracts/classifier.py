@@ -2,8 +2,8 @@
 
 A classifier writes `class_log_probs(examples)`: the logarithm of each class's probability. From it come `predict`,
 `predict_proba` and `evaluate`. One example in, one answer out; a list in, a list (an array of probabilities) out. Examples
-are texts unless the model says otherwise (`is_example`); where the data gives an example several labels, so does the model,
-and the classes are judged each on its own.
+are texts unless the model says otherwise (`is_example`), or pairs of texts where it learnt from pairs; where the data gives an
+example several labels, so does the model, and the classes are judged each on its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
+from seqloom.data.examples import extent, in_one_line, is_pair
 from seqloom.data.in_memory import values
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.decoding.sanity import check_scores, check_table
@@ -43,7 +44,8 @@ class Classifier(Model):
 
     task: ClassVar[str] = "classifier"
     _estimator_type: ClassVar[str | None] = "classifier"
-    learnt_values: ClassVar[dict[str, Kind]] = {"classes": labels, "multi_label": optional(one_of(True))}
+    learnt_values: ClassVar[dict[str, Kind]] = {"classes": labels, "multi_label": optional(one_of(True)),
+                                                "pairs": optional(one_of(True))}
 
     @property
     def classes(self) -> list[Any]:
@@ -62,9 +64,15 @@ class Classifier(Model):
         """Whether an example may have several labels, or none."""
         return self.learnt.get("multi_label", False)
 
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether its examples are pairs of texts rather than single ones."""
+        return self.learnt.get("pairs", False)
+
     # ---- what a model writes
 
     learns_several: ClassVar[bool] = False  # whether it can learn from examples with several labels
+    learns_pairs: ClassVar[bool] = False  # whether it can learn from pairs of texts
 
     @abstractmethod
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
@@ -82,7 +90,7 @@ class Classifier(Model):
 
     def is_example(self, value: Any) -> bool:
         """Whether a value is a single example rather than a list of them."""
-        return isinstance(value, str)
+        return isinstance(value, str) or (self.reads_pairs and is_pair(value))
 
     # ---- fitting
 
@@ -95,24 +103,53 @@ class Classifier(Model):
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
                               "example; give each example one label")
+        self._check_pairs(labelled, held_out)
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
         if len(labelled.classes) == 1 and not labelled.multi_label:
             progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
-                         f"{'text' if isinstance(labelled.examples[0], str) else 'series'}")
+                         f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}")
         with self.learning():
-            self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {})}
+            self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {}),
+                           **({"pairs": True} if labelled.pairs else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
-                             "lengths": length_record(list(map(len, labelled.examples)))}
+                             "lengths": length_record(list(map(extent, labelled.examples)))}
             self.fit_examples(labelled, how)
         return self
+
+    def _check_pairs(self, data: Labelled, held_out: Labelled | None) -> None:
+        """Refuse pairs of texts that the model cannot learn from, or that are only among one of the two."""
+        if data.pairs and not self.learns_pairs:
+            raise ConfigError(f"{data.name} has pairs of texts, but {self.name} models read single texts; a classifier on a "
+                              "converted encoder reads pairs (seqloom fit classifier --encoder DIR)")
+        if held_out is not None and held_out.pairs != data.pairs:
+            kinds = ("pairs of texts", "single texts") if data.pairs else ("single texts", "pairs of texts")
+            raise DataError(f"the training data ({data.name}) has {kinds[0]}, the held-out data ({held_out.name}) {kinds[1]}; "
+                            "give both of one kind")
 
     # ---- the verbs
 
     def summary(self) -> str:
         examples, classes = self.recorded("texts", 0), len(self.classes)
-        what = "series" if self.reads_numbers else f"text{'s' * (examples != 1)}"
+        what = self._noun if self.reads_numbers or examples != 1 else self._noun.removesuffix("s")
         return (f"{examples:,} {what}, " if examples else "") + f"{classes} class{'es' * (classes != 1)}"
+
+    @property
+    def _noun(self) -> str:
+        """What its examples are."""
+        return "series" if self.reads_numbers else "pairs" if self.reads_pairs else "texts"
+
+    def check_examples(self, examples: Sequence[Any]) -> None:
+        """Refuse single texts where the model reads pairs, and pairs where it reads single texts."""
+        self.check_fitted()
+        if not self.reads_pairs and tuple not in set(map(type, examples)):
+            return
+        wrong = next((row for row, example in enumerate(examples, 1) if is_pair(example) != self.reads_pairs), None)
+        if wrong is not None:
+            raise DataError(f"this {self.name} model reads pairs of texts, but example {wrong} is no pair; give a tuple of two "
+                            "texts (in files --pair-column NAME)" if self.reads_pairs else
+                            f"this {self.name} model reads single texts, but example {wrong} is a pair of them; give one text "
+                            "(in files without --pair-column)")
 
     def log_probs(self, examples: list[Any]) -> np.ndarray:
         """`class_log_probs` in batches, with progress."""
@@ -120,7 +157,7 @@ class Classifier(Model):
         if not examples:
             return np.empty((0, len(self.classes)))
         parts = []
-        with progress.task("classifying", len(examples), "series" if self.reads_numbers else "texts") as bar:
+        with progress.task("classifying", len(examples), self._noun) as bar:
             for start in range(0, len(examples), BATCH):
                 batch = examples[start : start + BATCH]
                 parts.append(check_table(self.class_log_probs(batch), len(batch), len(self.classes)))
@@ -129,11 +166,12 @@ class Classifier(Model):
 
     def _given(self, example: Any) -> tuple[list[Any], bool]:
         """Examples as a list, and whether it was a single one."""
-        if not self.is_example(example):
-            return values(example, "examples"), False
+        one = self.is_example(example)
         if isinstance(example, str):
             refuse_existing_file(example)
-        return [example], True
+        examples = [example] if one else values(example, "examples")
+        self.check_examples(examples)
+        return examples, one
 
     def predict(self, example: Any) -> Any:
         """The likeliest class of an example, or of each of a list, array or column; where there may be several labels, a list
@@ -175,14 +213,16 @@ class Classifier(Model):
         if labelled.multi_label and not self.multi_label:
             raise ConfigError(f"{labelled.name} has examples with several labels, but this model predicts one per example")
         if error_words and (self.multi_label or not all(isinstance(example, str) for example in labelled.examples)):
-            raise ConfigError("error_words needs texts with one label each; leave it out")
+            raise ConfigError("error_words needs single texts with one label each; leave it out")
+        self.check_examples(labelled.examples)
         log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
         gold = [list(map(str, some)) for some in (labelled.labels if labelled.multi_label else zip(labelled.labels))]
         if self.multi_label:
             metrics, details, notes = multilabel.judge(names, gold, np.exp(log_probs), THRESHOLD, samples=samples)
         else:
-            shown = [example if isinstance(example, str) else f"example {i}" for i, example in enumerate(labelled.examples)]
+            shown = [in_one_line(example) if isinstance(example, (str, tuple)) else f"example {i}"
+                     for i, example in enumerate(labelled.examples)]
             first = [some[0] for some in gold]
             metrics, details, notes = classification.judge(names, first, shown, log_probs, samples=samples, examples=examples)
             if error_words:

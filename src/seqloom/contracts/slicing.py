@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.contracts.base import Model
+from seqloom.data.examples import extent
 from seqloom.data.labelled import Labelled
 from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError, suggest_known
@@ -94,8 +95,8 @@ def _unknown_share(tokenizer: Tokenizer, text: str) -> float:
 def _slicing(model: Model, by: str, examples: Sequence[Any], columns: Mapping[str, list[str]],
              unknown: Callable[[], np.ndarray | None]) -> Slicing:
     if by == LENGTH:
-        unit = "characters" if isinstance(examples[0], str) else "words" if isinstance(examples[0], list) else "steps"
-        return by_length(unit, np.array(list(map(len, examples))), model.recorded("lengths", {}))
+        unit = "characters" if isinstance(examples[0], (str, tuple)) else "words" if isinstance(examples[0], list) else "steps"
+        return by_length(unit, np.array(list(map(extent, examples))), model.recorded("lengths", {}))
     if by == UNKNOWN:
         shares = unknown()
         if shares is None:

@@ -65,6 +65,15 @@ def choose_pair(name: str, columns: Mapping[str, str], asked: Sequence[str | Non
     return [column for column in chosen if column is not None]
 
 
+def without(name: str, columns: Mapping[str, str], pair: str, others: Sequence[str | None]) -> dict[str, str]:
+    """The columns besides that of the second text of pairs, among which are those of first text and label."""
+    check_name(name, columns, pair)
+    if pair in others:
+        what = "both texts of a pair" if others[0] == pair else "text and label"
+        raise DataError(f"{name}: the column {pair!r} cannot be {what}")
+    return {column: kind for column, kind in columns.items() if column != pair}
+
+
 def check_name(name: str, columns: Mapping[str, str], column: str) -> str:
     """A column that there must be."""
     if column not in columns:

@@ -2,8 +2,8 @@
 
 Of a table two columns are read, text and label: those that are named, those with usual names (`text`, `review`, ...;
 `label`, `class`, ...), or, when there are two and neither is known, the one with fewer different values is the label, and
-that is said. Labels may be numbers or true and false; they become the text that JSON has for them, and so do the values of
-further columns that are asked for.
+that is said. Where a second column of text is named, an example is a pair of texts. Labels may be numbers or true and false;
+they become the text that JSON has for them, and so do the values of further columns that are asked for.
 
 `lines` has a label, a blank and a sentence a line (the files of the Stanford Sentiment Treebank); `fasttext` the same with
 `__label__` before each label (fasttext.cc/docs/en/supervised-tutorial.html), of which there must be one; `folders` one
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,6 +28,7 @@ from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.data.number_rows import cells_of, label_of, looks_numeric, parse_values
 from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.data.sources import report_skipped
+from seqloom.data.text_pairs import joined, texts_of
 from seqloom.data.unpacking import COMPRESSED
 from seqloom.errors import ConfigError, DataError, EncodingError, quoted, suggest
 
@@ -45,21 +46,24 @@ _FILES = 1000  # of a folder that are read together
 class Batch(NamedTuple):
     """Some rows."""
 
-    texts: list[Any]  # or series of numbers
+    texts: list[Any]  # or pairs of texts, or series of numbers
     labels: list[str]
     more: Sequence[list[str]] = ()  # of each further column that was asked for
 
 
 class Choice(NamedTuple):
-    """The columns of text and label, as they are called or None, and further ones to keep."""
+    """The columns of text and label, as they are called or None, that of the second text if examples are pairs, and further
+    ones to keep."""
 
     text: str | None = None
     label: str | None = None
+    pair: str | None = None
     more: tuple[str, ...] = ()
 
     def named(self) -> dict[str, str]:
         """What was asked for by name, and for what."""
-        pairs = [("text", self.text), ("label", self.label), *(("further", column) for column in self.more)]
+        pairs = [("text", self.text), ("pair", self.pair), ("label", self.label),
+                 *(("further", column) for column in self.more)]
         return {what: column for what, column in pairs if column is not None}
 
 
@@ -112,18 +116,19 @@ def recognise(document: Document) -> str:
 
 def _table(document: Document, kind: str, choice: Choice) -> Iterator[Batch]:
     """Text, label and further columns of a table; every row must have a label, all else may be empty."""
-    asked = [choice.text, choice.label, *choice.more]
+    asked = [choice.text, choice.label, choice.pair, *choice.more]
     rows = open_rows(document, kind, asked, doubtful=False)  # a text and its label look like names
     if not rows.kinds:
         return
-    text, label = columns.choose_pair(document.name, rows.kinds, rows.asked[:2]) or _by_values(rows)
-    further = [columns.check_name(document.name, rows.kinds, column) for column in rows.asked[2:] if column is not None]
+    pair, further = rows.asked[2], [columns.check_name(document.name, rows.kinds, column) for column in rows.asked[3:]
+                                    if column is not None]
+    kinds = rows.kinds if pair is None else columns.without(document.name, rows.kinds, pair, rows.asked[:2])
+    text, label = columns.choose_pair(document.name, kinds, rows.asked[:2]) or _by_values(rows, kinds)
+    texts_in = [text] if pair is None else [text, pair]
     halves = 0
-    for block in rows.blocks([text, label, *further]):
-        texts, labels, *more = block.values
-        if set(map(type, texts)) - {str}:
-            at = next(k for k, value in enumerate(texts) if not isinstance(value, str))
-            raise columns.wrong_value(block.place(at), text, texts[at], "text")
+    for block in rows.blocks([*texts_in, label, *further]):
+        labels, *more = block.values[len(texts_in):]
+        texts: list[Any] = texts_of(block, 0, text) if pair is None else joined(block, texts_in)
         if rows.untyped:
             labels = list(map(str.strip, labels))
         elif set(map(type, labels)) - {str}:
@@ -147,9 +152,9 @@ def _plain(value: Any, block: Block, k: int, column: str) -> str:
     return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
 
 
-def _by_values(rows: Rows) -> list[str]:
+def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
     """Of two columns the one with fewer different values is the label; when there are as many, the shorter ones."""
-    pair = [column for column, kind in rows.kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
+    pair = [column for column, kind in kinds.items() if kind not in (columns.OBJECT, columns.LIST)]
     head = next(rows.blocks(pair), None)
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
     sizes = [(len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column))) for column in values]

@@ -28,11 +28,11 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.documents import check_encoding
+from seqloom.data.examples import check_examples, digest, digest_examples, is_pair
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, text_and_label, values
 from seqloom.data.label_forms import Batch, Choice, Form, check_form, has_folders, read_folders, read_rows
 from seqloom.data.sources import find_documents
 from seqloom.errors import ConfigError, DataError, quoted, suggest_known
-from seqloom.text.coding import to_bytes
 
 Source = str | Path | Iterable[str | Path]
 Label = str | int | bool
@@ -41,10 +41,10 @@ LARGEST = 2**63  # of labels that are whole numbers, without its sign
 
 @dataclass(frozen=True)
 class Labelled:
-    """Examples and their labels, of equal length. An example is a text, or an array of numbers for models that take those;
-    a label is a name, a whole number, or true or false, or a tuple of those where an example may have several (or none). All
-    labels are of one type; those of files are names. `columns`: further values of each example by name, such as its source,
-    which no model learns from, but by which results can be told apart."""
+    """Examples and their labels, of equal length. An example is a text; for models that take those, a pair of texts (a tuple)
+    or an array of numbers. A label is a name, a whole number, or true or false, or a tuple of those where an example may have
+    several (or none). All labels are of one type; those of files are names. `columns`: further values of each example by name,
+    such as its source, which no model learns from, but by which results can be told apart."""
 
     examples: list[Any]
     labels: list[Any]
@@ -76,7 +76,8 @@ class Labelled:
         further = {str(key): list(map(str, values(column, f"column {key}"))) for key, column in (columns or {}).items()}
         if wrong := [key for key, column in further.items() if len(column) != len(examples)]:
             raise DataError(f"{name} has {len(examples)} texts, but column {quoted(wrong[0])} {len(further[wrong[0]])} values")
-        made = cls(_examples(examples, name), [read(label, row, name) for row, label in enumerate(labels, 1)], name, further)
+        read_labels = [read(label, row, name) for row, label in enumerate(labels, 1)]
+        made = cls(check_examples(examples, name), read_labels, name, further)
         made._check_types()
         return made
 
@@ -94,9 +95,16 @@ class Labelled:
     @property
     def texts(self) -> list[str]:
         """The examples, for models that read texts."""
+        if self.pairs:
+            raise DataError(f"the examples of {self.name} are pairs of texts; this model reads single texts")
         if not isinstance(self.examples[0] if self.examples else "", str):
             raise DataError(f"the examples of {self.name} are arrays of numbers; this model reads texts")
         return self.examples
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the examples are pairs of texts."""
+        return bool(self.examples) and is_pair(self.examples[0])
 
     @property
     def multi_label(self) -> bool:
@@ -111,7 +119,7 @@ class Labelled:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all examples and labels."""
-        whole = hashlib.sha256(_digest_examples(self.examples))
+        whole = hashlib.sha256(digest_examples(self.examples))
         if self.multi_label:
             whole.update(np.fromiter(map(len, self.labels), "<i8", len(self)).tobytes())
         whole.update(digest(list(map(str, chain.from_iterable(self.labels) if self.multi_label else self.labels))))
@@ -138,18 +146,20 @@ class Labelled:
                        columns={name: [column[i] for i in chosen] for name, column in self.columns.items()})
 
 
-def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, label_column: str | None = None,
-                  columns: Sequence[str] = (), encoding: str = "utf-8", strict: bool = False) -> Labelled:
+def read_labelled(source: Source, *, form: Form = "auto", text_column: str | None = None, pair_column: str | None = None,
+                  label_column: str | None = None, columns: Sequence[str] = (), encoding: str = "utf-8",
+                  strict: bool = False) -> Labelled:
     """Labelled texts from a file, several files, a directory, a pattern, or `-` for standard input.
 
     Forms: `tsv`, `csv`, `jsonl` and `parquet`, where columns are found by usual names or named (without a header by number,
     from 1); `lines`, `label sentence`; `fasttext`, `__label__x text`; `folders`, a directory a class. `auto` goes by the
-    end of the name and by the first lines. `columns`: further columns of a table to keep, as text. Files may be packed (.gz,
-    .xz, .zst). Of a directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
+    end of the name and by the first lines. `pair_column`: of the second texts, where an example is a pair of texts; `columns`:
+    further columns of a table to keep, as text. Files may be packed (.gz, .xz, .zst). Of a directory or pattern, binary and
+    badly encoded files are skipped and reported; `strict` refuses them.
     """
     names = tuple(dict.fromkeys(columns))
-    name, batches = _open(source, form, Choice(text_column, label_column, names), encoding, strict)
-    texts: list[str] = []
+    name, batches = _open(source, form, Choice(text_column, label_column, pair_column, names), encoding, strict)
+    texts: list[Any] = []
     labels: list[str] = []
     further: dict[str, list[str]] = {column: [] for column in names}
     for batch in batches:
@@ -207,13 +217,6 @@ def dataset_name(source: Source, documents: Sequence[str]) -> str:
     return "stdin" if first == "-" else full_name(first) if first.startswith(PREFIX) else Path(first).name or first
 
 
-def digest(texts: list[str]) -> bytes:
-    """SHA-256 of a list of texts: of their characters and of where they end."""
-    ends = np.fromiter(map(len, texts), "<i8", len(texts))
-    whole = hashlib.sha256(ends.tobytes())
-    whole.update("".join(texts).encode("utf-8", "surrogatepass"))
-    return whole.digest()
-
 
 def _open(source: Source, form: Form, choice: Choice, encoding: str, strict: bool) -> tuple[str, Iterator[Batch]]:
     """The name of the data and its rows; what can be said before reading is said now."""
@@ -241,12 +244,14 @@ def _all_rows(opened: list[tuple[str, Iterator[Batch]]]) -> Iterator[Batch]:
         rows = empty = 0
         for batch in batches:
             rows += len(batch.texts)
-            empty += sum(not text.strip() for text in batch.texts if isinstance(text, str))
+            empty += sum(not text.strip() for example in batch.texts
+                         for text in (example if is_pair(example) else (example,)) if isinstance(text, str))
             yield batch
         if not rows:
             raise DataError(f"{name} has no labelled text; give a file with some")
         if empty:
-            progress.say(f"{name}: {empty:,} of {rows:,} texts {'is' if empty == 1 else 'are'} empty")
+            texts = rows * 2 if is_pair(batch.texts[0]) else rows
+            progress.say(f"{name}: {empty:,} of {texts:,} texts {'is' if empty == 1 else 'are'} empty")
 
 
 def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]:
@@ -263,39 +268,8 @@ def _parts(name: str, batches: Iterator[Batch], size: int) -> Iterator[Labelled]
         yield Labelled(texts, labels, name)
 
 
-def _text(value: Any, row: int, name: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"row {row} of {name}: {value!r:.60} is not text")
-    if not value.isascii():
-        to_bytes(value)  # refuses what is no character
-    return value
 
 
-def _examples(given: list[Any], name: str) -> list[Any]:
-    """Texts, or arrays of numbers that have the same width."""
-    if isinstance(given[0], str) or not isinstance(given[0], (np.ndarray, list, tuple)):
-        return [_text(text, row, name) for row, text in enumerate(given, 1)]
-    arrays: list[np.ndarray] = []
-    for row, value in enumerate(given, 1):
-        if len(value) and isinstance(value[0], str):
-            raise DataError(f"row {row} of {name} is a list of words; a classifier reads texts: join them with ' '.join(words)")
-        try:
-            arrays.append(np.asarray(value, np.float32))
-        except (ValueError, TypeError):
-            raise DataError(f"row {row} of {name}: {value!r:.60} is not an array of numbers") from None
-        if not arrays[-1].ndim or arrays[-1].shape[1:] != arrays[0].shape[1:]:
-            raise DataError(f"row {row} of {name} has the shape {arrays[-1].shape}, the first one {arrays[0].shape}; all "
-                            "arrays must have the same width")
-    return arrays
-
-
-def _digest_examples(examples: list[Any]) -> bytes:
-    if not examples or isinstance(examples[0], str):
-        return digest(examples)
-    whole = hashlib.sha256(repr([array.shape for array in examples]).encode())
-    for array in examples:
-        whole.update(np.ascontiguousarray(array).data)
-    return whole.digest()
 
 
 def _label_values(labels: Any, name: str) -> list[Any]:

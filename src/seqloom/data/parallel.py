@@ -24,8 +24,9 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.documents import Document, check_encoding
+from seqloom.data.examples import digest
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, values
-from seqloom.data.labelled import Source, dataset_name, digest
+from seqloom.data.labelled import Source, dataset_name
 from seqloom.data.parallel_forms import (
     ARRAY_FILES,
     PairForm,

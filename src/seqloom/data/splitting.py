@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.data.examples import is_pair
+
 TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
 
 
@@ -48,7 +50,9 @@ def whole_files(digests: Sequence[str], sizes: Sequence[int],
 
 
 def example_digest(example: Any) -> bytes:
-    """Of a text, whatever white space is between its words, or of an array."""
+    """Of a text or a pair of texts, whatever white space is between the words, or of an array."""
+    if is_pair(example):
+        return hashlib.sha256(b"".join(map(example_digest, example))).digest()
     if isinstance(example, str):
         return hashlib.sha256(" ".join(example.split()).encode("utf-8", "surrogatepass")).digest()
     return hashlib.sha256(np.ascontiguousarray(example).tobytes()).digest()

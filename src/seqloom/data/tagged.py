@@ -24,8 +24,9 @@ import numpy as np
 from seqloom import progress
 from seqloom.data import spans
 from seqloom.data.documents import check_encoding
+from seqloom.data.examples import digest
 from seqloom.data.in_memory import is_frame, refuse_name, values
-from seqloom.data.labelled import Source, dataset_name, digest
+from seqloom.data.labelled import Source, dataset_name
 from seqloom.data.sources import find_documents
 from seqloom.data.spans import Scheme
 from seqloom.data.tag_forms import Sentences, TagForm, read_sentences

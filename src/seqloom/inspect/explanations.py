@@ -16,18 +16,20 @@ from typing import Any
 from seqloom.charts.shares import MOST, bars_of_shares, coloured_tokens
 from seqloom.charts.sheet import Charts, Sheet
 from seqloom.contracts import Classifier
+from seqloom.data.examples import in_one_line
 from seqloom.errors import ConfigError
 
 MOST_TEXTS = 20
 SHORT = 60  # characters of a text in a heading
 
 
-def explanation(model: Classifier, text: str | Sequence[str], *, label: Any = None, against: Any = None) -> Sheet:
-    """The words that decided for a class (the likeliest) against another (the likeliest other), of one text or of several.
+def explanation(model: Classifier, text: Any, *, label: Any = None, against: Any = None) -> Sheet:
+    """The words that decided for a class (the likeliest) against another (the likeliest other), of one text (or
+    pair of texts, where the model reads those) or of several.
 
     Of one text also the attention, where the model pools by it, and bars of the largest shares.
     """
-    texts = [text] if isinstance(text, str) else list(text)
+    texts = [text] if isinstance(model, Classifier) and model.is_example(text) else list(text)
     check(model, len(texts))
     found = [model.explain(one, label=label, against=against) for one in texts]  # type: ignore[attr-defined]
     return explained(model, texts, found)
@@ -41,7 +43,7 @@ def check(model: Any, n_texts: int) -> None:
         raise ConfigError(f"a picture explains 1 to {MOST_TEXTS} texts; {n_texts} are given")
 
 
-def explained(model: Any, texts: Sequence[str], found: Sequence[Any]) -> Sheet:
+def explained(model: Any, texts: Sequence[Any], found: Sequence[Any]) -> Sheet:
     """The sheet of these texts and their explanations."""
     joiner = model.tokenizer.joiner.decode() if model.tokenizer is not None else " "
     attention = _attention(model, texts[0]) if len(texts) == 1 else None
@@ -49,7 +51,7 @@ def explained(model: Any, texts: Sequence[str], found: Sequence[Any]) -> Sheet:
     def draw(page: bool) -> Charts:
         words = [coloured_tokens(one.tokens, _sides(one), joiner=joiner) for one in found]
         if len(words) > 1:
-            return {f"{i}. {_short(text)}: {one.label}": chart
+            return {f"{i}. {_short(in_one_line(text))}: {one.label}": chart
                     for i, (text, one, chart) in enumerate(zip(texts, found, words), 1)}
         charts = {"Text": words[0]}
         if attention:
@@ -74,7 +76,7 @@ def _sides(one: Any) -> tuple[str, str]:
     return f"for {one.label}", f"for {one.against}"
 
 
-def _attention(model: Any, text: str) -> list[tuple[str, float]] | None:
+def _attention(model: Any, text: Any) -> list[tuple[str, float]] | None:
     """The weights of attention, where there are any."""
     try:
         return list(model.attention(text)) if hasattr(model, "attention") else None

@@ -16,14 +16,14 @@ from seqloom.nn.readers import Arrays
 
 
 class PublishedReader(nn.Module):
-    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D)."""
+    """`ids` (B, T), marks included, to vectors of tokens and positions (B, T, D); of pairs also the `types` of the tokens."""
 
     def __init__(self, first: BertNet) -> None:
         super().__init__()
         self.first = first  # without blocks
 
     def forward(self, batch: Arrays) -> Tensor:
-        vectors: Tensor = self.first(batch["ids"])
+        vectors: Tensor = self.first(batch["ids"], batch.get("types"))
         return vectors
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seqloom.metrics.result import Result
 
 PREDICT = Command("seqloom.cli.predict:command", "The class of each text, or the tags of its words.")
+PAIR = ("text", "pair")  # what the texts of an example are called in answers
 ROBUSTNESS = Command("seqloom.cli.robustness:command", "What typing errors, case, length and word order cost.")
 
 
@@ -26,6 +27,8 @@ class LabelledReading(Config):
         "auto", "Format of the data: tsv, csv, jsonl, parquet, lines, fasttext, folders, numbers (a label and a series of "
         "numbers a line); auto: by name and content.")
     text_column: str | None = option(None, "Tables: the column with the text.", metavar="NAME|N")
+    pair_column: str | None = option(None, "Tables: the column with the second text, where each example is a pair of texts.",
+                                     metavar="NAME|N")
     label_column: str | None = option(None, "Tables: the column with the label.", metavar="NAME|N")
     encoding: str = option("utf-8", "Encoding of the text files.")
     strict: bool = strict_option()
@@ -71,6 +74,9 @@ class Classifying(TextReading):
 
     only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}, "chart": {"explain": (True,)}}
 
+    text_column: str | None = option(None, "Classifiers of pairs of texts: the column with the first text.", metavar="NAME|N")
+    pair_column: str | None = option(None, "Classifiers of pairs of texts: the column with the second text.  [default: of two "
+                                     "columns the second]", metavar="NAME|N")
     proba: bool = option(False, "Classifiers: print the probability of every class.", negatable=False)
     explain: bool = option(False, "Classifiers that support it: print the deciding words, with their weight in nats.",
                                   negatable=False)
@@ -106,15 +112,27 @@ class Classification(Task):
             from seqloom.charts.files import check_target
 
             check_target(options.chart)
-        batches = _lines_of_numbers(paths, options) if model.reads_numbers else text_batches(paths, options)
+        _check_columns(model, options)
+        batches = (_pairs(paths, options) if model.reads_pairs else
+                   _lines_of_numbers(paths, options) if model.reads_numbers else text_batches(paths, options))
         return (_explained(model, itertools.chain.from_iterable(batches), options.chart) if options.explain else
                 _classified(model, batches, options.proba))
 
 
-def _classified(model: Classifier, batches: Iterator[list[str]], proba: bool) -> Iterator[Outcome]:
+def _check_columns(model: Classifier, options: Classifying) -> None:
+    """Refuse names of columns that the model has no use for."""
+    if model.reads_pairs and options.column is not None:
+        raise ConfigError("--column is for models that read single texts; this one reads pairs: give --text-column and "
+                          "--pair-column")
+    if not model.reads_pairs and (options.text_column is not None or options.pair_column is not None):
+        raise ConfigError("--text-column and --pair-column are for models that read pairs of texts; this one reads single "
+                          "texts: give --column")
+
+
+def _classified(model: Classifier, batches: Iterator[list[Any]], proba: bool) -> Iterator[Outcome]:
     classes = model.classes
     if proba:
-        yield Outcome("\t".join(["label", *map(_line, map(str, classes)), "text"]), None)
+        yield Outcome("\t".join(["label", *map(_line, map(str, classes)), *(PAIR if model.reads_pairs else PAIR[:1])]), None)
     first = 1
     for texts in batches:
         probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
@@ -122,20 +140,42 @@ def _classified(model: Classifier, batches: Iterator[list[str]], proba: bool) ->
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
             shares = [f"{p:.4f}" for p in row] if proba else []
             name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
-            yield Outcome("\t".join([_line(name), *shares, _line(text)]),
-                          {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), "text": text})
+            yield Outcome("\t".join([_line(name), *shares, *map(_line, _fields(text).values())]),
+                          {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), **_fields(text)})
 
 
-def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
-    """The lines of files in batches, whatever the names of the files: each line is a series."""
-    from seqloom.data.lines import numbered_lines
+def _fields(example: Any) -> dict[str, str]:
+    """A text, or both texts of a pair, by name."""
+    return dict(zip(PAIR, (example,) if isinstance(example, str) else example))
+
+
+def _documents(paths: tuple[str, ...], options: Classifying) -> tuple[list[Any], int | None]:
+    """The files, and the bytes of all, where known."""
     from seqloom.data.sources import find_documents
 
     documents = [document for path in paths or ("-",)
                  for document in find_documents(path, options.encoding, strict=options.strict)]
     sizes = [document.size() for document in documents]
+    return documents, None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
+    """The pairs of texts of tables in batches."""
+    from seqloom.data.text_pairs import read_pairs
+
+    documents, n_bytes = _documents(paths, options)
+    pairs = (pair for document in documents for some in read_pairs(document, options.text_column, options.pair_column)
+             for pair in some)
+    return batched(pairs, n_bytes, "pairs")
+
+
+def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
+    """The lines of files in batches, whatever the names of the files: each line is a series."""
+    from seqloom.data.lines import numbered_lines
+
+    documents, n_bytes = _documents(paths, options)
     lines = (line for document in documents for _, lines in numbered_lines(document) for line in lines if line.strip())
-    return batched(lines, None if None in sizes else sum(size or 0 for size in sizes), "series")
+    return batched(lines, n_bytes, "series")
 
 
 def _series(lines: list[str], first: int) -> list[Any]:
@@ -145,7 +185,8 @@ def _series(lines: list[str], first: int) -> list[Any]:
     return [parse_values(cells_of(line), f"line {number}") for number, line in enumerate(lines, first)]
 
 
-def _explained(model: Any, units: Iterator[str], chart: str | None) -> Iterator[Outcome]:
+def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:
+    from seqloom.data.examples import in_one_line
     from seqloom.inspect import explanations
 
     texts, found = [], []
@@ -155,7 +196,7 @@ def _explained(model: Any, units: Iterator[str], chart: str | None) -> Iterator[
             texts.append(text)
             found.append(explanation)
             explanations.check(model, len(texts))
-        yield Outcome(f"{_line(text)}\n{explanation}\n", {"text": text, **explanation.to_dict()})
+        yield Outcome(f"{_line(in_one_line(text))}\n{explanation}\n", {**_fields(text), **explanation.to_dict()})
     if chart is not None:
         explanations.check(model, len(texts))
         explanations.explained(model, texts, found).save(chart)

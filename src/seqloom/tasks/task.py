@@ -173,21 +173,23 @@ def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[s
     return (text.rstrip("\r\n") for text in texts), corpus.n_bytes
 
 
-def batched(texts: Iterable[str], n_bytes: int | None, unit: str) -> Iterator[list[str]]:
-    """So many at a time that memory does not depend on how many there are or how long; with progress over all of them."""
+def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[list[Any]]:
+    """Texts, or tuples of them: so many at a time that memory does not depend on how many there are or how long; with progress
+    over all of them."""
     from seqloom.progress import task
 
-    batch: list[str] = []
+    batch: list[Any] = []
     done, size = 0, 0
     with task("predicting", n_bytes, "bytes") as bar:
         for text in texts:
             batch.append(text)
-            size += len(text)
+            size += len(text) if isinstance(text, str) else sum(map(len, text))
             if len(batch) == BATCH or size > MOST:
                 yield batch
                 done += len(batch)
                 bar.note(f"{done:,} {unit}")
-                bar.advance(sum(len(one.encode("utf-8", "surrogatepass")) + 1 for one in batch))
+                bar.advance(sum(len(part.encode("utf-8", "surrogatepass")) + 1 for one in batch
+                                for part in ((one,) if isinstance(one, str) else one)))
                 batch, size = [], 0
         if batch:
             yield batch

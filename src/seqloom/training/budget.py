@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import torch
 
@@ -18,7 +19,7 @@ _EVALUATIONS, _SHARE = 20, 0.1  # how many if the task does not say, and the mos
 _FEWEST = 100  # steps that are made however little data there is, where nothing is said about length
 
 
-def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Late | None = None) -> tuple[int, int]:
+def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Sequence[Late] = ()) -> tuple[int, int]:
     """How many steps, and after how many of them to evaluate."""
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)

@@ -9,7 +9,7 @@ from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, opti
 from seqloom.errors import ConfigError
 
 _RATES = {"muon": 1e-2, "adamw": 3e-3, "adam": 2e-3, "rmsprop": 1e-3, "sgd": 1.0, "momentum": 0.2, "asgd": 10.0}
-MINUTES = 5.0  # when the user says nothing about length
+MINUTES, OPTIMIZER = 5.0, "muon"  # when the user says nothing about length, or about the optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class TrainConfig(Config):
 
     only_with: ClassVar[OnlyWith] = {"decay": {"schedule": ("step", "plateau")}, "decay_every": {"schedule": ("step",)},
                  "clip_at": {"clip": ("norm", "value", "adaptive")},
-                 "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop")}}  # asgd is a mean itself
+                 "average": {"optimizer": ("muon", "adamw", "adam", "sgd", "momentum", "rmsprop", None)}}  # asgd is a mean
 
     minutes: float | None = option(None, "training time in minutes; converted to steps after timing a few [default: 5, unless "
                                    "steps or epochs are given]", minimum=0.01, maximum=MOST_MINUTES)
@@ -29,8 +29,9 @@ class TrainConfig(Config):
     truncation: int = option(32, "tokens per sequence in each step, for truncated backpropagation through time",
                              minimum=1, maximum=1_000_000)
     random_truncation: bool = option(False, "vary the truncation from step to step (AWD-LSTM)")
-    optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] = option(
-        "muon", "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest")
+    optimizer: Literal["muon", "adamw", "adam", "sgd", "momentum", "rmsprop", "asgd"] | None = option(
+        None, "optimizer; muon: orthogonalised updates of hidden matrices, AdamW for the rest [default: muon; adamw where a "
+        "converted encoder is fine-tuned]")
     lr: float | None = option(None, "peak learning rate [default: by optimizer]", minimum=0.0, maximum=1e6)
     weight_decay: float = option(0.01, "weight decay of the matrices", minimum=0.0, maximum=1e6)
     schedule: Literal["constant", "step", "plateau", "linear", "cosine", "noam"] = option(
@@ -71,8 +72,13 @@ class TrainConfig(Config):
         return 3.0 if self.clip == "adaptive" else 1.0
 
     @property
+    def rule(self) -> str:
+        """The optimizer that is used."""
+        return self.optimizer or OPTIMIZER
+
+    @property
     def rate(self) -> float:
         """The highest learning rate."""
         if self.lr is not None:
             return self.lr
-        return _RATES[self.optimizer]
+        return _RATES[self.rule]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +49,7 @@ class Report:
 
 
 def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, late: Late | None = None) -> Report:
+          facts: dict[str, Any] | None = None, late: Sequence[Late] = ()) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights."""
     gpus = [device] if device.type == "cuda" else []
 
@@ -69,7 +70,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
 
 class _Loop:
     def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 evaluate_every: int, late: Late | None) -> None:
+                 evaluate_every: int, late: Sequence[Late]) -> None:
         self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
         self.evaluate_every = evaluate_every
         self.log = Log(run, config, task)

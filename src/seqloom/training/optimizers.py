@@ -16,29 +16,30 @@ _MOMENTUM = 0.95  # of Muon
 _TAIL = 0.75  # `tail` averages what comes after this share of the steps
 
 
-def make_optimizer(config: TrainConfig, network: nn.Module, late: Collection[str] = ()) -> torch.optim.Optimizer:
+def make_optimizer(config: TrainConfig, network: nn.Module, late: Sequence[Collection[str]] = ()) -> torch.optim.Optimizer:
     """Weight decay holds for matrices only; biases and gains of norms are left alone.
 
-    Parameters with these `late` names are in groups of their own, which say so.
+    Parameters with `late` names are in groups of their own, which say with whose: 1 for the first names, 0 for none.
     """
-    hidden = hidden_matrices(network) if config.optimizer == "muon" else set()
-    kinds: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
+    of_late = {name: number for number, names in enumerate(late, 1) for name in names}
+    hidden = hidden_matrices(network) if config.rule == "muon" else set()
+    kinds: dict[tuple[int, bool, bool], list[nn.Parameter]] = {}
     for name, p in network.named_parameters():
         if p.requires_grad:
-            kinds.setdefault((name in late, p.dim() < 2, name in hidden), []).append(p)
+            kinds.setdefault((of_late.get(name, 0), p.dim() < 2, name in hidden), []).append(p)
     groups: list[dict[str, Any]] = [
         {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "late": kind[0], "muon": kind[2]}
         for kind in sorted(kinds)]
     lr = config.rate
-    if config.optimizer == "muon":
+    if config.rule == "muon":
         return Muon(groups, lr=lr, betas=(0.9, 0.99), fused=True)
-    if config.optimizer == "adamw":
+    if config.rule == "adamw":
         return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.99), fused=True)
-    if config.optimizer == "adam":
+    if config.rule == "adam":
         return torch.optim.Adam(groups, lr=lr, betas=(0.9, 0.999), fused=True)
-    if config.optimizer == "rmsprop":
+    if config.rule == "rmsprop":
         return torch.optim.RMSprop(groups, lr=lr, foreach=True)
-    return torch.optim.SGD(groups, lr=lr, momentum=0.9 if config.optimizer == "momentum" else 0.0, foreach=True)
+    return torch.optim.SGD(groups, lr=lr, momentum=0.9 if config.rule == "momentum" else 0.0, foreach=True)
 
 
 def hidden_matrices(network: nn.Module) -> set[str]:
@@ -113,7 +114,7 @@ class Average:
     """A running mean of the weights (Polyak and Juditsky 1992), in which gradient noise cancels."""
 
     def __init__(self, config: TrainConfig, network: nn.Module, steps: int) -> None:
-        self.kind = "tail" if config.optimizer == "asgd" else config.average
+        self.kind = "tail" if config.rule == "asgd" else config.average
         self.begins = int(steps * _TAIL) if self.kind == "tail" else 0
         self.network, self.count = network, 0
         self.mean: dict[str, torch.Tensor] = {}

@@ -59,17 +59,18 @@ class Schedule:
 class Late:
     """Weights that begin to learn after the rest, or more slowly, by their names.
 
-    For `frozen_for` (a share of the steps, or a number of them if above 1) they do not change by a bit and have no
-    gradient; then their learning rate rises over as many steps to that of the rest, times `factor`.
+    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `part` of it, they do not change
+    by a bit and have no gradient; then their learning rate rises over as many steps to that of the rest, times `factor`.
     """
 
     names: tuple[str, ...]
     frozen_for: float
     factor: float = 1.0
+    part: float = 1.0
 
     def share(self, step: int, steps: int) -> float:
         """Of the learning rate, for update number `step` of `steps`, counted from 0."""
-        wait = _count(self.frozen_for, steps)
+        wait = round(_count(self.frozen_for, steps) * self.part)
         return self.factor * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,12 +34,12 @@ class Update(NamedTuple):
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, late: Late | None = None) -> None:
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device, late: Sequence[Late] = ()) -> None:
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
         self.network = task.build().to(device)
-        self.late = late or Late((), 0.0)
-        self.optimizer = make_optimizer(config, self.network, self.late.names)
+        self.late = tuple(late)
+        self.optimizer = make_optimizer(config, self.network, [each.names for each in self.late])
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
         self.carried: Any = None
         self.cursor: Cursor = (0, 0)
@@ -46,9 +47,10 @@ class Updater:
 
     def update(self, step: int, steps: int, rate: float) -> Update:
         """Update number `step` of `steps`, at this learning rate."""
-        awake = self.late.share(step, steps)
-        for name in self.late.names:
-            self.network.get_parameter(name).requires_grad_(awake > 0)
+        shares = [1.0, *(each.share(step, steps) for each in self.late)]  # of the learning rate, for each kind of group
+        for each, share in zip(self.late, shares[1:]):
+            for name in each.names:
+                self.network.get_parameter(name).requires_grad_(share > 0)
         batches = self._batches()
         count, total = sum(batch.count for batch in batches), 0.0
         for batch in batches:
@@ -66,7 +68,7 @@ class Updater:
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise Diverged(f"the gradient is {norm}")
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * awake if group["late"] else rate
+            group["lr"] = rate * shares[group["late"]]
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

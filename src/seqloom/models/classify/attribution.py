@@ -22,7 +22,7 @@ POINTS = 64  # at which the line is read
 TOGETHER = 1 << 13  # steps of a batch
 
 
-def token_shares(model: NeuralClassifier, text: str, one: int, other: int | None,
+def token_shares(model: NeuralClassifier, text: Any, one: int, other: int | None,
                  points: int = POINTS) -> tuple[np.ndarray, float, float]:
     """What each step of a text adds to the log-odds of class `one` against `other` (None: against its absence), those log-odds
     and those of no text; all as the network has them."""
@@ -55,7 +55,7 @@ def token_shares(model: NeuralClassifier, text: str, one: int, other: int | None
     return (total * x / points).sum(2).cpu().numpy()[there], whole, nothing
 
 
-def explain(model: NeuralClassifier, text: str, n: int, label: Any, against: Any) -> Explanation:
+def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any) -> Explanation:
     scores = model.class_log_probs([text])[0]
     one = int(scores.argmax()) if label is None else _place(model, label)
     other = _other(model, scores, one) if against is None else _place(model, against)
@@ -84,7 +84,7 @@ def _place(model: NeuralClassifier, label: Any) -> int:
     return model.classes.index(label)
 
 
-def steps_in_text(model: NeuralClassifier, text: str) -> tuple[np.ndarray, list[str]]:
+def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[str]]:
     """The place in the text of each step that the network reads, and the tokens at these places as they are spelled; in
     windows that overlap, a place is read more than once."""
     c = model.config
@@ -105,7 +105,7 @@ def steps_in_text(model: NeuralClassifier, text: str) -> tuple[np.ndarray, list[
     return np.arange(len(words)), words
 
 
-def attention(model: NeuralClassifier, text: str) -> list[tuple[str, float]]:
+def attention(model: NeuralClassifier, text: Any) -> list[tuple[str, float]]:
     """The tokens of a text and how much attention each got; they sum to one."""
     import torch
 

@@ -25,6 +25,7 @@ MOST = 1 << 53  # of a count
 class Majority(Classifier):
     name = "majority"
     config_class = MajorityConfig
+    learns_pairs = True
     counts: np.ndarray  # int64 (C,): examples of each class
 
     @property

@@ -1,7 +1,8 @@
 """A network that puts a label on a sequence: reader, encoder, pooling, softmax (or a sigmoid for each of several labels).
 
 Which encoder is an option, so that the mean of word vectors, a CNN, an LSTM and a Transformer are compared like with like. It
-reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats, frames of audio.
+reads texts, or arrays of numbers (T,) or (T, C): sensors, heartbeats, frames of audio; on a published encoder also pairs of
+texts.
 
     >>> model = NeuralClassifier(encoder="bag").fit([("good fun", "+"), ("dull", "-")] * 8, train=TrainConfig(steps=40))
     >>> model.predict("good")
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 class NeuralClassifier(SequenceModel, Classifier):
     name = "classifier"
     config_class = NeuralClassifierConfig
-    learns_several = True
+    learns_several = learns_pairs = True
     learnt_values: ClassVar[dict[str, Kind]] = {
         **Classifier.learnt_values, **SequenceModel.sequence_values, "characters": optional(names),
         "temperature": optional(is_temperature), "shift": optional(is_shift)}
@@ -60,7 +61,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self.fitted and self.sizes.columns > 0
 
     def is_example(self, value: Any) -> bool:
-        return isinstance(value, str) or is_numbers(value)
+        return super().is_example(value) or is_numbers(value)
 
     # ---- fitting
 
@@ -69,9 +70,10 @@ class NeuralClassifier(SequenceModel, Classifier):
 
         data, valid = self.held_out(data, how, data.examples, data.labels if data.multi_label else [(x,) for x in data.labels])
         self._check_decisions(valid, data.name)
+        self._check_pairs_fit(data.name)
         opened = None
         if self.config.published:
-            if not isinstance(data.examples[0], str):
+            if not isinstance(data.examples[0], (str, tuple)):
                 raise ConfigError(f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
                                   "encoders that are trained here, such as bigru")
             opened = self.open_published()
@@ -88,6 +90,15 @@ class NeuralClassifier(SequenceModel, Classifier):
                    opened)
         if valid is not None:
             self._decide(valid)
+
+    def _check_pairs_fit(self, name: str) -> None:
+        """Refuse pairs of texts where the options are for single ones."""
+        c = self.config
+        if self.reads_pairs and not c.published:
+            raise ConfigError(f"{name} has pairs of texts, but encoder {c.encoder} reads single texts; give the directory of a "
+                              "converted encoder such as BERT (--encoder DIR), or join the two texts in one column")
+        if self.reads_pairs and c.long != "truncate":
+            raise ConfigError(f"long {c.long} has no effect on pairs of texts, which are read at once; leave long out")
 
     def _begin_with_texts(self, texts: list[str], seed: int) -> Start:
         """Tokenizer, characters and sizes; what the network begins with."""
@@ -225,6 +236,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         if sizes.vocab_size and self.tokenizer.vocab_size != sizes.vocab_size + sizes.further:
             raise ModelError(f"{sizes.vocab_size + sizes.further:,} token vectors for a vocabulary of "
                              f"{self.tokenizer.vocab_size:,}: tokenizer and weights are of different models")
+        if self.reads_pairs and not (self.config.published and self.config.long == "truncate"):
+            raise ModelError("it reads pairs of texts, but its options are for single ones: the file is damaged")
         if shift is not None and len(shift) != len(self.classes):
             raise ModelError(f"{len(shift)} shifts for {len(self.classes)} classes: the file is damaged")
         return super().array_specs(length)
@@ -233,7 +246,13 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def encode(self, examples: list[Any]) -> Encoded:
         """Examples as the network reads them."""
-        return NumberInputs(self.sizes).encode(examples) if self.sizes.columns else self.text_inputs().encode(examples)
+        if self.sizes.columns:
+            return NumberInputs(self.sizes).encode(examples)
+        inputs = self.text_inputs()
+        if self.reads_pairs:
+            assert isinstance(inputs, PublishedInputs)
+            return inputs.encode_pairs(examples)
+        return inputs.encode(examples)
 
     def text_inputs(self) -> TextInputs | PublishedInputs:
         c, published = self.config, self.published
@@ -276,15 +295,17 @@ class NeuralClassifier(SequenceModel, Classifier):
         scores = (x @ network.weights["output.linear.weight"].T + network.weights["output.linear.bias"]).astype(np.float64)
         return -np.logaddexp(0, -scores) if self.multi_label else scores - np.logaddexp.reduce(scores)
 
-    def explain(self, text: str, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
+    def explain(self, text: Any, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
         """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated
         gradients."""
         self.check_fitted()
         if self.sizes.columns or len(self.classes) == 1:
             raise ConfigError("this model reads numbers, or has only one class; only texts of several classes are explained")
+        self.check_examples([text])
         return attribution.explain(self, text, n, label, against)
 
-    def attention(self, text: str) -> list[tuple[str, float]]:
-        """With pooling attention: the tokens of a text and the weight of each in its vector."""
+    def attention(self, text: Any) -> list[tuple[str, float]]:
+        """With pooling attention: the tokens of a text, or of a pair, and the weight of each in its vector."""
         self.check_fitted()
+        self.check_examples([text])
         return attribution.attention(self, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from seqloom.config import MOST_WIDTH, Config, option
 from seqloom.errors import ConfigError
@@ -15,6 +15,8 @@ PoolingName = Literal["mean", "cls", "max"]
 @dataclass(frozen=True, kw_only=True)
 class EncoderLayout(Config):
     """Of every model on an encoder of the BERT family; the defaults are those of BERT-base."""
+
+    training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     context: int = option(512, "the most tokens that it reads at once, its own marks included", minimum=4, maximum=1_000_000)
     d_model: int = option(768, "model width", minimum=1, maximum=MOST_WIDTH)

@@ -127,7 +127,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
         network, record = train_network(
             task, config, device, run=how.run, facts=facts,
-            late=Late(("embedding.weight",), self.config.pretrained_frozen_for) if gradual else None)
+            late=[Late(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
         self.net.keep(network)
         self.fit_info |= record
 
@@ -159,7 +159,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
         def cost(width: int) -> float:
             body = self.body_cost(width)
-            muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.optimizer == "muon" else 0.0
+            muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.rule == "muon" else 0.0
             return body + muon + outputs * width  # Muon: twelve products of each matrix with one of this width, at each update
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))

@@ -19,6 +19,7 @@ class NeuralConfig(NetworkConfig):
 
     only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}, "label_smoothing": {"softmax": ("full",)},
                  "samples": {"softmax": ("sampled", "nce")}}
+    training_only: ClassVar[frozenset[str]] = frozenset({"samples", "label_smoothing"})
 
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
@@ -87,6 +88,7 @@ class NPLMConfig(NeuralConfig):
 class GPTConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}, "rope_base": {"positions": ("rope",)},
                                      "rope_scale": {"positions": ("rope",)}, "max_distance": {"positions": ("relative",)}}
+    training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
     d_model: int | None = option(None, "model width [default: chosen by text size and time, or that of pretrained]",

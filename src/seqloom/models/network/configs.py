@@ -17,6 +17,8 @@ class PretrainedConfig(Config):
 
     only_with: ClassVar[OnlyWith] = {"pretrained_unknown": {"pretrained": ()}, "pretrained_training": {"pretrained": ()},
                  "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
+    training_only: ClassVar[frozenset[str]] = frozenset({"pretrained", "pretrained_unknown", "pretrained_training",
+                                                         "pretrained_frozen_for"})
 
     pretrained: str | None = option(None, "pretrained word vectors: a saved model, or a file of word2vec, GloVe or fastText; "
                                     "needs tokenizer whitespace or word", metavar="DIR|FILE")
@@ -33,4 +35,5 @@ class PretrainedConfig(Config):
 class NetworkConfig(PretrainedConfig, TextConfig):
     """Of every network that reads running text."""
 
+    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize"})
     fit_arguments: ClassVar[frozenset[str]] = TRAINS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
 
 
 def train_network(task: Task, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
-                  late: Late | None = None) -> tuple[torch.nn.Module, dict[str, Any]]:
+                  late: Sequence[Late] = ()) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The trained network, and what the model's record says of it.
 
     `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
@@ -53,7 +53,7 @@ def train_network(task: Task, config: TrainConfig, device: torch.device, *, run:
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
 
-    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"}
+    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"} | {"optimizer": config.rule}
     report = train(task, config, device=device, run=Run(run) if run else None, facts={**facts, "train": options}, late=late)
     report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
     return report.network, {"train": options | {"steps": report.facts["steps"]}, **report.facts,

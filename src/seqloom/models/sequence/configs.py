@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
 from seqloom.errors import ConfigError
@@ -25,7 +25,7 @@ class EncoderConfig(PretrainedConfig):
     only_with: ClassVar[OnlyWith] = {
         "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
         "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
-        "pretrained_words": {"pretrained": ()},
+        "pretrained_words": {"pretrained": ()}, "frozen_for": {"gradual": (True,)},
         **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
 
     encoder: EncoderName | str = option(
@@ -35,6 +35,11 @@ class EncoderConfig(PretrainedConfig):
     frozen: bool = option(False, "train only the head on a converted encoder; its vectors are computed once")
     encoder_lr: float = option(1e-4, "peak learning rate of a converted encoder that is fine-tuned; lr is that of the head",
                                minimum=0.0, maximum=1e6)
+    gradual: bool = option(False, "fine-tune a converted encoder layer by layer: at first the head alone, then also the last "
+                           "layer, and so on down to the token vectors")
+    frozen_for: float = option(0.3, "gradual: share of the steps, or number of steps if above 1, after which the last part is "
+                               "released; the learning rate of each then rises over as many steps as it was frozen",
+                               minimum=0.0, maximum=MOST)
     d_hidden: int = option(128, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
     window: int = option(1, "neighbours on either side that window and cnn look at", minimum=0, maximum=100)
@@ -54,13 +59,18 @@ class EncoderConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in ("frozen", "encoder_lr")
+        given = [name for name in ("frozen", "encoder_lr", "gradual")
                  if getattr(self, name) != type(self).__dataclass_fields__[name].default]
         if given and not self.published:
             raise ConfigError(f"{given[0]} has no effect with encoder {self.encoder}; it is for the directory of a converted "
                               f"encoder, or leave {given[0]} out")
-        if len(given) == 2:
-            raise ConfigError("encoder_lr has no effect with frozen on; leave one of them out")
+        if self.frozen and len(given) > 1:
+            raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
+
+    def in_force(self, *, trained: bool = True) -> dict[str, Any]:
+        without = (("frozen", "encoder_lr", "gradual", "frozen_for") if not self.published else
+                   ("encoder_lr", "gradual") if self.frozen else ())
+        return {name: value for name, value in super().in_force(trained=trained).items() if name not in without}
 
     @property
     def published(self) -> bool:

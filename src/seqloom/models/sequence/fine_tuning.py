@@ -1,8 +1,9 @@
-"""Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), or a head alone on vectors that the
-encoder gives once.
+"""Training on a published encoder: all of it, gently (Devlin et al. 2019, appendix A.3), layer by layer from the last one down
+(Howard and Ruder 2018, section 3.3), or a head alone on vectors that the encoder gives once.
 
 The encoder's weights know much already, so they learn at a rate of their own, far below that of the head, which is new. AdamW
-takes the place of Muon: making the updates of wide matrices orthogonal would cost more than the short texts themselves.
+takes the place of Muon unless that is asked for: making the updates of wide matrices orthogonal would cost more than the short
+texts themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.published import Published, named
 from seqloom.training.config import TrainConfig
@@ -32,17 +34,26 @@ EVALUATIONS = 6  # fewer than of other networks, since each costs as much as a t
 def fine_tuning(train: TrainConfig) -> TrainConfig:
     """The options of training with what suits an encoder where nothing else was asked for."""
     given = (train.minutes, train.steps, train.epochs) != (None, None, None)
-    adam = train.optimizer in ("muon", "adamw", "adam")
-    return replace(train, minutes=train.minutes if given else MINUTES, lr=HEAD_RATE if adam and train.lr is None else train.lr,
-                   optimizer="adamw" if train.optimizer == "muon" else train.optimizer)
+    optimizer = train.optimizer or "adamw"
+    adam = optimizer in ("muon", "adamw", "adam")  # which all move a weight about as far at the same rate
+    return replace(train, minutes=train.minutes if given else MINUTES, optimizer=optimizer,
+                   lr=HEAD_RATE if adam and train.lr is None else train.lr)
 
 
-def slower(published: Published, encoder_lr: float, train: TrainConfig) -> Late:
-    """The weights of the encoder, which learn at their own rate."""
+def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[Late]:
+    """The weights of the encoder, which learn at their own rate; `gradual`: one layer after the other, the last one first and
+    the token vectors last, each as long after the one above it."""
     from seqloom.training.schedules import Late
 
-    factor = encoder_lr / train.rate if train.rate else 0.0
-    return Late(tuple(named(name) for name in encoder_shapes(published.layout, 1)), 0.0, factor)
+    factor = config.encoder_lr / train.rate if train.rate else 0.0
+    names = [named(name) for name in encoder_shapes(published.layout, 1)]
+    if not config.gradual:
+        return [Late(tuple(names), 0.0, factor)]
+    layers: dict[int, list[str]] = {}  # by number; -1: what is below the first
+    for name in names:
+        layers.setdefault(int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []).append(name)
+    return [Late(tuple(layers[layer]), config.frozen_for, factor, part=above / len(layers))
+            for above, layer in enumerate(sorted(layers, reverse=True), 1)]
 
 
 def frozen_features(reader: Any, encoder: Any, device: torch.device | str,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.training.config import TrainConfig
+    from seqloom.training.schedules import Late
 
 FEWEST = 50  # examples, below which none are held out
 
@@ -127,16 +128,17 @@ class SequenceModel(NetworkModel):
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
-        c, late, published = self.config, None, self.published
+        c, published = self.config, self.published
+        late: list[Late] = []
         tuned = published is not None and not c.frozen
         if tuned:
             config = fine_tuning(config)
         task = make_task(config, device)
         if published is not None and tuned:
-            late = slower(published, c.encoder_lr, config)
+            late = slower(published, c, config)
             task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
         elif c.pretrained is not None and c.pretrained_training == "gradual":
-            late = Late(("reader.embedding.weight",), c.pretrained_frozen_for)
+            late = [Late(("reader.embedding.weight",), c.pretrained_frozen_for)]
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint,
                  "vectors": self.fit_info.get("pretrained", {}).get("vectors"),

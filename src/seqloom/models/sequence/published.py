@@ -19,7 +19,7 @@ from seqloom import progress, storage
 from seqloom.errors import ConfigError, ModelError, SeqloomError, suggest
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.encode.configs import EncoderLayout
-from seqloom.models.encode.inputs import MARKS, Marks
+from seqloom.models.encode.inputs import MARKS, Marks, cut_to
 from seqloom.models.encode.shapes import encoder_shapes
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.sequence.configs import ENCODER_NAMES
@@ -114,7 +114,7 @@ class PublishedInputs:
 
     def __init__(self, published: Published, tokenizer: Tokenizer, *, max_length: int | None = None,
                  long: Long = "truncate") -> None:
-        self.marks, self.tokenizer, self.long = published.marks, tokenizer, long
+        self.marks, self.n_types, self.tokenizer, self.long = published.marks, published.layout.n_types, tokenizer, long
         self.longest = min(max_length or published.layout.context, published.layout.context)
         self.room = self.longest - AROUND
         if self.room < 1:
@@ -137,6 +137,22 @@ class PublishedInputs:
             stops = np.minimum(stops, starts + self.room)
         rows, borders = flat([self._row(ids[a:b]) for a, b in zip(starts.tolist(), stops.tolist())])
         return Encoded({"ids": rows}, borders, counts=counts)
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
+        """As `hidden` of a `bert` model reads them, with the types of the tokens; of a pair that is too long, the ends of the
+        longer text are left out first."""
+        room = self.longest - self.marks.around(2)
+        if room < 2:
+            raise ConfigError(f"max_length {self.longest} leaves no room for a token of each text among the encoder's "
+                              f"{self.marks.around(2)} marks; give {self.marks.around(2) + 2} or more")
+        sides = [self._tokens([pair[k] for pair in pairs]) for k in (0, 1)]
+        rows = [tuple(ids[starts[i]:stops[i]] for starts, stops, ids in sides) for i in range(len(pairs))]
+        if longer := sum(sum(map(len, row)) > room for row in rows):
+            progress.say(f"{longer:,} of {len(pairs):,} pairs are longer than the {self.longest:,} tokens that are read at "
+                         "once; the ends of their longer texts are left out")
+        inputs = [self.marks.join(cut_to(row, room), self.n_types) for row in rows]
+        ids, borders = flat([one.ids for one in inputs])
+        return Encoded({"ids": ids, "types": flat([one.types for one in inputs])[0]}, borders)
 
     def _row(self, ids: np.ndarray) -> np.ndarray:
         return np.concatenate([[self.marks.cls], ids, [self.marks.sep]]).astype(np.int64)

@@ -39,6 +39,9 @@ class TranslatorConfig(Config):
 
     fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
+    training_only: ClassVar[frozenset[str]] = frozenset({
+        "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "max_length", "dropout",
+        "label_smoothing", "scheduled_sampling", "sampling_half", "select_by"})
 
     tokenizer: str = option("bpe", f"tokens of sources and targets: {KINDS}", metavar="KIND|PATH")
     source_tokenizer: str | None = option(None, "other tokens for sources", metavar="KIND|PATH")
@@ -103,6 +106,7 @@ class TransformerConfig(TranslatorConfig):
 
     only_with: ClassVar[OnlyWith] = {"context": {"positions": ("learned",)}, "buckets": {"positions": ("t5",)},
                                      "max_distance": {"positions": ("t5",)}}
+    training_only: ClassVar[frozenset[str]] = frozenset({"attention_dropout"})
 
     d_model: int = option(128, "width of the network", minimum=2, maximum=MOST_WIDTH)
     dropout: float = option(0.2, "dropout of vectors and layers", minimum=0.0, maximum=0.95)
