@@ -21,9 +21,6 @@ from seqloom.errors import DataError
 FLAGS = ("--text-column", "--pair-column")
 
 
-
-
-
 def read_pairs(document: Document, text_column: str | None = None, pair_column: str | None = None) -> Iterator[list[Any]]:
     """The pairs of a table, some thousands at a time; columns that are not named are the two that there are."""
     kind = table_kind(document.name)
