@@ -1,9 +1,8 @@
 """Products of the few dozen rows that are the tokens of a text with matrices of float32.
 
-For so few rows the time is that of reading the weights, each of which is used only once a row. Libraries put them into an order
-that suits their loops at every call; here they lie in that order (Goto and van de Geijn 2008, "Anatomy of High-Performance
-Matrix Multiplication"), and while one panel is multiplied the next is fetched, since processors see the end of a short
-stream too late.
+For so few rows much of the time is that of reading the weights, each of which is used only once a row. Here they lie in the
+order in which they are read (the panels of Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"),
+and while one panel is multiplied the next is fetched.
 
     panels of a matrix (R, K), P = ceil(R / WIDTH), what is beyond R is zero: float32 (P, K, WIDTH)
 """
