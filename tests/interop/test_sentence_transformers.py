@@ -139,3 +139,11 @@ def test_minilm(tmp_path, monkeypatch):
                     "out"]
     assert (model.quantised(8).embed(texts) * expected).sum(axis=1).min() > 0.999
     assert model.nearest(texts[0], 1, among=texts[1:])[0][0] == texts[1]
+
+
+def test_short_texts_with_8_bits():
+    """The texts with the lowest cosines; with inputs of products in 8 bits instead of 16 some had 0.9987."""
+    model = families.read_model(minilm())
+    texts = ["no", "!", "why ?", "wow .", "too bad .", "of", "ok", "7", "", "a . . ."]
+    cosines = (model.embed(texts) * model.quantised(8).embed(texts)).sum(axis=1)
+    assert cosines.min() > 0.9993

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from seqloom.kernels import quantised
-from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_rows
+from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_to
 from seqloom.models.network.quantised import Quantised
 from tests.twins import quantised as twin
 
@@ -17,12 +17,18 @@ def made(rows, columns, bits, n):
 
 
 def product(kernel, matrix, x):
-    n, (tiles, blocks, _) = len(x), matrix.scale.shape
-    numbers, total = np.empty((n, 32 * blocks), np.int8), np.empty((n, blocks), np.int32)
-    scale, out = np.empty((n, blocks), np.float32), np.full((n, 16 * tiles), np.nan, np.float32)
-    round_rows(x, numbers, scale, total)
-    kernel(matrix.weight, *matrix.halves, numbers, scale, total, 0, tiles, out)
+    tiles, blocks, _ = matrix.scale.shape
+    out = np.full((len(x), 16 * tiles), np.nan, np.float32)
+    kernel(matrix.weight, *matrix.halves, *round_to(x, blocks, matrix.fine), 0, tiles, out)
     return out[:, :len(matrix)]
+
+
+def rounded(x, fine):
+    """As `round_to` does it, with the halves of 16 bits put together."""
+    n, blocks = len(x), -(-x.shape[1] // 32)
+    numbers, scale, total = round_to(x, blocks, fine)
+    halves = numbers.reshape(n, blocks, -1, 32).astype(np.int64)
+    return (256 * halves[:, :, 0] + halves[:, :, 1] if fine else halves[:, :, 0]).reshape(n, -1), scale, total
 
 
 @pytest.fixture(scope="module", params=["this processor", "any processor"])
@@ -43,43 +49,60 @@ def kernel(request):
 @pytest.mark.parametrize("n", [1, 2, 8, 11])
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
-def test_product(kernel, bits, rows, columns, n):
+@pytest.mark.parametrize("fine", [False, True])
+def test_product(kernel, fine, bits, rows, columns, n):
     matrix, x = made(rows, columns, bits, n)
-    numbers, scales, _ = twin.rounded(x)
-    x64 = (numbers * np.repeat(scales, 32, axis=1))[:, :columns]
+    matrix = matrix.finely() if fine else matrix
+    numbers, scales, _ = rounded(x, fine)
+    x64 = (numbers * np.repeat(scales.astype(np.float64), 32, axis=1))[:, :columns]
     weights = twin.floats(matrix.shape, matrix.weight, matrix.scale, matrix.minimum)
     found = product(kernel, matrix, x)
     assert np.allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
-    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x)[:, :rows], found, rtol=1e-6, atol=1e-6)
+    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x, fine)[:, :rows], found, rtol=1e-6, atol=1e-6)
     assert np.array_equal(matrix._shared(x)[:, :rows], matrix(x))
     assert np.allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
     assert np.array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
 
 
-def test_the_largest_numbers_do_not_overflow(kernel):
+@pytest.mark.parametrize("fine", [False, True])
+def test_the_largest_numbers_do_not_overflow(kernel, fine):
     for sign in (1, -1):
         matrix = Quantised.of(np.full((16, 64), sign, np.float32), 8)
+        matrix = matrix.finely() if fine else matrix
         assert np.allclose(product(kernel, matrix, np.full((1, 64), 1, np.float32)), 64 * sign, rtol=1e-3)
         assert np.allclose(product(kernel, matrix, np.full((1, 64), -1, np.float32)), -64 * sign, rtol=1e-3)
 
 
-def test_rounding():
+@pytest.mark.parametrize("fine", [False, True])
+def test_rounding(fine):
     x = np.random.default_rng(0).normal(size=(3, 70)).astype(np.float32)
     x[1, 32:64] = 0
     x[2, 64:] *= 1e-30
-    numbers, scale, total = np.empty((3, 96), np.int8), np.empty((3, 3), np.float32), np.empty((3, 3), np.int32)
-    round_rows(x, numbers, scale, total)
-    expected, scales, sums = twin.rounded(x)
-    assert np.array_equal(numbers, expected)
+    numbers, scale, total = rounded(x, fine)
+    expected, scales, sums = twin.rounded(x, twin.LARGEST_FINE if fine else 127)
+    assert np.abs(numbers - expected).max() <= fine  # among so many numbers float32 may choose the neighbour
+    assert (numbers == expected).mean() > 0.98
     assert np.allclose(scale, scales, rtol=1e-6)
-    assert np.array_equal(total, sums)
+    assert np.array_equal(total, numbers.reshape(3, 3, 32).sum(axis=2))
+    assert fine or np.array_equal(total, sums)
+
+
+def test_16_bits_are_hardly_rounded():
+    """Of a row in which one number stands out, which 8 bits leave few steps to its neighbours."""
+    matrix, x = made(48, 96, 8, 3)
+    x[:, 5] = 40
+    exact = x @ matrix.floats().T
+    coarse, fine = (np.abs(each(x) - exact).max() for each in (matrix, matrix.finely()))
+    assert fine < 0.01 < 100 * fine < coarse
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_noticed(broken):
     x = np.ones((1, 40), np.float32)
     x[0, 35] = broken
-    assert not np.isfinite(Quantised.of(np.ones((16, 40), np.float32), 8)(x)).any()
+    matrix = Quantised.of(np.ones((16, 40), np.float32), 8)
+    assert not np.isfinite(matrix(x)).any()
+    assert not np.isfinite(matrix.finely()(x)).any()
 
 
 def test_small_and_negative_scales_are_read_as_numpy_reads_them():

@@ -82,8 +82,7 @@ def test_the_same_for_any_number_of_threads(monkeypatch):
     assert (made[0] == made[1]).all()
 
 
-# Of these random weights 8 bits give 0.9983 at the least; of MiniLM 0.9988, where 0.999 was asked for.
-@pytest.mark.parametrize(("bits", "least"), [(8, 0.998), (4, 0.9)])
+@pytest.mark.parametrize(("bits", "least"), [(8, 0.999), (4, 0.9)])
 def test_fewer_bits(bits, least, tmp_path):
     """Other matrices than those of queries, keys and values are rounded; a saved model keeps every bit."""
     model = make(d_model=96, d_mlp=128, n_heads=6)

@@ -2,19 +2,21 @@
 
 import numpy as np
 
+LARGEST_FINE = 32639  # of numbers of 16 bits whose halves are signed: 127 * 256 + 127
 
-def rounded(x):
-    """Rows (n, K) as `kernels.quantised.round_rows` has them: numbers (n, 32 B), scales (n, B), sums (n, B)."""
+
+def rounded(x, most=127):
+    """Rows (n, K) in whole numbers up to `most`, as `kernels.quantised` has them: numbers (n, 32 B), scales (n, B), sums."""
     n, columns = x.shape
     blocks = -(-columns // 32)
-    numbers, scales, sums = np.zeros((n, blocks * 32), np.int8), np.zeros((n, blocks)), np.zeros((n, blocks), np.int32)
+    numbers, scales, sums = np.zeros((n, blocks * 32), np.int64), np.zeros((n, blocks)), np.zeros((n, blocks), np.int32)
     for row in range(n):
         for block in range(blocks):
             part = x[row, block * 32:block * 32 + 32].astype(np.float64)
             largest = max(abs(value) for value in part)
-            scales[row, block] = largest / 127
+            scales[row, block] = largest / most
             for j, value in enumerate(part):
-                numbers[row, block * 32 + j] = round(value / largest * 127) if largest else 0
+                numbers[row, block * 32 + j] = round(value / largest * most) if largest else 0
                 sums[row, block] += numbers[row, block * 32 + j]
     return numbers, scales, sums
 

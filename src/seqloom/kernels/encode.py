@@ -8,14 +8,11 @@ are then too small for BLAS, whose calls would take longer than the work.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
-from seqloom.kernels.intrinsics import exp
+from seqloom.kernels.intrinsics import LANES, exp, product_piece
 
-LANES, ROWS = 16, 8  # of a piece of a product that is computed at a time
+ROWS = 8  # of a piece of a product that is computed at a time
 QUERIES = 64  # tokens whose scores are there at a time, so that they stay small for a long text
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 ROOT_HALF = np.float32(0.7071067811865476)
@@ -43,39 +40,7 @@ def add_gelu_erf(x, bias):
     return x
 
 
-@intrinsic
-def _piece(context, a, b, out, row, column, steps):
-    """out[row:row + ROWS, column:column + LANES] = a[row:row + ROWS, :steps] times b[:steps, column:column + LANES]; contiguous
-    arrays of two dimensions that have all of these places."""
-    signature = types.void(a, b, out, types.intp, types.intp, types.intp)
-
-    def code(context, builder, signature, arguments):
-        size, number, lanes = ir.IntType(64), ir.FloatType(), ir.VectorType(ir.FloatType(), LANES)
-        a, b, out = (context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args, arguments[:3]))
-        row, column, steps = arguments[3:]
-        widths = [cgutils.unpack_tuple(builder, array.shape)[1] for array in (a, b, out)]
-        rows = [builder.add(row, size(i)) for i in range(ROWS)]
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * LANES)) for _ in rows]
-
-        def pointer(array, offset, kind):
-            return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
-
-        with cgutils.for_range(builder, steps, intp=size) as loop:
-            place = builder.add(builder.mul(loop.index, widths[1]), column)
-            values = builder.load(pointer(b, place, lanes), align=4)
-            for at, total in zip(rows, sums):
-                factor = builder.load(pointer(a, builder.add(builder.mul(at, widths[0]), loop.index), number))
-                first = builder.insert_element(ir.Constant(lanes, ir.Undefined), factor, ir.IntType(32)(0))
-                spread = builder.shuffle_vector(first, ir.Constant(lanes, ir.Undefined),
-                                                ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
-                change = builder.fmul(spread, values, flags=("contract",))
-                builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
-        for at, total in zip(rows, sums):
-            place = builder.add(builder.mul(at, widths[2]), column)
-            builder.store(builder.load(total), pointer(out, place, lanes), align=4)
-        return context.get_dummy_value()
-
-    return signature, code
+_piece = product_piece(ROWS)
 
 
 @njit(nogil=True, cache=True)
@@ -83,7 +48,7 @@ def multiply_pieces(a, b, out, rows, columns, steps):
     """out (rows, columns) = a (rows, steps) times b (steps, columns), corners of larger arrays with room for whole pieces."""
     for column in range(0, columns, LANES):
         for row in range(0, rows, ROWS):
-            _piece(a, b, out, row, column, steps)
+            _piece(a, row, b, column, b.shape[1], steps, out, column, 0)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")

@@ -3,11 +3,22 @@ kernel that uses it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from llvmlite import binding, ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+
+def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """For code of LLVM: the cache line there is asked for."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
+    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # read, keep near, data
 
 
 @intrinsic
@@ -20,11 +31,7 @@ def prefetch(context, table, row, column):
         place = [context.cast(builder, value, of, types.intp) for value, of in zip(arguments[1:], signature.args[1:])]
         place = place[:kind.ndim]
         array = context.make_array(kind)(context, builder, arguments[0])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        pointer = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, array, place), byte)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # read, keep near, data
+        prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, place))
         return context.get_dummy_value()
 
     return signature, code
@@ -106,6 +113,61 @@ def tanh32(x):
     y = x * p / q
     y = ONE if y > ONE else y
     return -ONE if y < -ONE else y
+
+
+# ---- products of float32
+
+LANES = 16  # numbers of a vector
+
+
+def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> Callable[..., Any]:
+    """`piece(a, row, b, start, step, steps, out, column, ahead)`: out[row:row + rows, column:column + 16 vectors] = the first
+    `steps` numbers of these rows of a, times as many rows of 16 vectors numbers each, which lie in b `step` numbers apart,
+    flat from `start` on. Rows beyond the last of a are the last one again.
+
+    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step.
+    """
+    def code(context, builder, signature, arguments):
+        size, number, word = ir.IntType(64), ir.FloatType(), ir.IntType(32)
+        lanes = ir.VectorType(number, LANES)
+        a, row, b, start, step, steps, out, column, ahead = (
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, arguments))
+        last, width = cgutils.unpack_tuple(builder, a.shape)
+        last, out_width = builder.sub(last, size(1)), cgutils.unpack_tuple(builder, out.shape)[1]
+        places = [builder.add(row, size(i)) for i in range(rows)]
+        places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
+        of_a = [builder.gep(a.data, [builder.mul(place, width)]) for place in places]
+        sums = [[cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * LANES)) for _ in range(vectors)] for _ in places]
+
+        def pointer(array, offset, i):
+            return builder.bitcast(builder.gep(array.data, [builder.add(offset, size(LANES * i))]), lanes.as_pointer())
+
+        with cgutils.for_range(builder, steps, intp=size) as loop:
+            if prefetching:
+                prefetch_at(builder, builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
+            place = builder.add(start, builder.mul(loop.index, step))
+            values = [builder.load(pointer(b, place, i), align=4) for i in range(vectors)]
+            for of_row, totals in zip(of_a, sums):
+                factor = builder.load(builder.gep(of_row, [loop.index]))
+                first = builder.insert_element(ir.Constant(lanes, ir.Undefined), factor, word(0))
+                spread = builder.shuffle_vector(first, ir.Constant(lanes, ir.Undefined),
+                                                ir.Constant(ir.VectorType(word, LANES), None))
+                for value, total in zip(values, totals):
+                    change = builder.fmul(spread, value, flags=("contract",))
+                    builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
+        for place, totals in zip(places, sums):
+            offset = builder.add(builder.mul(place, out_width), column)
+            for i, total in enumerate(totals):
+                builder.store(builder.load(total), pointer(out, offset, i), align=4)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def piece(context, a, row, b, start, step, steps, out, column, ahead):
+        one = types.intp
+        return types.void(a, one, b, one, one, one, out, one, one), code
+
+    return piece
 
 
 # ---- products of 8-bit numbers

@@ -1,4 +1,4 @@
-"""Products with matrices of 8 or 4 bits a weight, for rows of numbers that are themselves rounded to 8 bits.
+"""Products with matrices of 8 or 4 bits a weight, for rows of numbers that are themselves rounded to 8 bits, or to 16.
 
 Weights share a scale in blocks of 32 neighbours of a row, and so do the numbers that they are multiplied with (the idea of
 llama.cpp's Q8_0 and Q4_1, https://github.com/ggml-org/ggml). Products within a block are sums of whole numbers, exact,
@@ -7,7 +7,8 @@ llama.cpp's Q8_0 and Q4_1, https://github.com/ggml-org/ggml). Products within a 
 Rows of weights lie in tiles of 16: 64 bytes are four neighbours of each of 16 rows, so that each lane of a vector belongs to
 one row and nothing has to be summed across lanes. A byte of 4-bit weights holds two numbers: the low half that of one
 of four neighbours, the high half that of the next four. The instruction takes unsigned weights and signed numbers, so 8-bit
-weights get 128 added, which is taken off again as 128 times the sum of the numbers.
+weights get 128 added, which is taken off again as 128 times the sum of the numbers. Numbers of 16 bits are two of 8, high and
+low: 256 times the products with the high ones and those with the low ones are added up, still exact.
 
     tiles of a matrix (R, K), T = ceil(R / 16), B = ceil(K / 32), what is beyond R and K is zero:
     weight    int8 (T, 8 B, 16, 4), or uint8 (T, 4 B, 16, 4) of 4 bits
@@ -26,7 +27,8 @@ from numba.extending import intrinsic
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
 TOGETHER = 8  # rows of numbers for which a weight is loaded once
-ZERO, LARGEST = np.float32(0), np.float32(127)
+ZERO = np.float32(0)
+LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)  # of 8 bits, and of 16 whose halves are signed
 SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its inverse would not be finite
 ROUNDING = np.float32(1.5 * 2 ** 23)  # added to a small number it leaves the nearest whole number in the last bits
 ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
@@ -75,9 +77,9 @@ def _halves(builder, pointer):
     return builder.bitcast(builder.or_(scaled, sign), _FLOATS)
 
 
-def _tile_product(rows):
+def _tile_product(rows, fine):
     """`tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of the tile], where rows
-    beyond the last of x are the last one again."""
+    beyond the last of x are the last one again; `fine`: x has 16 bits."""
     def code(context, builder, signature, arguments):
         four_bits = signature.args[0].dtype == types.uint8
         arrays = [context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
@@ -95,6 +97,23 @@ def _tile_product(rows):
         def pointer(array, offset, kind):
             return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
 
+        def load_weights(block):
+            """The groups of four of a block, unsigned."""
+            start = builder.mul(block, size(BLOCK * TILE // (2 if four_bits else 1)))
+            for place in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
+                both = builder.load(pointer(weight, builder.add(start, size(place)), _BYTES), align=1)
+                if four_bits:
+                    yield builder.and_(both, _constant(_BYTES, 15))
+                    yield builder.lshr(both, _constant(_BYTES, 4))
+                else:
+                    yield builder.xor(both, _constant(_BYTES, 128))
+
+        def add_group(total, fours, row, index, place):
+            """With four numbers of block `index` of a row, from `place` on."""
+            start = builder.mul(index, size(2 * BLOCK if fine else BLOCK))
+            offset = builder.add(builder.mul(row, columns), builder.add(start, size(place)))
+            return _add_dots(builder, total, fours, _splat(builder, builder.load(pointer(x, offset, _WORD), align=1), _WORDS))
+
         with cgutils.for_range(builder, n_blocks, intp=size) as loop:
             block = builder.add(builder.mul(tile, n_blocks), loop.index)
             scales = _halves(builder, pointer(scale, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)))
@@ -104,23 +123,14 @@ def _tile_product(rows):
             x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
             totals = [_constant(_WORDS, 0) if four_bits else _splat(builder, builder.mul(value, _WORD(-128)), _WORDS)
                       for value in x_sums]
-            weights = None
-            for group in range(BLOCK // 4):
-                if four_bits:
-                    if group % 2 == 0:
-                        offset = builder.add(builder.mul(block, size(BLOCK * TILE // 2)), size(group // 2 * 64))
-                        pairs = builder.load(pointer(weight, offset, _BYTES), align=1)
-                        weights = builder.and_(pairs, _constant(_BYTES, 15))
-                    else:
-                        weights = builder.lshr(pairs, _constant(_BYTES, 4))
-                else:
-                    offset = builder.add(builder.mul(block, size(BLOCK * TILE)), size(group * 64))
-                    weights = builder.xor(builder.load(pointer(weight, offset, _BYTES), align=1), _constant(_BYTES, 128))
+            high = [_constant(_WORDS, 0)] * rows
+            for group, fours in enumerate(load_weights(block)):
                 for m, row in enumerate(at):
-                    offset = builder.add(builder.mul(row, columns),
-                                         builder.add(builder.mul(loop.index, size(BLOCK)), size(4 * group)))
-                    four = _splat(builder, builder.load(pointer(x, offset, _WORD), align=1), _WORDS)
-                    totals[m] = _add_dots(builder, totals[m], weights, four)
+                    totals[m] = add_group(totals[m], fours, row, loop.index, 4 * group + (BLOCK if fine else 0))
+                    if fine:
+                        high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
+            if fine:
+                totals = [builder.add(total, builder.shl(value, _constant(_WORDS, 8))) for total, value in zip(totals, high)]
             for m, place in enumerate(places):
                 factor = builder.load(builder.gep(x_scale.data, [place]))
                 both = builder.fmul(scales, _splat(builder, factor, _FLOATS))
@@ -143,39 +153,76 @@ def _tile_product(rows):
     return tile_product
 
 
-_one, _several = _tile_product(1), _tile_product(TOGETHER)
+_one, _several, _several_fine = _tile_product(1, False), _tile_product(TOGETHER, False), _tile_product(TOGETHER, True)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _factors(x, number):
+    """What the numbers of a block are multiplied with to become whole numbers up to `number`, and what takes it back: NaN
+    where one is not finite, so that a broken model is noticed.
+
+    Magnitudes are compared by their bits: a loop of these uses vector units.
+    """
+    largest = np.int32(0)
+    for j in range(len(x)):
+        largest = max(largest, np.int32(np.float32(x[j]).view(np.int32) & MAGNITUDE))
+    top = np.int32(largest).view(np.float32)
+    return number / top if top > SMALLEST else ZERO, top / number if largest < INFINITE else NOT_A_NUMBER
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _nearest(x):
+    """The nearest whole number, by its bits, for the same reason."""
+    return np.int32(np.float32(x + ROUNDING).view(np.int32) - ROUNDING_BITS)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def round_rows(x, out, scale, total):
-    """Rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum (n, B) of each block.
-
-    Where a number is not finite the scale is NaN, so a broken model is noticed. Magnitudes are compared, and numbers rounded,
-    by their bits: loops of these use vector units.
-    """
+    """Rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum (n, B) of each block."""
     for row in range(len(x)):
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
-            largest = np.int32(0)
-            for j in range(low, high):
-                largest = max(largest, np.int32(np.float32(x[row, j]).view(np.int32) & MAGNITUDE))
-            top = np.int32(largest).view(np.float32)
-            factor = LARGEST / top if top > SMALLEST else ZERO
+            part, numbers = x[row, low:high], out[row, low:low + BLOCK]
+            factor, scale[row, block] = _factors(part, LARGEST)
             whole = np.int32(0)
-            for j in range(low, high):
-                number = np.int32(np.float32(x[row, j] * factor + ROUNDING).view(np.int32) - ROUNDING_BITS)  # the nearest
-                out[row, j] = number
+            for j in range(len(part)):
+                number = _nearest(part[j] * factor)
+                numbers[j] = number
                 whole = np.int32(whole + number)
-            out[row, high:low + BLOCK] = 0
+            numbers[len(part):] = 0
             total[row, block] = whole
-            scale[row, block] = top / LARGEST if largest < INFINITE else NOT_A_NUMBER
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def round_rows_finely(x, out, scale, total):
+    """The same with whole numbers of 16 bits, int8 (n, 64 B): the 32 high halves of a block, then the low ones."""
+    for row in range(len(x)):
+        for block in range(scale.shape[1]):
+            low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
+            part, halves = x[row, low:high], out[row, 2 * low:2 * (low + BLOCK)]
+            upper, lower = halves[:BLOCK], halves[BLOCK:]
+            factor, scale[row, block] = _factors(part, LARGEST_FINE)
+            whole = np.int32(0)
+            for j in range(len(part)):
+                number = _nearest(part[j] * factor)
+                above = np.int32((number + np.int32(128)) >> np.int32(8))
+                upper[j], lower[j] = above, number - (above << np.int32(8))
+                whole = np.int32(whole + number)
+            upper[len(part):] = 0
+            lower[len(part):] = 0
+            total[row, block] = whole
 
 
 @njit(nogil=True, cache=True)
 def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
-    """out (n, 16 T) = rows (n, 32 B), as `round_rows` makes them, times the transpose of the tiles from `low` to `high`."""
+    """out (n, 16 T) = rows (n, 32 B) or (n, 64 B), as they were rounded, times the transpose of the tiles from `low` to
+    `high`."""
+    fine = x.shape[1] > BLOCK * scale.shape[1]
     for tile in range(low, high):
-        if len(x) == 1:
+        if fine:
+            for first in range(0, len(x), TOGETHER):
+                _several_fine(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+        elif len(x) == 1:
             _one(weight, scale, minimum, tile, x, x_scale, x_sum, 0, out)
         else:
             for first in range(0, len(x), TOGETHER):
@@ -183,11 +230,22 @@ def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
 
 
 @njit(nogil=True, cache=True)
-def product_quantised(weight, scale, minimum, x):
-    """Rows (n, K) times the transpose of a matrix in tiles: a new array (n, 16 T)."""
-    n, blocks = len(x), scale.shape[1]
-    numbers, scales = np.empty((n, blocks * BLOCK), np.int8), np.empty((n, blocks), np.float32)
-    sums, out = np.empty((n, blocks), np.int32), np.empty((n, len(scale) * TILE), np.float32)
-    round_rows(x, numbers, scales, sums)
+def round_to(x, blocks, fine):
+    """What `multiply_tiles` takes: numbers, scales and sums of rows (n, K)."""
+    n = len(x)
+    numbers = np.empty((n, blocks * BLOCK * (2 if fine else 1)), np.int8)
+    scales, sums = np.empty((n, blocks), np.float32), np.empty((n, blocks), np.int32)
+    if fine:
+        round_rows_finely(x, numbers, scales, sums)
+    else:
+        round_rows(x, numbers, scales, sums)
+    return numbers, scales, sums
+
+
+@njit(nogil=True, cache=True)
+def product_quantised(weight, scale, minimum, x, fine):
+    """Rows (n, K) times the transpose of a matrix in tiles: a new array (n, 16 T). `fine`: rows are rounded to 16 bits."""
+    out = np.empty((len(x), len(scale) * TILE), np.float32)
+    numbers, scales, sums = round_to(x, scale.shape[1], fine)
     multiply_tiles(weight, scale, minimum, numbers, scales, sums, 0, len(scale), out)
     return out

@@ -17,13 +17,13 @@ from seqloom.kernels.decode import add_gelu, add_relu, add_row, norm_rows
 from seqloom.kernels.encode import add_gelu_erf, attend_texts
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import Input
-from seqloom.models.network.step_weights import Linear, Weights
+from seqloom.models.network.step_weights import Weights, Wide
 
 GROUP = 256  # tokens that go through the network together: enough for the products, few enough to stay in the cache
 
 
 class Affine(NamedTuple):
-    matrix: Linear
+    matrix: Wide
     bias: np.ndarray
 
 
@@ -94,7 +94,7 @@ def groups(inputs: Sequence[Input]) -> Iterator[Sequence[Input]]:
 
 
 def _affine(weights: Weights, name: str) -> Affine:
-    return Affine(weights.matrix(f"{name}.weight"), weights.vector(f"{name}.bias"))
+    return Affine(weights.wide(f"{name}.weight"), weights.vector(f"{name}.bias"))
 
 
 def _norm(weights: Weights, name: str) -> Norm:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import chunk_bounds, parallel_run
-from seqloom.kernels.quantised import BLOCK, TILE, multiply_tiles, product_quantised, round_rows
+from seqloom.kernels.quantised import BLOCK, TILE, multiply_tiles, product_quantised, round_to
 from seqloom.models.network.shapes import Shapes
 
 BITS = (8, 4)
@@ -115,7 +115,7 @@ def _step(largest: np.ndarray, number: int) -> np.ndarray:
 @dataclass(frozen=True)
 class Quantised:
     """A matrix (R, K) in tiles: `matrix(x)` is x (n, K) times its transpose, float32 (n, R), a new array; `matrix[rows]` are
-    rows as float32.
+    rows as float32. `fine`: x is rounded to 16 bits instead of 8, for networks whose errors add up in one vector.
 
     >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)(np.array([[1.0, 1.0]], np.float32)).round(2)
     array([[ 3.01, 10.  ]], dtype=float32)
@@ -125,10 +125,15 @@ class Quantised:
     weight: np.ndarray
     scale: np.ndarray
     minimum: np.ndarray
+    fine: bool = False
 
     @classmethod
     def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Quantised:
         return Blocks.of(weight, bits, name).tiles()
+
+    def finely(self) -> Quantised:
+        """The same matrix, `fine`."""
+        return replace(self, fine=True)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -138,15 +143,15 @@ class Quantised:
         return 4 if self.weight.dtype == np.uint8 else 8
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = self._shared(x) if len(x) * math.prod(self.shape) > SPLIT else product_quantised(self.weight, *self.halves, x)
+        out = (self._shared(x) if len(x) * math.prod(self.shape) > SPLIT
+               else product_quantised(self.weight, *self.halves, x, self.fine))
         return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
 
     def _shared(self, x: np.ndarray) -> np.ndarray:
         """`product_quantised` by several threads."""
-        n, (tiles, blocks, _) = len(x), self.scale.shape
-        numbers, scale = np.empty((n, blocks * BLOCK), np.int8), np.empty((n, blocks), np.float32)
-        total, out = np.empty((n, blocks), np.int32), np.empty((n, tiles * TILE), np.float32)
-        round_rows(x, numbers, scale, total)
+        tiles, blocks, _ = self.scale.shape
+        numbers, scale, total = round_to(x, blocks, self.fine)
+        out = np.empty((len(x), tiles * TILE), np.float32)
         parallel_run(lambda bounds: multiply_tiles(self.weight, *self.halves, numbers, scale, total, *bounds, out),
                      chunk_bounds(tiles, -(-tiles // SHARES)))
         return out

@@ -3,7 +3,7 @@
 For one sequence a step reads every weight once and does two operations with it, so the speed is that of memory. A
 small matrix is read by one core with our kernel, since waking a second thread takes longer than the product; a large one
 goes to BLAS, since two cores together get more out of the memory. The few rows of a beam go to our kernel, many to BLAS.
-8 bits are read up to four times faster than 32.
+8 bits are read up to four times faster than 32. An encoder reads all tokens of a text at once: its matrices lie in panels.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from seqloom.kernels.decode import log_softmax
+from seqloom.kernels.panels import WIDTH, multiply_panels
+from seqloom.kernels.parallel import chunk_bounds, parallel_run
 from seqloom.kernels.translate import product
 from seqloom.models.network.quantised import Quantised, QuantisedWeights
 
 SMALL = 1_000_000  # weights up to which one core is done before a second one has begun
 SEVERAL = 10  # rows, as those of a beam, up to which our kernel is quicker than BLAS
 MANY = 64  # rows from which on BLAS takes them as they are as quickly as turned
+SPLIT = 1 << 27  # products of two numbers from which on threads share those of an encoder, as for a long text
+SHARES = 8
 NONE = np.empty(0, np.float32)  # an optional vector that a model does not have
 
 
@@ -42,7 +46,32 @@ class Matrix:
         return out
 
 
+class Panels:
+    """Weights (R, K) in float32 for the rows (n, K) that are the tokens of texts: as `Matrix`, in the order of
+    `kernels/panels`."""
+
+    def __init__(self, weight: np.ndarray) -> None:
+        self.rows, columns = weight.shape
+        padded = np.zeros((-(-self.rows // WIDTH) * WIDTH, columns), np.float32)
+        padded[:self.rows] = weight
+        self.panels = np.ascontiguousarray(padded.reshape(-1, WIDTH, columns).swapaxes(1, 2))  # (P, K, WIDTH)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        count = len(self.panels)
+        out = np.empty((len(x), count * WIDTH), np.float32)
+        if len(x) * self.panels.size > SPLIT:
+            parallel_run(lambda bounds: multiply_panels(self.panels, x, *bounds, out),
+                         chunk_bounds(count, -(-count // SHARES)))
+        else:
+            multiply_panels(self.panels, x, 0, count, out)
+        return out if out.shape[1] == self.rows else np.ascontiguousarray(out[:, :self.rows])
+
+
 Linear = Matrix | Quantised
+Wide = Panels | Quantised
 
 
 class Weights:
@@ -60,6 +89,10 @@ class Weights:
             return self.quantised[name]
         weight = self.arrays[name][rows, columns]
         return Quantised.of(weight, 8, name) if self.eight_bit else Matrix(weight)
+
+    def wide(self, name: str) -> Wide:
+        """A matrix for all tokens of a text at once."""
+        return self.quantised[name].finely() if name in self.quantised else Panels(self.arrays[name])
 
     def table(self, name: str) -> np.ndarray | Quantised:
         """A matrix of which single rows are wanted, as float32."""
