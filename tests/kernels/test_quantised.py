@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from seqloom.kernels import quantised
+from seqloom.kernels import intrinsics
 from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_to
 from seqloom.models.network.quantised import Quantised
 from tests.twins import quantised as twin
@@ -37,7 +37,7 @@ def kernel(request):
     if request.param == "this processor":
         return multiply_tiles
     patch = pytest.MonkeyPatch()
-    patch.setattr(quantised, "_has_vnni", lambda: False)
+    patch.setattr(intrinsics, "has_vnni", lambda: False)
     plain = njit(multiply_tiles.py_func)
     for bits in (8, 4):
         product(plain, *made(16, 32, bits, 1))

@@ -115,6 +115,21 @@ def tanh32(x):
     return -ONE if y < -ONE else y
 
 
+# ---- vectors, for code of LLVM
+
+WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
+
+
+def splat(builder, value, kind):
+    """A vector whose lanes all have this value."""
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None))
+
+
+def constant(kind, value):
+    return ir.Constant(kind, [value] * kind.count)
+
+
 # ---- products of float32
 
 LANES = 16  # numbers of a vector
@@ -128,8 +143,7 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> 
     With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step.
     """
     def code(context, builder, signature, arguments):
-        size, number, word = ir.IntType(64), ir.FloatType(), ir.IntType(32)
-        lanes = ir.VectorType(number, LANES)
+        size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
         a, row, b, start, step, steps, out, column, ahead = (
             context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, arguments))
@@ -138,7 +152,7 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> 
         places = [builder.add(row, size(i)) for i in range(rows)]
         places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
         of_a = [builder.gep(a.data, [builder.mul(place, width)]) for place in places]
-        sums = [[cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * LANES)) for _ in range(vectors)] for _ in places]
+        sums = [[cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(vectors)] for _ in places]
 
         def pointer(array, offset, i):
             return builder.bitcast(builder.gep(array.data, [builder.add(offset, size(LANES * i))]), lanes.as_pointer())
@@ -150,9 +164,7 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> 
             values = [builder.load(pointer(b, place, i), align=4) for i in range(vectors)]
             for of_row, totals in zip(of_a, sums):
                 factor = builder.load(builder.gep(of_row, [loop.index]))
-                first = builder.insert_element(ir.Constant(lanes, ir.Undefined), factor, word(0))
-                spread = builder.shuffle_vector(first, ir.Constant(lanes, ir.Undefined),
-                                                ir.Constant(ir.VectorType(word, LANES), None))
+                spread = splat(builder, factor, lanes)
                 for value, total in zip(values, totals):
                     change = builder.fmul(spread, value, flags=("contract",))
                     builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
@@ -173,21 +185,10 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> 
 # ---- products of 8-bit numbers
 
 TOGETHER = 64  # rows
-WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
 
 
 def has_vnni() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512vnni"))
-
-
-def splat(builder, value, kind):
-    """A vector whose lanes all have this value."""
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None))
-
-
-def constant(kind, value):
-    return ir.Constant(kind, [value] * kind.count)
 
 
 def add_dots(builder, total, weights, four):

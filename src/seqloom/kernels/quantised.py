@@ -19,10 +19,12 @@ low: 256 times the products with the high ones and those with the low ones are a
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from seqloom.kernels.intrinsics import BYTES, WORD, WORDS, add_dots, constant, splat
 
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
@@ -35,45 +37,15 @@ ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF),
 NOT_A_NUMBER = np.float32(np.nan)
 FAST = {"reassoc", "contract", "nsz"}  # as in kernels/decode
 
-_BYTE, _WORD, _FLOAT = ir.IntType(8), ir.IntType(32), ir.FloatType()
-_BYTES, _WORDS, _FLOATS = ir.VectorType(_BYTE, 64), ir.VectorType(_WORD, TILE), ir.VectorType(_FLOAT, TILE)
-
-
-def _has_vnni() -> bool:
-    return bool(binding.get_host_cpu_features().get("avx512vnni"))
-
-
-def _splat(builder, value, kind):
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _WORD(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(_WORD, kind.count), None))
-
-
-def _constant(kind, value):
-    return ir.Constant(kind, [value] * kind.count)
-
-
-def _add_dots(builder, total, weights, four):
-    """total, 16 sums, plus the products of 16 x 4 unsigned bytes with four signed ones, which are the same for all 16."""
-    if _has_vnni():
-        whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
-        kind = _WORDS if whole else _BYTES
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_WORDS, [_WORDS, kind, kind]), "llvm.x86.avx512.vpdpbusd.512")
-        return builder.call(function, [total, builder.bitcast(weights, kind), builder.bitcast(four, kind)])
-    weights = builder.bitcast(weights, _WORDS)
-    for i in range(4):
-        weight = builder.and_(builder.lshr(weights, _constant(_WORDS, 8 * i)), _constant(_WORDS, 255))
-        number = builder.ashr(builder.shl(four, _constant(_WORDS, 24 - 8 * i)), _constant(_WORDS, 24))
-        total = builder.add(total, builder.mul(weight, number))
-    return total
+_FLOAT, _FLOATS = ir.FloatType(), ir.VectorType(ir.FloatType(), TILE)
 
 
 def _halves(builder, pointer):
     """16 float16 as float32; by their bits, since not every processor has an instruction. What is not finite is not met."""
-    wide = builder.zext(builder.load(pointer, align=1), _WORDS)
-    magnitude = builder.bitcast(builder.shl(builder.and_(wide, _constant(_WORDS, 0x7FFF)), _constant(_WORDS, 13)), _FLOATS)
-    sign = builder.shl(builder.and_(wide, _constant(_WORDS, 0x8000)), _constant(_WORDS, 16))
-    scaled = builder.bitcast(builder.fmul(magnitude, _constant(_FLOATS, 2.0 ** 112)), _WORDS)
+    wide = builder.zext(builder.load(pointer, align=1), WORDS)
+    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), _FLOATS)
+    sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
+    scaled = builder.bitcast(builder.fmul(magnitude, constant(_FLOATS, 2.0 ** 112)), WORDS)
     return builder.bitcast(builder.or_(scaled, sign), _FLOATS)
 
 
@@ -92,7 +64,7 @@ def _tile_product(rows, fine):
         for m in range(1, rows):
             place = builder.add(first, size(m))
             at.append(builder.select(builder.icmp_signed("<", place, last), place, last))
-        sums = [cgutils.alloca_once_value(builder, _constant(_FLOATS, 0.0)) for _ in range(rows)]
+        sums = [cgutils.alloca_once_value(builder, constant(_FLOATS, 0.0)) for _ in range(rows)]
 
         def pointer(array, offset, kind):
             return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
@@ -101,18 +73,18 @@ def _tile_product(rows, fine):
             """The groups of four of a block, unsigned."""
             start = builder.mul(block, size(BLOCK * TILE // (2 if four_bits else 1)))
             for place in range(0, BLOCK * TILE // (2 if four_bits else 1), 64):
-                both = builder.load(pointer(weight, builder.add(start, size(place)), _BYTES), align=1)
+                both = builder.load(pointer(weight, builder.add(start, size(place)), BYTES), align=1)
                 if four_bits:
-                    yield builder.and_(both, _constant(_BYTES, 15))
-                    yield builder.lshr(both, _constant(_BYTES, 4))
+                    yield builder.and_(both, constant(BYTES, 15))
+                    yield builder.lshr(both, constant(BYTES, 4))
                 else:
-                    yield builder.xor(both, _constant(_BYTES, 128))
+                    yield builder.xor(both, constant(BYTES, 128))
 
         def add_group(total, fours, row, index, place):
             """With four numbers of block `index` of a row, from `place` on."""
             start = builder.mul(index, size(2 * BLOCK if fine else BLOCK))
             offset = builder.add(builder.mul(row, columns), builder.add(start, size(place)))
-            return _add_dots(builder, total, fours, _splat(builder, builder.load(pointer(x, offset, _WORD), align=1), _WORDS))
+            return add_dots(builder, total, fours, splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS))
 
         with cgutils.for_range(builder, n_blocks, intp=size) as loop:
             block = builder.add(builder.mul(tile, n_blocks), loop.index)
@@ -121,24 +93,24 @@ def _tile_product(rows, fine):
                                               ir.VectorType(ir.IntType(16), TILE))) if four_bits else None
             places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]  # of a block of numbers
             x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
-            totals = [_constant(_WORDS, 0) if four_bits else _splat(builder, builder.mul(value, _WORD(-128)), _WORDS)
+            totals = [constant(WORDS, 0) if four_bits else splat(builder, builder.mul(value, WORD(-128)), WORDS)
                       for value in x_sums]
-            high = [_constant(_WORDS, 0)] * rows
+            high = [constant(WORDS, 0)] * rows
             for group, fours in enumerate(load_weights(block)):
                 for m, row in enumerate(at):
                     totals[m] = add_group(totals[m], fours, row, loop.index, 4 * group + (BLOCK if fine else 0))
                     if fine:
                         high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
             if fine:
-                totals = [builder.add(total, builder.shl(value, _constant(_WORDS, 8))) for total, value in zip(totals, high)]
+                totals = [builder.add(total, builder.shl(value, constant(WORDS, 8))) for total, value in zip(totals, high)]
             for m, place in enumerate(places):
                 factor = builder.load(builder.gep(x_scale.data, [place]))
-                both = builder.fmul(scales, _splat(builder, factor, _FLOATS))
+                both = builder.fmul(scales, splat(builder, factor, _FLOATS))
                 change = builder.fmul(builder.sitofp(totals[m], _FLOATS), both, flags=("contract",))
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
                     shift = builder.fmul(factor, builder.sitofp(x_sums[m], _FLOAT))
-                    shifted = builder.fmul(minima, _splat(builder, shift, _FLOATS), flags=("contract",))
+                    shifted = builder.fmul(minima, splat(builder, shift, _FLOATS), flags=("contract",))
                     value = builder.fadd(value, shifted, flags=("contract",))
                 builder.store(value, sums[m])
         for m, row in enumerate(at):
