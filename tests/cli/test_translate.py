@@ -156,7 +156,8 @@ def test_translations_that_do_not_end_are_said_once(seqloom, tmp_path, own_regis
     err = seqloom("translate", "m", "--max-tokens", 2, stdin="abcc\nab\na\nabcb\nabca\n").err
     assert err.count("did not end") == 1
     assert "4 of 5 translations did not end and were cut off after 2 tokens" in err
-    assert "1 of 1 translations did not end" in seqloom("translate", "m", "--max-tokens", 2, "--chart", "a.svg", stdin="abc\n").err
+    drawn = seqloom("translate", "m", "--max-tokens", 2, "--chart", "a.svg", stdin="abc\n")
+    assert "1 of 1 translations did not end" in drawn.err
 
 
 def test_arrays_from_files_and_lines(seqloom, tmp_path):

@@ -153,7 +153,7 @@ BAD = {  # content or None, options, what is said
     "tabless.tsv": ("one\ntwo\n", {}, r"has one column, '1'; there must be one of sources and .* \(in TSV with a tab"),
     "empty.tsv": ("", {}, "empty.tsv is empty; give a file with some pairs"),
     "empty.en": ("\n\n", {}, "empty.en is empty; give a file with some pairs"),
-    "plain.en": ("one\ntwo\n", {}, "one text in each line; name the file with the other side too, source first.* csv, tsv, jsonl, parquet, or"),
+    "plain.en": ("one\ntwo\n", {}, "name the file with the other side too, source first.* csv, tsv, jsonl, parquet, or"),
     "latin.tsv": ("a\tn\xe4\n".encode("latin-1"), {}, "latin.tsv is not UTF-8 text: line 1, byte offset 3"),
     "three.tsv": ("a\tb\tc d\ne\tf\tg\n", {}, "has the columns 1, 2, 3; say which is the source with --source"),
     "named.tsv": (as_tsv(("en", "de")), {"source": "eng"}, "no column 'eng'; did you mean 'en'.* It has en, de; in a table w"),

@@ -301,7 +301,7 @@ class LanguageModel(Model):
                                                           draft_of(draft, draft_tokens))
 
     def remark_prompts(self, prompts: Sequence[str]) -> None:
-        """Say what of the prompts will not be seen, where that may surprise: nothing of an n-gram model, which never sees much."""
+        """Say what of the prompts will not be seen, where that may surprise; it does not of an n-gram model."""
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
         """The n most likely next words, or completions of the last word if it is unfinished."""

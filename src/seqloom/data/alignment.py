@@ -28,7 +28,8 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
     counts = f"{names[0]} has {len(lines[0]):,} lines and {names[1]} {len(lines[1]):,}"
     for name, side in zip(names, lines):
         if _all_alike(side):
-            return DataError(f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as long")
+            return DataError(f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as "
+                             "long")
     at = first_mismatch(*lines)
     if at is None:
         return DataError(f"{counts}, so they cannot be translations line by line; are they the same part of the data?")
