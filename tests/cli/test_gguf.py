@@ -79,3 +79,14 @@ def test_a_conversation_and_a_draft(seqloom, tmp_path):
     llama_file(tmp_path / "plain.gguf")
     assert seqloom("convert", "plain.gguf", "plain").code == 0
     assert "has no chat template" in seqloom("generate", "plain", "x", "--chat").one_line()
+
+
+def test_a_prompt_beyond_the_context_is_said(seqloom, tmp_path):
+    llama_file(tmp_path / "tiny.gguf")
+    seqloom("convert", "tiny.gguf", "model")
+    long, short = (seqloom("generate", "model", "x " * n, "--max-tokens", "2") for n in (20, 4))
+    assert long.code == short.code == 0
+    assert "warning: the prompt has 40 tokens; the model sees at most the last 12" in long.err
+    assert "sees at most" not in short.err
+    assert "sees at most" in seqloom("generate", "model", "x " * 20, "-n", "2", "--max-tokens", "2").err
+    assert "sees at most" not in seqloom("generate", "model", "x " * 20, "-q", "--max-tokens", "2").err

@@ -149,6 +149,17 @@ def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
     assert "3 of 5 sources are longer than any in training (3 tokens)" in err
 
 
+def test_translations_that_do_not_end_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
+    library.register(Backwards)
+    Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 2)
+    err = seqloom("translate", "m", "--max-tokens", 2, stdin="abcc\nab\na\nabcb\nabca\n").err
+    assert err.count("did not end") == 1
+    assert "4 of 5 translations did not end and were cut off after 2 tokens" in err
+    drawn = seqloom("translate", "m", "--max-tokens", 2, "--chart", "a.svg", stdin="abc\n")
+    assert "1 of 1 translations did not end" in drawn.err
+
+
 def test_arrays_from_files_and_lines(seqloom, tmp_path):
     """The same answers from a file of NumPy, from numbers and from JSON, each in its line."""
     pytest.importorskip("torch")

@@ -216,6 +216,10 @@ def test_the_data_decides(tmp_path):
     for name, text, expected in (
             ("reviews.tsv", table, "classification"), ("plain.txt", table, "text"),
             ("reviews.csv", "review,sentiment\na,x\nb,y\n", "classification"),
+            ("bare.tsv", "".join(f"{'+-'[n % 2]}\tfilm {n}\n" for n in range(9)), "classification"),
+            ("behind.tsv", "".join(f"film {n}\t{n % 2}\n" for n in range(9)), "classification"),
+            ("two.tsv", "".join(f"film {n}\tFilm {n}\n" for n in range(9)), "translation"),
+            ("same.tsv", "a\tb\n" * 9, "text"), ("numbers.tsv", "".join(f"a\t{n}\n" for n in range(9)), "text"),
             ("notes.csv", "title,body\na,x\nb,y\n", "text"), ("notes.tsv", "text\tid\na\t1\n", "text"),
             ("reviews.jsonl", '{"text": "a", "label": 1}\n', "classification"), ("chat.jsonl", '{"text": "a"}\n', "text"),
             ("cooking.train", "__label__x a b\n__label__y c\n", "classification"), ("cooking.txt", "__label__x a b\n", "text"),

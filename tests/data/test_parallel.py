@@ -153,7 +153,7 @@ BAD = {  # content or None, options, what is said
     "tabless.tsv": ("one\ntwo\n", {}, r"has one column, '1'; there must be one of sources and .* \(in TSV with a tab"),
     "empty.tsv": ("", {}, "empty.tsv is empty; give a file with some pairs"),
     "empty.en": ("\n\n", {}, "empty.en is empty; give a file with some pairs"),
-    "plain.en": ("one\ntwo\n", {}, "has one text in each line; name the file with the other side too, source first"),
+    "plain.en": ("one\ntwo\n", {}, "name the file with the other side too, source first.* csv, tsv, jsonl, parquet, or"),
     "latin.tsv": ("a\tn\xe4\n".encode("latin-1"), {}, "latin.tsv is not UTF-8 text: line 1, byte offset 3"),
     "three.tsv": ("a\tb\tc d\ne\tf\tg\n", {}, "has the columns 1, 2, 3; say which is the source with --source"),
     "named.tsv": (as_tsv(("en", "de")), {"source": "eng"}, "no column 'eng'; did you mean 'en'.* It has en, de; in a table w"),
@@ -201,6 +201,14 @@ def test_unequal_lines_are_refused_with_the_place(tmp_path):
     write(files[1], "\n".join(de[:100]))
     with pytest.raises(DataError, match="are they the same part of the data"):
         read_parallel(files)
+
+
+def test_lines_of_one_length_do_not_say_where_they_stop_matching(tmp_path):
+    rng = random.Random(3)
+    dates = [write(tmp_path / "x.free", "\n".join("a" * rng.randint(5, 30) for _ in range(300))),
+             write(tmp_path / "x.iso", "\n".join(["2024-01-01"] * 290))]
+    with pytest.raises(DataError, match=r"290; where they stop matching cannot be told, since the lines of .*x\.iso are all"):
+        read_parallel(dates)
 
 
 def test_pairs_in_memory():

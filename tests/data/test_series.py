@@ -38,6 +38,12 @@ def test_a_table_with_a_time_column(tmp_path, said):
     assert read_series(table(tmp_path, HOURS), value_columns=["temp"]).columns == ("temp",)
 
 
+@pytest.mark.parametrize("encoding", ["latin-11", "hex", "漢字"])
+def test_an_unknown_encoding_is_refused(tmp_path, encoding):
+    with pytest.raises(DataError, match=f"unknown encoding '{encoding}'"):
+        read_series(table(tmp_path, HOURS), encoding=encoding)
+
+
 @pytest.mark.parametrize(("name", "text"), [
     ("a.tsv", HOURS.replace(",", "\t")), ("semi.csv", HOURS.replace(",", ";")),
     ("a.jsonl", "".join(json.dumps({"date": f"2024-01-01T{h:02}:00:00Z", "load": h + 1, "temp": [5, None, 7][h]}) + "\n"

@@ -184,11 +184,11 @@ def damage_config(draw: Draw, place: Path) -> str:
     section = pick(draw, ["config", "config", "learnt", "fit", "tokenizers", "tokenizer", ""])
     inner = value[section] if value.get(section) else value
     what = edit_json(draw, inner)
-    file.write_text(_json(value), "utf-8")
+    file.write_text(to_json(value), "utf-8")
     return f"config.json {section}: {what}"
 
 
-def _json(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Also of what is nested deeper than the library writes."""
     def written(value: Any) -> str:
         depth = 0
@@ -237,7 +237,7 @@ def damage_tokenizer(draw: Draw, place: Path) -> str:
             {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, {"type": "Sequence", "pretokenizers": []}])
     else:
         what = edit_json(draw, pick(draw, [value, model]))
-    file.write_text(_json(value), "utf-8")
+    file.write_text(to_json(value), "utf-8")
     return f"tokenizer.json: {what}"
 
 

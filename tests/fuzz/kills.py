@@ -18,16 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
 
 from seqloom.data.corpus import bundled
+from tests.interop.llama_files import llama_file
 
 from .counts import Counts
+from .specimens import random_encoder
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PROMPT = 10.0  # seconds that an answer may take on a busy machine
-LINE = re.compile(r"interrupted.*(the same command to resume|starts over|what was finished is kept)")
+LINE = re.compile(r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ VECTORS = ("--dimensions", "16", "--epochs", "12", "--min-count", "2")
 USE = ("info", "out")
 
 
+NETWORK = ("--steps", "60", "--evaluate-every", "20", "--d-hidden", "16")
+ON_ENCODER = ("--encoder", "encoder", "--steps", "30", "--batch-size", "4", "--evaluate-every", "10")
+TRANSLATOR = ("--tokenizer", "char", "--steps", "30", "--evaluate-every", "10")
+
+
 def _fit(name: str, data: str, *options: str) -> Command:
     return Command(name, ("fit", name, data, "-o", "out", *options), "out", MODEL, USE)
 
@@ -59,6 +68,17 @@ COMMANDS = (
     _fit("fasttext-classifier", "labelled.tsv", "--dimensions", "16", "--epochs", "60", "--deterministic"),
     _fit("lstm", "text", "--tokenizer", "byte", "--d-hidden", "32", "--steps", "60", "--batch-size", "8", "--truncation", "16",
          "--evaluate-every", "20"),
+    _fit("classifier", "labelled.tsv", *NETWORK),
+    _fit("tagger", "tagged.conll", *NETWORK),
+    _fit("forecaster", "series.csv", "--horizon", "7", *NETWORK),
+    _fit("seq2seq", "pairs.tsv", "--d-hidden", "16", "--d-embed", "16", *TRANSLATOR),
+    _fit("transformer", "pairs.tsv", "--d-model", "16", "--n-layers", "1", "--n-heads", "2", *TRANSLATOR),
+    replace(_fit("classifier", "labelled.tsv", *ON_ENCODER), name="classifier-published"),
+    replace(_fit("classifier", "labelled.tsv", *ON_ENCODER, "--frozen"), name="classifier-frozen"),
+    replace(_fit("tagger", "tagged.conll", *ON_ENCODER), name="tagger-published"),
+    Command("translate", ("translate", "translator", "sources", "-o", "out", "--resume"), "out", ("",)),
+    Command("convert-gguf", ("convert", "llama.gguf", "out", "--bits", "4"), "out", MODEL, USE),
+    Command("convert-published", ("convert", "theirs", "out"), "out", MODEL, USE),
     Command("compare", ("compare", "text", "--rungs", "uniform,byte-1,byte-3,bpe-2,byte-mixture", "--work", "work", "-o", "out",
                         "--no-curve", "--no-samples"), "out", ("comparison.json",)),
     Command("tokenize-save", ("tokenize", "text", "--kind", "unigram", "--vocab-size", "2000", "--save", "out"), "out", ("*",)),
@@ -68,12 +88,12 @@ COMMANDS = (
 )
 
 
-def run(count: int, seed: int) -> Counts:
+def run(count: int, seed: int, commands: Sequence[Command] = COMMANDS) -> Counts:
     counts, draw = Counts(), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="seqloom-kills-") as folder:
         attack = Attack(Path(folder), counts)
         while counts.tried < count:
-            attack.on(draw.choice(COMMANDS), draw, count - counts.tried)
+            attack.on(draw.choice(commands), draw, count - counts.tried)
     return counts
 
 
@@ -88,6 +108,16 @@ class Attack:
         (place / "long").write_text(text * 8)
         lines = [line for line in text[:200_000].splitlines() if line.strip()]
         (place / "labelled.tsv").write_text("".join(f"{'long' if len(x) > 40 else 'short'}\t{x}\n" for x in lines))
+        (place / "tagged.conll").write_text("".join(f"{_tagged(x)}\n" for x in lines[:600]))
+        (place / "series.csv").write_text("date,load\n" + "".join(
+            f"{date(2022, 1, 1) + timedelta(d)},{d % 7 + len(lines[d]) / 50}\n" for d in range(500)))
+        (place / "pairs.tsv").write_text("".join(f"{x[:20].strip()}\t{x[:20].strip()[::-1]}\n" for x in lines[:400]))
+        (place / "sources").write_text("".join(f"{x[:20]}\n" for x in lines[:3000]))
+        random_encoder("bert", context=64, d_model=32, n_layers=2, n_heads=2, d_mlp=48).save(place / "encoder")
+        llama_file(place / "llama.gguf")
+        self._whole("convert", "encoder", "theirs", "--form", "hugging-face")
+        self._whole("fit", "seq2seq", "pairs.tsv", "-o", "translator", "--d-hidden", "8", "--d-embed", "8", "--tokenizer",
+                    "char", "--steps", "5")
         self._whole("fit", "ngram", "text", "-o", "model", "--order", "3")
         self._whole("convert", "model", "model.arpa")
 
@@ -179,6 +209,11 @@ class Attack:
         return subprocess.Popen([sys.executable, "-m", "seqloom.cli", *args], cwd=self.place, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c,
                                 env={**os.environ, "SEQLOOM_CACHE": str(self.place / "cache")})
+
+
+def _tagged(line: str) -> str:
+    """A sentence of columns, whose tags are of the words' first letters."""
+    return "".join(f"{word} {'B-NAME' if word[0].isupper() else 'O'}\n" for word in line.split())
 
 
 def _hears_ctrl_c() -> None:

@@ -18,6 +18,8 @@ import click
 from seqloom.registry import MODELS
 from tests.fuzz.command_worker import Worker
 from tests.fuzz.counts import Counts
+from tests.fuzz.specimens import SPECIMENS
+from tests.interop.llama_files import llama_file
 
 MEMORY = 2 << 30  # bytes that an attempt may take
 
@@ -44,10 +46,13 @@ BASES = {  # arguments of a run that works
     "analogy": ("word2vec", "cat", "dog", "sea"), "embed": ("word2vec", "cat"),
     "bias": ("word2vec", "--direction", "cat,dog"), "phrases": ("text",), "tokenize": ("text", "--kind", "word"),
     "convert": ("word2vec", "out.vec"), "models": (), "info": ("ngram",), "forecast": ("seasonal-naive", "series.csv"),
-    "anomalies": ("seasonal-naive", "series.csv"), "translate": ("dictionary", "text")}
-OTHERS = {"generate": ("lstm",), "evaluate": ("lstm", "naive-bayes", "hmm-tagger", "word2vec"), "score": ("lstm",),
-          "predict": ("hmm-tagger",), "info": ("lstm", "word2vec", "hmm-tagger"), "plot": ("word2vec",),
-          "translate": ("seq2seq", "copy")}  # instead of the first
+    "anomalies": ("seasonal-naive", "series.csv"), "translate": ("dictionary", "text"), "fill": ("bert", "the [MASK] sat"),
+    "robustness": ("naive-bayes", "labelled.tsv"), "trace": ("seq2seq", "the cat"), "exposure-bias": ("seq2seq", "pairs.tsv")}
+OTHERS = {"generate": ("lstm", "gpt-4-bit"), "score": ("lstm", "gpt-4-bit", "bert"), "predict": ("hmm-tagger", "classifier"),
+          "evaluate": ("lstm", "naive-bayes", "hmm-tagger", "word2vec", "bert", "sentence-encoder", "classifier"),
+          "info": ("lstm", "word2vec", "hmm-tagger", "bert", "gpt-4-bit"), "plot": ("word2vec",),
+          "embed": ("sentence-encoder",), "nearest": ("sentence-encoder",), "translate": ("seq2seq", "copy"),
+          "convert": ("bert", "sentence-encoder", "gpt-4-bit", "llama.gguf")}  # instead of the first
 
 WORDS = ("", " ", "x", "-", "漢字", "😀", "no/such/file", "text", ".", "/dev/null", "a,b", "a=b", "0", "None", "cat",
          "case=lower", "\u202e", "x" * 300)
@@ -84,7 +89,7 @@ def arguments(words: tuple[str, ...], command: click.Command, draw: random.Rando
     else:
         start = [*words, *BASES[name]]
         if name in OTHERS and draw.random() < 0.5:
-            start[1] = draw.choice(OTHERS[name])
+            start[len(words)] = draw.choice(OTHERS[name])
     options = [p for p in command.params if isinstance(p, click.Option)
                and p.name not in ("help", "debug", "output", "work", "quiet")]
     tame = draw.random() < 0.5  # ordinary values, so that what is odd is how they go together
@@ -133,6 +138,10 @@ def prepare(worker: Worker, place: Path) -> None:
         ended = worker.run(["fit", name, DATA.get(MODELS[name].task, "text"), "-o", out, *options, "-q"])
         if ended.code:
             raise RuntimeError(f"preparing {name}: {ended.err}")
+    for name in ("bert", "sentence-encoder", "gpt-4-bit"):
+        SPECIMENS[name]().save(place / name)
+    SPECIMENS["classifier-published"]().save(place / "classifier")
+    llama_file(place / "llama.gguf")
 
 
 def run(count: int, seed: int) -> Counts:

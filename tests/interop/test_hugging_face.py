@@ -1,7 +1,9 @@
 """Directories of transformers: what is read of config.json and safetensors files, and files that lie about themselves."""
 
 import json
+import pickle
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -128,7 +130,12 @@ class Trap:
 def test_a_pickled_file_runs_nothing(tmp_path, make, capsys):
     torch = pytest.importorskip("torch")
     torch.save({"w": Trap()}, tmp_path / "pytorch_model.bin")
-    refused("cannot be read as weights alone", make)
+    refused(r"cannot be read as weights alone \(Unsupported global: GLOBAL print was not an allowed global by default\)", make)
+    assert "reached" not in capsys.readouterr().out
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"w": Trap()}))  # with a protocol that torch warns of
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refused(r"cannot be read as weights alone \(Unsupported operand 149\)", make)
     assert "reached" not in capsys.readouterr().out
     for content in ([1, 2], {"w": 3}, {"w": torch.ones(2).to_sparse()}):
         torch.save(content, tmp_path / "pytorch_model.bin")

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from seqloom.errors import ConfigError, TrainingError  # noqa: E402
-from seqloom.training import loop  # noqa: E402
+from seqloom.training import devices, loop  # noqa: E402
 from seqloom.training.checkpoint import Run, read_log  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.devices import check_precision, find_device, on_device  # noqa: E402
@@ -254,6 +256,17 @@ def test_the_numbers_that_are_said_repeat_a_run_of_minutes(tmp_path):
 
 def test_epochs_become_steps():
     assert run(steps=None, epochs=2.0).steps == 2 * 15  # 600 ids in 4 rows of 150, 10 at a time
+
+
+def test_instructions_that_end_the_program_are_refused(monkeypatch):
+    """As in a virtual machine whose CPU names units that programs may not use."""
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: True)
+    for code in (-4, 0):  # an illegal instruction, and none
+        devices._multiplies.cache_clear()
+        monkeypatch.setattr(devices.subprocess, "run", lambda *_, code=code, **__: SimpleNamespace(returncode=code))
+        with pytest.raises(ConfigError, match="their instructions end the program") if code else nullcontext():
+            check_precision(TrainConfig(precision="bfloat16"), CPU)
+    devices._multiplies.cache_clear()
 
 
 def test_emulated_precision_and_unknown_devices_are_refused():

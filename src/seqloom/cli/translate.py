@@ -39,7 +39,7 @@ class Job:
                 done: int = 0) -> Iterator[tuple[int, Any, list[Translation]]]:
         """The best translations of each source, a line or an array, with the source and its number, in their order and with
         progress over all their bytes; `done`: sources before these."""
-        long, before = 0, done
+        long, cut, before = 0, 0, done
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
@@ -47,7 +47,9 @@ class Job:
                                                     scored=bool(self.as_json or self.nbest))
                 yield from zip(itertools.count(done + 1), lines, found)
                 done, long = done + len(lines), long + self.model.count_long(lines)
+                cut += sum(not best[0].finished for best in found)
                 bar.advance(sum(map(_size, lines)))
+        self.model.remark_cut_off(cut, done - before, self.how)
         self.model.remark_long_sources(long, done - before)
 
     def lines(self, number: int, source: Any, best: list[Translation]) -> Iterator[str]:
@@ -148,6 +150,7 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     if len(lines) != 1 or job.ensemble or job.nbest:
         raise ConfigError("--chart draws one line of text, translated by one model; give one line, without --with and --nbest")
     best = job.model.translations(lines, job.how)[0]
+    job.model.remark_cut_off(int(not best[0].finished), 1, job.how)
     alignment(job.model, lines[0], best[0].text).save(chart)
     for line in job.lines(1, lines[0], best):
         click.echo(line)

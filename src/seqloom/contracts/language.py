@@ -286,6 +286,7 @@ class LanguageModel(Model):
 
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         config = SamplingConfig.from_dict(options)
+        self.remark_prompts(prompts)
         texts = self.generator(eight_bit=eight_bit).generate(prompts, config, stop, beams, length_penalty,
                                                              draft_of(draft, draft_tokens))
         return texts[0] if isinstance(prompt, str) else texts
@@ -295,8 +296,12 @@ class LanguageModel(Model):
         """Like `generate` for one prompt, piece by piece as it is drawn."""
         from seqloom.decoding.sampling import SamplingConfig
 
+        self.remark_prompts([prompt])
         return self.generator(eight_bit=eight_bit).stream(prompt, SamplingConfig.from_dict(options), stop,
                                                           draft_of(draft, draft_tokens))
+
+    def remark_prompts(self, prompts: Sequence[str]) -> None:
+        """Say what of the prompts will not be seen, where that may surprise; it does not of an n-gram model."""
 
     def complete(self, text: str = "", n: int = 5, *, eight_bit: bool = False) -> list[Suggestion]:
         """The n most likely next words, or completions of the last word if it is unfinished."""

@@ -135,6 +135,7 @@ class Translator(Model):
             refuse_existing_file(source)
         sources = _framed([source] if one else list(source))
         answers = self.translations(sources, how, nbest or 1, ensemble, scored=nbest is not None)
+        self.remark_cut_off(sum(not best[0].finished for best in answers), len(answers), how)
         self.remark_long_sources(self.count_long(sources), len(sources))
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
@@ -158,9 +159,6 @@ class Translator(Model):
                     for i, best in zip(chosen, batch):
                         answers[i] = best
                     bar.advance(len(chosen))
-        if cut := sum(not best[0].finished for best in answers):
-            progress.say(f"warning: {cut:,} of {len(answers):,} translations did not end and were cut off after "
-                         f"{self.token_limit(how):,} tokens; --max-tokens allows more")
         return answers
 
     def count_long(self, sources: Sources) -> int:
@@ -169,8 +167,14 @@ class Translator(Model):
             return 0
         return int(np.count_nonzero(self.source_lengths(sources) > self.learnt["longest_source"]))
 
+    def remark_cut_off(self, cut: int, n: int, how: TranslationConfig) -> None:
+        """Say once for all n sources how many translations did not end."""
+        if cut:
+            progress.say(f"warning: {cut:,} of {n:,} translations did not end and were cut off after {self.token_limit(how):,} "
+                         "tokens; --max-tokens allows more")
+
     def remark_long_sources(self, long: int, n: int) -> None:
-        """Say it once for all n sources."""
+        """Say once for all n sources how many are longer than any in training."""
         if long:
             progress.say(f"{long:,} of {n:,} source{'s are' if n > 1 else ' is'} longer than any in training "
                          f"({self.learnt['longest_source']:,} {'steps' if self.reads_numbers else 'tokens'}); expect worse "
@@ -209,6 +213,7 @@ class Translator(Model):
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
         answers = [best[0] for best in self.translations(pairs.sources, how)]
+        self.remark_cut_off(sum(not answer.finished for answer in answers), len(answers), how)
         self.remark_long_sources(self.count_long(pairs.sources), len(pairs))
         metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, pairs.sources, samples=samples)
         log_probs = self.token_scores(pairs.sources, pairs.targets)

@@ -19,12 +19,17 @@ from seqloom.errors import DataError, quoted
 
 MOST = 64  # lines too many of which the places are looked for
 _CAP = 1.5  # no single line costs more: a free translation is no proof
+_VARIES = 0.1  # least standard deviation of lengths (in logarithms) that say something: a tenth of the length
 _EVIDENCE = 1.0  # what leaving out lines before the end must save: some two or three lines
 
 
 def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) -> DataError:
     """What to say of two files with different numbers of lines."""
     counts = f"{names[0]} has {len(lines[0]):,} lines and {names[1]} {len(lines[1]):,}"
+    for name, side in zip(names, lines):
+        if _all_alike(side):
+            return DataError(f"{counts}; where they stop matching cannot be told, since the lines of {name} are all about as "
+                             "long")
     at = first_mismatch(*lines)
     if at is None:
         return DataError(f"{counts}, so they cannot be translations line by line; are they the same part of the data?")
@@ -34,6 +39,11 @@ def unequal_lines(names: tuple[str, str], lines: tuple[list[str], list[str]]) ->
     shown = " beside ".join(quoted(side[at][:40].strip()) for side in lines)
     return DataError(f"{counts}; by their lengths they stop matching near line {at + 1:,} ({shown}): is a line missing, "
                      "doubled or broken there?")
+
+
+def _all_alike(lines: Sequence[str]) -> bool:
+    """Whether lengths say nothing, as those of dates in one form."""
+    return float(np.std(np.log1p([len(line) for line in lines]))) < _VARIES
 
 
 def first_mismatch(first: Sequence[str], second: Sequence[str]) -> int | None:

@@ -26,7 +26,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.contents import Content, read_content
-from seqloom.data.documents import Document, check_encoding
+from seqloom.data.documents import Document
 from seqloom.data.in_memory import is_frame, refuse_name, units
 from seqloom.data.pieces import NONE
 from seqloom.data.sources import find_documents
@@ -293,7 +293,6 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", 
     is a dataset of the catalogue. Of a directory or pattern, binary files and those in another encoding are skipped and
     reported; `strict` refuses them.
     """
-    encoding = check_encoding(encoding)
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources
                  for document in find_documents(one, encoding, tables_only=column is not None, strict=strict)]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.documents import Document, check_encoding
+from seqloom.data.documents import Document
 from seqloom.data.examples import digest
 from seqloom.data.in_memory import is_column, is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name
@@ -137,7 +137,6 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
     targets. Text may be packed (.gz, .xz, .zst).
     """
     check_form(form)
-    encoding = check_encoding(encoding)
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise DataError("the list of files is empty; name at least one")

@@ -140,7 +140,7 @@ def _recognise(document: Document) -> str:
     if any("\t" in line for line in head):
         return "tsv"
     raise DataError(f"{document.name} has one text in each line; name the file with the other side too, source first, or say "
-                    f"what it is: --form (form=...) {', '.join(KINDS.values())}, or --separator")
+                    f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator")
 
 
 def _header(document: Document, kind: str) -> str | None:

@@ -40,6 +40,8 @@ def labels_in(path: Path) -> str:
                 line.startswith(MARK) for line in _head(document)) else ""
         names = open_rows(document, kind, (None, None), doubtful=False).kinds
         lower = {name.lower(): name for name in names}
+        if list(names) == ["1", "2"]:  # without a header
+            return _repeated(document, kind)
         if not any(name in lower for name in LABEL_NAMES) or not (
                 len(names) == 2 or any(name in lower for name in TEXT_NAMES)):
             return ""
@@ -47,6 +49,18 @@ def labels_in(path: Path) -> str:
     except (SeqloomError, UnicodeDecodeError):
         return ""  # whoever reads it will say what is wrong
     return f"{document.name} has a column of labels ({pair[1]!r}) beside the text ({pair[0]!r})" if pair else ""
+
+
+def _repeated(document: Document, kind: str) -> str:
+    """Why a table of two columns without names has labels: one of them comes again and again, the other does not."""
+    rows = open_rows(document, kind, ("1", "2"), doubtful=False)
+    block = next(iter(rows.blocks(("1", "2"))), None)
+    heads = [[str(value) for value in its[:_HEAD]] for its in block.values] if block is not None else []
+    again = [len(set(head)) < _DIFFERENT * len(head) for head in heads]
+    if sorted(again) != [False, True] or rows.kinds["12"[again.index(False)]] != columns.TEXT:
+        return ""
+    label, text = ("1", "2") if again[0] else ("2", "1")
+    return f"{document.name} has a column of labels ({label!r}) beside the text ({text!r})"
 
 
 def tags_in(path: Path) -> str:

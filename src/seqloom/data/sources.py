@@ -17,7 +17,7 @@ from typing import IO
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.contents import read_content
-from seqloom.data.documents import Document
+from seqloom.data.documents import Document, check_encoding
 from seqloom.data.rows import table_kind
 from seqloom.errors import DataError, EncodingError, suggest
 
@@ -31,6 +31,7 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
     `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that are not text are skipped
     and reported; `strict` refuses them.
     """
+    encoding = check_encoding(encoding)
     if source == "-":
         return [_spool(sys.stdin.buffer, "stdin", encoding)]
     if str(source).startswith(PREFIX):

@@ -23,7 +23,6 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data import spans
-from seqloom.data.documents import check_encoding
 from seqloom.data.examples import digest
 from seqloom.data.in_memory import is_frame, refuse_name, values
 from seqloom.data.labelled import Source, dataset_name
@@ -109,7 +108,6 @@ def read_tagged(source: Source, *, form: TagForm = "auto", tag_column: str | int
     Number; `slash`, word/TAG. `scheme="none"` takes the tags as they are. Files may be packed (.gz, .xz, .zst). Of a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses them.
     """
-    encoding = check_encoding(encoding)
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources for document in find_documents(one, encoding, strict=strict)]
     if not documents:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -199,9 +200,13 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: is missing; get a complete copy of the directory")
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickles that torch did not write
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file holds
-        reason = " ".join(str(error).split())[:100]
+        said = " ".join(str(error).split())
+        said = (said.partition("WeightsUnpickler error: ")[2] or said).partition(" Check the documentation")[0]
+        reason = said[:100].partition(". ")[0]  # without torch's advice
         raise DataError(f"{path}: cannot be read as weights alone ({reason}); convert it to safetensors elsewhere") from None
     if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) and value.layout == torch.strided
                                                and not value.is_quantized for value in loaded.values()):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -55,8 +58,18 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
         if not has:
             raise ConfigError(f"this CPU has no {config.precision} units and would emulate them, over a hundred times "
                               "slower; use precision float32")
+        if not _multiplies("bfloat16"):
+            raise ConfigError("this CPU names units for bfloat16, but their instructions end the program, as in some virtual "
+                              "machines; use precision float32")
     if device.type == "cuda" and config.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
         raise ConfigError("this GPU has no bfloat16; use precision float16")
+
+
+@cache
+def _multiplies(dtype: str) -> bool:
+    """Whether a product of two matrices works; tried in a process of its own, which an illegal instruction ends."""
+    code = f"import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); a @ a"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode >= 0
 
 
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Answers in a conversation, for models whose weights came with a chat template."""
+"""Answers in a conversation, for models whose weights came with a chat template; what of a long text they do not see."""
 
 from __future__ import annotations
 
@@ -59,6 +59,14 @@ class Chatting(LanguageModel):
         """Without the start token, which the model begins with anyway."""
         if len(ids) and ids[0] == self.learnt.get("start"):
             ids = ids[1:]
-        if self.context is not None and len(ids) > self.context:
-            progress.say(f"warning: the conversation has {len(ids):,} tokens; the model sees at most the last {self.context:,}")
+        self._remark("conversation", len(ids))
         return ids
+
+    def remark_prompts(self, prompts: Sequence[str]) -> None:
+        seen = [prompt.rpartition("\n")[2] if self.unit == "line" else prompt for prompt in prompts]
+        long = [text for text in seen if self.context is not None and len(text.encode("utf-8", "replace")) > self.context]
+        self._remark("prompt", max((len(self.tokenizer.encode(text)) for text in long), default=0))
+
+    def _remark(self, what: str, n_tokens: int) -> None:
+        if self.context is not None and n_tokens > self.context:
+            progress.say(f"warning: the {what} has {n_tokens:,} tokens; the model sees at most the last {self.context:,}")
