@@ -8,8 +8,8 @@ $SEQLOOM_ENCODER is a directory that `seqloom convert` made of all-MiniLM-L6-v2 
 Pooling was chosen on dev (mean 81.9 %, first token 76.6 %, max 77.5 % with a frozen encoder). The head of the frozen one has
 the defaults (other rates and dropout changed dev by less than half a point), and so has the fine-tuned one, the only setting
 that was tried in full. Test is read once a run, at the end. In the curve every model holds out a tenth of its few sentences.
-How many epochs of fine-tuning was chosen on dev, with another subset of each size (100: 5, 10, 20 epochs have 67.7, 74.4, 67.4 %;
-500: 5 and 10 have 80.6 and 80.9 %; 2,000: 2 and 4 have 85.0 and 85.1 %).
+How many epochs of fine-tuning was chosen on dev, with another subset of each size (100: 5, 10, 20 epochs have 67.7, 74.4,
+67.4 %; 500: 5 and 10 have 80.6 and 80.9 %; 2,000: 2 and 4 have 85.0 and 85.1 %).
 """
 
 from __future__ import annotations
