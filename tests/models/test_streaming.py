@@ -177,7 +177,7 @@ def test_a_saved_model_streams(tmp_path):
 # ---- refused
 
 
-REASONS = {"window": "looks ahead, 1 step from here", "cnn": "looks ahead, 2 steps from here",
+REASONS = {"window": "looks 1 step ahead", "cnn": "looks 2 steps ahead",
            "transformer": "the transformer encoder reads the whole sequence before it answers",
            **{name: rf"a bidirectional encoder \({name}\) reads the whole sequence" for name in ("birnn", "bilstm", "bigru")}}
 

@@ -29,7 +29,7 @@ Examples:
   echo "what a lovely film" | seqloom predict sentiment --explain --chart why.png
   seqloom predict entailment new.tsv --text-column premise --pair-column hypothesis
   echo "Time flies like an arrow" | seqloom predict tagger
-  tail -f sensor.csv | seqloom predict alarms --stream
+  tail -f readings.txt | seqloom predict alarms --stream
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)

@@ -36,7 +36,7 @@ def check_encoder(c: EncoderConfig) -> None:
     elif c.encoder == "transformer":
         why = "the transformer encoder reads the whole sequence before it answers"
     elif c.encoder in ("window", "cnn") and ahead:
-        why = f"the {c.encoder} encoder looks ahead, {ahead} step{'s' * (ahead > 1)} from here"
+        why = f"the {c.encoder} encoder looks {ahead} step{'s' * (ahead > 1)} ahead"
     else:
         return
     raise ConfigError(f"stream: {why}{INSTEAD}")
@@ -139,9 +139,8 @@ class ClassStream:
                  most: int | None = None) -> None:
         """`read`: vectors of what is fed (k, D); `end`: that of the end of a text; `most`: how many steps are read at all."""
         self._steps, self._pool, self._read, self._probs, self._end, self._most = steps, pool, read, probs, end, most
-        self._states, self._sums, self._count = steps.start(), None, 0
-
-    _sums: Sums | None
+        self._states, self._count = steps.start(), 0
+        self._sums: Sums | None = None
 
     def feed(self, step: Any) -> dict[Any, float]:
         """Read one more word (a piece of text where tokens are characters), or one more row of numbers; the probability of
