@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import tasks
-from seqloom.cli.options import common, emit, no_bars, options_of, task_options
+from seqloom.cli.options import common, emit, no_bars, options_of, stdin_lines, task_options
+from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -28,6 +29,7 @@ Examples:
   echo "what a lovely film" | seqloom predict sentiment --explain --chart why.png
   seqloom predict entailment new.tsv --text-column premise --pair-column hypothesis
   echo "Time flies like an arrow" | seqloom predict tagger
+  tail -f readings.txt | seqloom predict alarms --stream
 """)
 @click.argument("model")
 @click.argument("text", nargs=-1)
@@ -38,13 +40,17 @@ def command(model: str, text: tuple[str, ...], as_json: bool, **options: Any) ->
 
     A line is one text, or one sentence of words separated by spaces; with --column, each row of a table is one. For a
     classifier of pairs of texts, a line is a pair with a tab between the two; or columns of a table are named.
-    Without TEXT, or with -, standard input is read.
+    Without TEXT, or with -, standard input is read; with --stream each of its lines is answered as it comes: a line is a word
+    (or more) of the text or sentence, or a row of numbers of the series.
     """
     loaded = tasks.open_model("predict", model)
     task = tasks.of(loaded)
     predicting, = options_of(task, model, _configs(task), options, _configs)
+    if predicting.stream and text not in ((), ("-",)):
+        raise ConfigError("--stream reads standard input; leave TEXT out (seqloom predict MODEL --stream < TEXT)")
+    answers = task.stream(loaded, stdin_lines(), predicting) if predicting.stream else task.predict(loaded, text, predicting)
     with no_bars() if sys.stdout.isatty() else nullcontext():
-        for answer in task.predict(loaded, text, predicting):
+        for answer in answers:
             if as_json and answer.values is not None:
                 emit(answer.values)
             elif not as_json and answer.text is not None:

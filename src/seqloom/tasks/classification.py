@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Judging, Outcome, Task, TextReading, batched, strict_option, text_batches
+from seqloom.tasks.task import Command, Judging, Outcome, Predicting, Task, batched, strict_option, text_batches
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
@@ -69,10 +69,12 @@ class Perturbing(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifying(TextReading):
+class Classifying(Predicting):
     """Options of `predict`."""
 
-    only_with: ClassVar[OnlyWith] = {"proba": {"explain": (False,)}, "chart": {"explain": (True,)}}
+    only_with: ClassVar[OnlyWith] = {
+        "proba": {"explain": (False,)}, "chart": {"explain": (True,)},
+        **{name: {"stream": (False,)} for name in ("text_column", "pair_column", "explain")}}
 
     text_column: str | None = option(None, "Classifiers of pairs of texts: the column with the first text.", metavar="NAME|N")
     pair_column: str | None = option(None, "Classifiers of pairs of texts: the column with the second text.  [default: of two "
@@ -118,6 +120,17 @@ class Classification(Task):
         return (_explained(model, itertools.chain.from_iterable(batches), options.chart) if options.explain else
                 _classified(model, batches, options.proba))
 
+    def stream(self, model: Any, lines: Iterable[str], options: Classifying) -> Iterator[Outcome]:
+        answers = super().stream(model, lines, options)
+        return itertools.chain([_headings(model)], answers) if options.proba else answers
+
+    def feed(self, model: Any, stream: Any, line: str, number: int, options: Classifying) -> Iterator[Outcome]:
+        import numpy as np
+
+        probs = stream.feed(_series([line], number)[0] if model.reads_numbers else line)
+        row = list(probs.values())
+        yield _answer(model, line, model.labels_of(np.array([row]))[0], row, options.proba)
+
 
 def _check_columns(model: Classifier, options: Classifying) -> None:
     """Refuse names of columns that the model has no use for."""
@@ -130,18 +143,26 @@ def _check_columns(model: Classifier, options: Classifying) -> None:
 
 
 def _classified(model: Classifier, batches: Iterator[list[Any]], proba: bool) -> Iterator[Outcome]:
-    classes = model.classes
     if proba:
-        yield Outcome("\t".join(["label", *map(_line, map(str, classes)), *(PAIR if model.reads_pairs else PAIR[:1])]), None)
+        yield _headings(model)
     first = 1
     for texts in batches:
         probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
         first += len(texts)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
-            shares = [f"{p:.4f}" for p in row] if proba else []
-            name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
-            yield Outcome("\t".join([_line(name), *shares, *map(_line, _fields(text).values())]),
-                          {"label": label, **({"probabilities": dict(zip(classes, row))} if proba else {}), **_fields(text)})
+            yield _answer(model, text, label, row, proba)
+
+
+def _headings(model: Classifier) -> Outcome:
+    return Outcome("\t".join(["label", *map(_line, map(str, model.classes)), *(PAIR if model.reads_pairs else PAIR[:1])]), None)
+
+
+def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: bool) -> Outcome:
+    """What is said of one example, or of what a stream was fed; `row`: the probabilities."""
+    shares = [f"{p:.4f}" for p in row] if proba else []
+    name = ", ".join(map(str, label)) if isinstance(label, list) else str(label)
+    return Outcome("\t".join([_line(name), *shares, *map(_line, _fields(text).values())]),
+                   {"label": label, **({"probabilities": dict(zip(model.classes, row))} if proba else {}), **_fields(text)})
 
 
 def _fields(example: Any) -> dict[str, str]:

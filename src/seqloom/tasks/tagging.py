@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import Config, option
 from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceJudging
-from seqloom.tasks.task import Outcome, Task, TextReading, strict_option, text_batches
+from seqloom.tasks.task import Outcome, Predicting, Task, strict_option, text_batches
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
@@ -30,7 +30,7 @@ class TaggedReading(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingOptions(TextReading):
+class TaggingOptions(Predicting):
     """Options of `predict`."""
 
     split: Literal["spaces", "words"] = option("spaces", "Taggers: how a line becomes words: at spaces, or also around "
@@ -60,6 +60,11 @@ class Tagging(Task):
                 if scheme:
                     values |= {"text": line, "spans": spans_in(line, words, tags, scheme)}
                 yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
+
+    def feed(self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions) -> Iterator[Outcome]:
+        for word in words_of(line, options.split):
+            tag = stream.feed(word)
+            yield Outcome(f"{word}\t{tag}", {"word": word, "tag": tag})
 
 
 def words_of(line: str, split: str) -> list[str]:

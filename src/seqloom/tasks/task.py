@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from seqloom.config import Config, option
+from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ class TextReading(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Predicting(TextReading):
+    """Options of `predict` for all tasks that have it."""
+
+    only_with: ClassVar[OnlyWith] = {name: {"stream": (False,)} for name in ("encoding", "column", "strict")}
+
+    stream: bool = option(False, "Answer each line of standard input as it comes, from what was read so far; an empty line "
+                          "begins a new text, sentence or series. For encoders that read in one direction.", negatable=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judging(Config):
     """Options of `evaluate` for most tasks."""
 
@@ -66,7 +76,7 @@ class Task(ABC):
     valid_help: ClassVar[str] = "Held-out data to evaluate the model on after fitting."
     reading: ClassVar[type[Config]]  # options of `read`
     judging: ClassVar[type[Config]] = Judging  # options of `evaluate` besides those
-    predicting: ClassVar[type[Config] | None] = None  # options of `predict`, where there is such a thing
+    predicting: ClassVar[type[Predicting] | None] = None  # options of `predict`, where there is such a thing
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
@@ -103,6 +113,24 @@ class Task(ABC):
 
     def predict(self, model: Any, paths: tuple[str, ...], options: Any) -> Iterator[Outcome]:
         """What `predict` answers, line by line of its input."""
+        raise NotImplementedError
+
+    def stream(self, model: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
+        """What `predict --stream` answers to each line before it takes the next."""
+        if not hasattr(model, "stream"):
+            raise ConfigError(f"--stream: {model.name} models read a text as a whole; leave --stream out")
+        return self._fed(model, model.stream(), lines, options)
+
+    def _fed(self, model: Any, stream: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield from self.feed(model, stream, line, number, options)
+            else:
+                stream = model.stream()
+                yield Outcome("", None)
+
+    def feed(self, model: Any, stream: Any, line: str, number: int, options: Any) -> Iterator[Outcome]:
+        """What a stream of the model answers to a line of that number."""
         raise NotImplementedError
 
     def score(self, model: Any, paths: tuple[str, ...], options: Any, tokens: bool) -> Iterator[Outcome]:

@@ -31,10 +31,11 @@ from seqloom.models.network.shapes import Shapes, affine, within
 from seqloom.models.sequence import shapes
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.model import SequenceModel, further_words
-from seqloom.models.sequence.numbers import NumberInputs, check_numbers, is_numbers
+from seqloom.models.sequence.numbers import NumberInputs, as_row, check_numbers, is_numbers
 from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.quick import pooled
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.sequence.streaming import ClassStream, RunningPool, Steps, check_encoder, check_pieces
 from seqloom.models.sequence.texts import TextInputs, character_list
 from seqloom.training.config import TrainConfig
 
@@ -291,9 +292,39 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def _quick_log_probs(self, encoded: Encoded, example: int) -> np.ndarray:
         c, network = self.config, self.quick()
-        x = pooled(network.features(encoded, example), c.pools, network.weights, c.both_ways)
-        scores = (x @ network.weights["output.linear.weight"].T + network.weights["output.linear.bias"]).astype(np.float64)
+        return self._vector_log_probs(pooled(network.features(encoded, example), c.pools, network.weights, c.both_ways))
+
+    def _vector_log_probs(self, x: np.ndarray) -> np.ndarray:
+        """From the pooled vector of an example (d_out,), float64 (C,)."""
+        weights = self.quick().weights
+        scores = (x @ weights["output.linear.weight"].T + weights["output.linear.bias"]).astype(np.float64)
         return -np.logaddexp(0, -scores) if self.multi_label else scores - np.logaddexp.reduce(scores)
+
+    def stream(self) -> ClassStream:
+        """Probabilities for an example that is still coming in: `feed(word)`, or `feed(row)` of numbers, gives what
+        `predict_proba` gives for all that was fed. For encoders that read in one direction."""
+        self.check_fitted()
+        c = self.config
+        check_encoder(c)
+        if c.long != "truncate":
+            raise ConfigError(f"stream: long {c.long} divides a text when all of it is there; fit a model with long truncate, "
+                              "or call predict")
+        network = self.quick()
+        parts = Steps(c, network), RunningPool(c.pools, network.weights)
+
+        def probs(vector: np.ndarray) -> dict[Any, float]:
+            found = np.exp(self._settled(self._vector_log_probs(vector)[None]))[0]
+            return dict(zip(self.classes, found.tolist()))
+
+        if self.sizes.columns:
+            return ClassStream(*parts, lambda row: network.read(self.encode([as_row(row)]), slice(None)), probs)
+        check_pieces(self.tokenizer)
+
+        def read(text: str) -> np.ndarray:
+            encoded = self.encode([text])
+            return network.read(encoded, slice(int((encoded.steps["ids"] != self.tokenizer.eos_id).sum())))
+
+        return ClassStream(*parts, read, probs, network.read(self.encode([""]), slice(None)), c.max_length)
 
     def explain(self, text: Any, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
         """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated

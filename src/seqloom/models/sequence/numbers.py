@@ -35,6 +35,14 @@ def as_steps(example: Any, place: str) -> np.ndarray:
     return values
 
 
+def as_row(step: Any) -> np.ndarray:
+    """One step, a number or one for each column, as an example (1, C)."""
+    row = as_steps(step if np.ndim(step) else [step], "the row")
+    if row.shape[1] != 1:
+        raise DataError(f"feed takes one row at a time, a number for each column; got an array {row.shape}")
+    return row.T
+
+
 def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray, np.ndarray]:
     """Columns of training examples, and the mean and scale of each column."""
     rows = [as_steps(example, f"example {i} of {name}") for i, example in enumerate(examples, 1)]

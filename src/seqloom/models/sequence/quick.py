@@ -53,14 +53,15 @@ class QuickNetwork:
         if self.known is not None:
             x, layers = self.known.layer.walk(self.known(encoded.steps["ids"][steps])), layers[1:]
         else:
-            x = self._read(encoded, steps)
+            x = self.read(encoded, steps)
         for layer in layers:
             x = layer(x)
         return x
 
     # ---- reading
 
-    def _read(self, encoded: Encoded, steps: slice) -> np.ndarray:
+    def read(self, encoded: Encoded, steps: slice) -> np.ndarray:
+        """The reader's vectors of these steps (T, D)."""
         weights = self.weights
         if self.sizes.columns:
             values = encoded.steps["values"][steps]

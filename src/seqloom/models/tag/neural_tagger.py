@@ -19,7 +19,7 @@ from seqloom.contracts.learnt import Kind, names, optional
 from seqloom.contracts.tagger import Tagger
 from seqloom.data.spans import Scheme, legal_transitions
 from seqloom.data.tagged import Tagged
-from seqloom.errors import ModelError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.tagging import span_counts
 from seqloom.models.network.shapes import Shapes, affine, crf, within
 from seqloom.models.sequence import shapes
@@ -27,6 +27,7 @@ from seqloom.models.sequence.encoded import Encoded, Spellings, flat
 from seqloom.models.sequence.model import SequenceModel, further_words
 from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.sequence.streaming import Steps, TagStream, check_encoder
 from seqloom.models.sequence.texts import LONGEST_WORD, character_list
 from seqloom.models.tag.configs import NeuralTaggerConfig
 from seqloom.models.tag.words import pack_words, unpack_words
@@ -204,6 +205,23 @@ class NeuralTagger(SequenceModel, Tagger):
         if not self.config.crf:
             return scores.argmax(1)
         return self._chain().best_paths(scores[None], np.array([len(scores)]))[0][0]
+
+    def stream(self) -> TagStream:
+        """Tags of a sentence that is still coming in: `feed(word)` gives what `predict` gives at that place. For encoders that
+        read in one direction, without CRF."""
+        self.check_fitted()
+        c, inside, outside = self.config, self.learnt["working_scheme"], self.learnt["scheme"]
+        check_encoder(c)
+        if c.crf:
+            raise ConfigError("stream: a CRF chooses the tags of a whole sentence together; fit a tagger without it "
+                              "(--no-crf), or call predict")
+        if inside != outside == "bioes":
+            raise ConfigError("stream: BIOES tags depend on the next word's, unless the tagger works in them; fit one with "
+                              "work_in bioes (--work-in bioes), or call predict")
+        network, tags = self.quick(), self.tags
+        weight, bias = network.weights["output.linear.weight"].T, network.weights["output.linear.bias"]
+        return TagStream(Steps(c, network), lambda word: network.read(self._encode([[word]]), slice(None)),
+                         lambda x: tags[int((x @ weight + bias).argmax())], inside, outside)
 
     def _chain(self) -> Any:
         """The conditional random field without torch, made once."""
