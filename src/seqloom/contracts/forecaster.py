@@ -5,7 +5,8 @@ standard deviation of the training data, and answers the next steps. From that c
 rolling origins) and `anomalies`. A window ends before its origin (`data/series_windows`), so no model can see the future.
 
 Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
-units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`).
+units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`). Where a model was
+mostly too high or too low there, an interval still reaches as far as the forecast itself.
 """
 
 from __future__ import annotations
@@ -189,8 +190,8 @@ class Forecaster(Model):
                        lambda typical: series_scale.recent_errors(errors, made, origins, length, typical))
 
     def _bands(self, answers: Answers) -> np.ndarray:
-        """Quantiles of what comes, (L, n, H, C)."""
-        residuals = self.scale["residuals"][:, None, :answers.point.shape[1]]
+        """Quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
+        residuals = forecasting.holding_zero(self.scale["residuals"])[:, None, :answers.point.shape[1]]
         return answers.point + answers.spread * answers.recent(self.scale["typical"])[:, None] * residuals
 
     # ---- the verbs
