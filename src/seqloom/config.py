@@ -66,9 +66,14 @@ class Config:
             value = _check(f.name, hints[f.name], getattr(self, f.name), f.metadata)
             object.__setattr__(self, f.name, value)
         for name, other in idle(type(self), {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}):
+            self._check_exists(other)
             allowed, actual = conditions(type(self))[name][other], getattr(self, other)
-            wanted = f"it is for {other} {' or '.join(map(_word, allowed))}" if allowed else f"give {other} as well"
-            raise ConfigError(f"{name} has no effect with {other} {_word(actual)}; {wanted}, or leave {name} out")
+            wanted = f"it is for {other} {' or '.join(map(in_words, allowed))}" if allowed else f"give {other} as well"
+            raise ConfigError(f"{name} has no effect with {other} {in_words(actual)}; {wanted}, or leave {name} out")
+
+    def _check_exists(self, name: str) -> None:
+        """Refuse the value of an option that names nothing, if no list of values says so; asked of one that takes the effect
+        from others."""
 
     def __new__(cls, *args: Any, **values: Any) -> Self:
         """An unknown option is an error that says where it belongs, or names its neighbour."""
@@ -247,7 +252,8 @@ def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
         raise ConfigError(f"{name} must be at most {most}; got {quoted(value)}")
 
 
-def _word(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """A value of an option in a message."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return "not given" if value is None else str(value)

@@ -1,5 +1,5 @@
-"""What Python and scikit-learn are told about a model, made from its options: signature, docstring, repr, tags; and where a
-misplaced option belongs."""
+"""What Python and scikit-learn are told about a model, made from its options: signature, docstring, repr, tags; where a
+misplaced option belongs; and what differs between two records of options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing
 from importlib import import_module
 from typing import Any, Literal
 
-from seqloom.config import Config, field_types, parts
+from seqloom.config import Config, field_types, in_words, parts
 
 _TRAIN, _SAMPLING = "seqloom.training.config:TrainConfig", "seqloom.decoding.sampling:SamplingConfig"
 
@@ -44,6 +44,23 @@ def docstring(cls: type, config: type[Config]) -> str:
 def changed_options(config: Config) -> dict[str, Any]:
     """The options that differ from their default."""
     return {f.name: value for f in dataclasses.fields(config) if (value := getattr(config, f.name)) != f.default}
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between two records of options, which may stand in groups: each with the old and the new value.
+
+    >>> differences({"options": {"beams": 5, "seed": 0}, "json": False}, {"options": {"beams": 3, "seed": 0}, "json": True})
+    ['beams was 5, is 3', 'json was off, is on']
+    """
+    old, new = _flat(before), _flat(now)
+    return [f"{key[1]} was {in_words(old.get(key))}, is {in_words(new.get(key))}" for key in {**old, **new}
+            if old.get(key) != new.get(key)]
+
+
+def _flat(groups: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """Values by group and name; what is in no group is a group of its own."""
+    return {(group, name): value for group, whole in groups.items()
+            for name, value in (whole.items() if isinstance(whole, dict) else [(group, whole)])}
 
 
 def scikit_learn_tags(kind: str | None) -> Any:

@@ -381,3 +381,23 @@ def test_series_of_numbers_from_file_to_prediction(tmp_path):
     assert [rung["name"] for rung in json.loads(done.stdout.splitlines()[-1])["rungs"]] == ["majority", "cnn"]
     done = runner.invoke(main, ["predict", str(tmp_path / "m")], input="1\tx\n")
     assert str(done.exception) == "line 1: 'x' is not a number"
+
+
+def test_labels_before_series_are_not_read_as_values(seqloom, tmp_path):
+    """As `fit` and `evaluate` read the same file; a label that is a number is known by the length of the series."""
+    rng = np.random.default_rng(0)
+    rows = [(i % 2, " ".join(f"{x:.3f}" for x in rng.normal(3 * (i % 2), 1, 6))) for i in range(40)]
+    (tmp_path / "bare.txt").write_text("".join(f"{row}\n" for _, row in rows))
+    (tmp_path / "odd.txt").write_text("".join(f"{9.5 if i else label} {row}\n" for i, (label, row) in enumerate(rows)))
+    for name, classes in (("numbers", "01"), ("names", ("run", "walk"))):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{classes[label]} {row}\n" for label, row in rows))
+        assert seqloom("fit", "classifier", f"{name}.txt", "-o", name, "--form", "numbers", "--encoder", "cnn", "--d-hidden", 8,
+                       "--steps", 40).code == 0
+        whole = seqloom("predict", name, f"{name}.txt", "--json")
+        assert whole.err.count("the first value of each line is taken as its label and left out") == 1
+        bare = seqloom("predict", name, "bare.txt", "--json")
+        assert "label" not in bare.err
+        assert [row["label"] for row in whole.json()] == [row["label"] for row in bare.json()]
+    odd = seqloom("predict", "numbers", "odd.txt")
+    assert "line 1 has 7 values, one more than the series in training; if the first is a label, leave it out" in odd.err
+    assert odd.code == 0

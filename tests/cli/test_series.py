@@ -80,6 +80,29 @@ def test_several_series_with_what_is_known_in_advance(seqloom, tmp_path):
     assert "holiday must be known 5 steps" in seqloom("forecast", "m", "short.csv", *reading, "-q").one_line()
 
 
+def test_the_key_column_is_remembered(seqloom, tmp_path):
+    header, rows = "day,shop,sold", [f"2024-{1 + d // 28:02}-{1 + d % 28:02},{shop},{10 * (d % 7 == 6) + shop + d % 3}"
+                                     for shop in (1, 2) for d in range(84)]
+    (tmp_path / "s.csv").write_text("\n".join([header, *rows]) + "\n")
+    (tmp_path / "one.csv").write_text("\n".join(row.replace(",1,", ",") for row in [header.replace(",shop", ""), *rows[:84]]))
+    (tmp_path / "town.csv").write_text((tmp_path / "s.csv").read_text().replace("shop", "town"))
+    assert seqloom("fit", "linear-window", "s.csv", "-o", "m", "--horizon", 5, "--key-column", "shop").code == 0
+    for command in (("forecast",), ("anomalies", "--rate", 0.1), ("evaluate",)):
+        found = seqloom(*command, "m", "s.csv", "--json").json()
+        assert found == seqloom(*command, "m", "s.csv", "--key-column", "shop", "--json").json()
+        assert seqloom(*command, "m", "one.csv").code == 0  # a file of one series needs no such column
+        assert found == seqloom(*command, "m", "town.csv", "--key-column", "town", "--json").json()
+        assert "rows have the time of another row" in seqloom(*command, "m", "town.csv").one_line()
+    model = load("m")
+    assert model.key_column == "shop"
+    assert [track.key for track in model.forecast(tmp_path / "s.csv").tracks] == ["1", "2"]
+    cells = [row.split(",") for row in rows]
+    frame = {"day": [c[0] for c in cells], "shop": [int(c[1]) for c in cells], "sold": [float(c[2]) for c in cells]}
+    assert model.forecast(frame).rows() == model.forecast(tmp_path / "s.csv").rows()
+    wrong = seqloom("forecast", "m", "s.csv", "--key-column", "shp").one_line()
+    assert "no column 'shp'; did you mean 'shop'?" in wrong
+
+
 def test_what_is_wrong_is_one_line(seqloom, place, tmp_path):
     (tmp_path / "bad.csv").write_text("date,load\n2024-01-01,1\n2024-01-02,x\n")
     for args, message in (

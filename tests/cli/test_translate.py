@@ -226,10 +226,15 @@ def test_another_model_or_text_does_not_go_on(seqloom, place, tmp_path):
     args = ("translate", place / "model", "lines", "-o", "out")
     assert end(SLOWLY, args, signal.SIGKILL, tmp_path, lines=5)[0] == -9
     other = seqloom("translate", place / "other", "lines", "-o", "out", "--resume")
-    assert "begun with other values of model;" in other.one_line()
-    assert "begun with other values of options;" in seqloom(*args, "--resume", "--beams", 3).one_line()
+    assert "begun with another model;" in other.one_line()
+    changed = seqloom(*args, "--resume", "--beams", 3, "--nbest", 2, "--json").one_line()
+    assert "begun with other options (beams was 5, is 3; nbest was not given, is 2; json was off, is on); give the" in changed
     (tmp_path / "lines").write_text("something else\n")
-    assert "begun with other values of text;" in seqloom(*args, "--resume").one_line()
+    assert "begun with another text;" in seqloom(*args, "--resume").one_line()
+    both = seqloom(*args, "--resume", "--encoding", "latin-1").one_line()
+    assert "begun with another text and other options (encoding was utf-8, is latin-1); give the same" in both
+    (tmp_path / "out.part.json").write_text("[1]")
+    assert "cannot be read" in seqloom(*args, "--resume").one_line()
     (tmp_path / "out.part.json").write_text("{")
     assert "cannot be read" in seqloom(*args, "--resume").one_line()
 

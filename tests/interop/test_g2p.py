@@ -77,6 +77,15 @@ def test_the_same_phonemes_and_probabilities_as_a_plain_loop(checkpoint):
     assert len({one.text for one in found}) > 100
 
 
+def test_words_are_read_in_lower_case(checkpoint, tmp_path):
+    model, some = read_g2p(checkpoint()), words(50)
+    model.save(tmp_path / "model")
+    for one in (model, seqloom.load(tmp_path / "model")):
+        assert one.translate([word.upper() for word in some], beams=1) == one.translate(some, beams=1)
+        assert one.tokenizers["source"].encode("HeLLo").tolist() == one.tokenizers["source"].encode("hello").tolist()
+        assert one.tokenizers["source"].decode(one.tokenizers["source"].encode("HeLLo")) == "hello"
+
+
 def test_the_network_of_torch_says_the_same(checkpoint):
     pytest.importorskip("torch")
     model, weights = read_g2p(checkpoint()), generated(np.random.default_rng(1))
@@ -136,5 +145,16 @@ def test_as_the_package_itself(monkeypatch):
     theirs = module.G2p()
     common = dict.fromkeys(word for word in seqloom.bundled().text().lower().split() if word.isalpha())
     some = [*list(common)[:900], *words(100)]
-    said = read_g2p(place / "checkpoint20.npz").translate(some, beams=1, max_tokens=20)
+    model = read_g2p(place / "checkpoint20.npz")
+    said = model.translate(some, beams=1, max_tokens=20)
     assert said == [" ".join(theirs.predict(word)) for word in some]
+    capitals, asked = [word.upper() for word in some[:50]], []
+    monkeypatch.setattr(module, "word_tokenize", str.split)
+    monkeypatch.setattr(module, "pos_tag", lambda words: [(word, "") for word in words])
+    monkeypatch.setattr(theirs, "homograph2features", {})
+    monkeypatch.setattr(theirs, "predict", lambda word: asked.append(word) or [])
+    for word in capitals:
+        theirs(word)
+    source = model.tokenizers["source"]
+    assert [source.decode(source.encode(word)) for word in capitals] == asked  # what its network is given
+    assert model.translate(capitals, beams=1, max_tokens=20) == said[:50]

@@ -239,6 +239,8 @@ def test_what_is_too_long_is_said(place, said):
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"encoder": "bilstn"}, r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'"),
+    ({"encoder": "bilstn", "d_hidden": 4}, r"bilstn is neither a directory nor one of bag, .*did you mean 'bilstm'"),
+    ({"encoder": "nosuch", "characters": "cnn"}, r"nosuch is neither a directory nor one of bag, "),
     ({"encoder": "{empty}"}, r"published weights are converted first: seqloom convert"),
     ({"encoder": "{ngram}"}, r"holds the model ngram, not an encoder"),
     ({"encoder": "{encoder}", "max_length": 2}, r"no room for a token"),

@@ -226,6 +226,23 @@ def test_intervals_hold_as_often_as_they_say():
         assert result["mase"] < 1.2
 
 
+def test_every_interval_holds_its_forecast():
+    """A walk that only ever rises: repeating the last value is always too low, and all errors have one sign."""
+    values = np.cumsum(1 + np.random.default_rng(0).random(300))
+    for sign in (1, -1):
+        model = Naive(horizon=3, season=1).fit(sign * values[:200])
+        made = model.forecast(sign * values[:200])
+        (low, high), (lower, higher) = made.band(80), made.band(95)
+        assert ((lower <= low) & (low <= made.values) & (made.values <= high) & (high <= higher)).all()
+        assert (low < high).all()
+        done = model.backtest(sign * values[200:])
+        assert ((done.bands[1] <= done.point) & (done.point <= done.bands[5])).all()
+        assert (np.diff(done.bands, axis=0) >= 0).all()
+        raw = model.scale["residuals"]
+        assert (sign * raw > 0).all()  # what was learnt stays as it was; other quantiles too
+        assert (sign * (done.bands[3] - done.point) > 0).all()
+
+
 def test_intervals_of_held_out_data_are_wider_than_those_of_the_training_data():
     """The tail that intervals are learnt from is not learnt from, else a model that learnt by heart would be too sure."""
     rng = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.tasks import get, open_model
-from seqloom.tasks.forecasting import SeriesReading
+from seqloom.tasks import open_model
+from seqloom.tasks.forecasting import Forecasting, SeriesReading
 
 
 @click.command(name="forecast", epilog="""\b
@@ -37,7 +37,7 @@ def command(model: str, data: tuple[str, ...], horizon: int | None, start: str |
 
         check_target(chart)
     loaded = open_model("forecast", model)
-    series = get(loaded.task).read(data, SeriesReading(**given(SeriesReading, options)))
+    series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
     found = loaded.forecast(series, horizon, start=start)
     if chart is not None:
         from seqloom.inspect import forecast

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqloom import progress
+from seqloom.describing import differences
 from seqloom.errors import ConfigError, DataError
 from seqloom.locks import locked
 
 if TYPE_CHECKING:
     from seqloom.cli.translate import Job
+
+HASHED = ("model", "text")  # what is recorded by its contents
 
 
 def write_resumable(target: str, sources: Iterator[Any], n_bytes: int | None, job: Job, facts: dict[str, Any],
@@ -70,14 +73,15 @@ def _begin(part: Path, record: Path, facts: dict[str, Any], resume: bool) -> tup
 
 def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
     try:
-        before = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        before = dict(json.loads(record.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         raise DataError(f"{record} cannot be read, so {part} cannot be continued; delete both to begin anew") from None
     now = json.loads(json.dumps(facts))
-    differing = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
-    if differing:
-        raise ConfigError(f"{part} was begun with other values of {', '.join(differing)}; give the same as before, or "
-                          "delete it to begin anew")
+    other = [f"another {name}" for name in HASHED if before.get(name) != now[name]]
+    if options := differences(*({k: v for k, v in one.items() if k not in HASHED} for one in (before, now))):
+        other.append(f"other options ({'; '.join(options)})")
+    if other:
+        raise ConfigError(f"{part} was begun with {' and '.join(other)}; give the same as before, or delete it to begin anew")
 
 
 def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:

@@ -5,7 +5,8 @@ standard deviation of the training data, and answers the next steps. From that c
 rolling origins) and `anomalies`. A window ends before its origin (`data/series_windows`), so no model can see the future.
 
 Intervals are conformal: the quantiles of the errors for each horizon and column on a part that the model did not learn from, in
-units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`).
+units of how large errors were lately, so that intervals grow and shrink with them (`contracts/calibration`). Where a model was
+mostly too high or too low there, an interval still reaches as far as the forecast itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from seqloom.config import Config, SeriesConfig
 from seqloom.contracts import calibration, series_scale
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast, Unusual
-from seqloom.contracts.learnt import Kind, names, positive
+from seqloom.contracts.learnt import Kind, names, optional, positive
 from seqloom.contracts.series_scale import RATES, SMALLEST
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.data.series_windows import Prepared, Windows
@@ -50,7 +51,8 @@ class Forecaster(Model):
     learnt_values: ClassVar[dict[str, Kind]] = {
         "columns": names, "known_columns": lambda v: v == [] or names(v), "season": positive, "window": positive,
         "step": lambda v: isinstance(v, list) and len(v) == 2 and positive(v[0]) and v[1] in ("second", "day", "month", "row"),
-        "time_zone": lambda v: v is None or isinstance(v, str), "until": lambda v: type(v) is int}
+        "time_zone": lambda v: v is None or isinstance(v, str), "until": lambda v: type(v) is int,
+        "key_column": optional(lambda v: v is None or isinstance(v, str))}
     scale: dict[str, np.ndarray]  # what values are scaled by, and the errors that intervals come from
 
     # ---- what a model writes
@@ -77,6 +79,11 @@ class Forecaster(Model):
     def columns(self) -> tuple[str, ...]:
         """The columns that it forecasts."""
         return tuple(self.learnt.get("columns", ()))
+
+    @property
+    def key_column(self) -> str | None:
+        """The column that told several series apart; data with such a column is read in the same way."""
+        return self.learnt.get("key_column")
 
     @property
     def season(self) -> int:
@@ -107,7 +114,8 @@ class Forecaster(Model):
         Intervals are learnt from the errors on `valid`, or else on the last fifth of the data.
         """
         series = as_series(data)
-        held_out = None if valid is None else as_series(valid).like(series.columns, series.known_columns).following(series)
+        held_out = None if valid is None else as_series(valid, series.key_column).like(
+            series.columns, series.known_columns).following(series)
         how = self.fitting(memory, train, device, run, held_out)
         if len(series) < self.horizon + 2:
             raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {self.horizon}; give more, "
@@ -115,7 +123,8 @@ class Forecaster(Model):
         with self.learning():
             self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
                            "step": [series.step.count, series.step.unit], "time_zone": series.clock.zone,
-                           "season": series_scale.season_of(self.config.season, series), "until": series.last_time}
+                           "season": series_scale.season_of(self.config.season, series), "until": series.last_time,
+                           "key_column": series.key_column}
             self.fit_info = {"data": series.name, "data_hash": series.fingerprint[:16], "series": len(series.tracks),
                              "steps_seen": len(series)}
             self.scale = series_scale.scaling(series, self.season)
@@ -189,8 +198,8 @@ class Forecaster(Model):
                        lambda typical: series_scale.recent_errors(errors, made, origins, length, typical))
 
     def _bands(self, answers: Answers) -> np.ndarray:
-        """Quantiles of what comes, (L, n, H, C)."""
-        residuals = self.scale["residuals"][:, None, :answers.point.shape[1]]
+        """Quantiles of what comes, (L, n, H, C); each interval holds the forecast itself."""
+        residuals = forecasting.holding_zero(self.scale["residuals"])[:, None, :answers.point.shape[1]]
         return answers.point + answers.spread * answers.recent(self.scale["typical"])[:, None] * residuals
 
     # ---- the verbs
@@ -247,8 +256,8 @@ class Forecaster(Model):
 
         `samples`: of the bootstrap over stretches of time, 0 for no interval.
         """
-        series = as_series(data)
         self.check_fitted()
+        series = as_series(data, self.key_column)
         self.remark_training_data(series.name, series.fingerprint)
         done = self.backtest(series, horizon=horizon, start=start)
         metrics, details = forecasting.judge(
@@ -303,7 +312,7 @@ class Forecaster(Model):
         return horizon
 
     def _read(self, data: Any) -> Series:
-        series = as_series(data).like(self.columns, tuple(self.learnt["known_columns"]))
+        series = as_series(data, self.key_column).like(self.columns, tuple(self.learnt["known_columns"]))
         if series.step != self.step:
             raise DataError(f"{series.name} has steps of {series.step}, the model learned from steps of {self.step}; give data "
                             "of the same step, or say it (step=...)")

@@ -6,6 +6,7 @@ A value that is empty, `?` or `nan` is missing. Series may be of any length.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import numpy as np
 
@@ -41,6 +42,18 @@ def looks_numeric(document: Document) -> bool:
     rows = [cells_of(line) for line in block.split("\n")[:_HEAD] if line.strip()]
     return bool(rows) and all(len(row) > FEWEST and re.fullmatch(r"[\w.+-]{1,20}", row[0])
                               and all(map(_is_number, row[1:])) for row in rows)
+
+
+def begin_with_labels(rows: list[list[str]], classes: Collection[str], length: int | None) -> bool:
+    """Whether each row has a label before its values: a class that is no number, or, where all series are known to have
+    `length` values, a class before exactly as many.
+
+    >>> begin_with_labels([["walk", "1", "2"]], {"walk"}, None), begin_with_labels([["1", "5", "2"]], {"1"}, 2)
+    (True, True)
+    >>> begin_with_labels([["1", "5", "2"]], {"1"}, 3), begin_with_labels([["7", "5", "2"]], {"1"}, 2)
+    (False, False)
+    """
+    return all(row and label_of(row[0]) in classes and (not _is_number(row[0]) or len(row) - 1 == length) for row in rows)
 
 
 def _is_number(cell: str) -> bool:

@@ -42,6 +42,7 @@ class Series:
     clock: Clock = UTC
     known_columns: tuple[str, ...] = ()
     name: str = "series"
+    key_column: str | None = None  # that told them apart in a table
 
     @classmethod
     def of(cls, data: Any, times: Any = None, *, columns: Sequence[str] | None = None, time_column: str | None = None,
@@ -169,37 +170,41 @@ class Series:
 
 def read_series(source: Source, *, form: SeriesForm = "auto", time_column: str | None = None,
                 value_columns: Sequence[str] = (), key_column: str | None = None, known_columns: Sequence[str] = (),
-                step: str | None = None, time_zone: str | None = None, encoding: str = "utf-8", strict: bool = False) -> Series:
+                step: str | None = None, time_zone: str | None = None, encoding: str = "utf-8", strict: bool = False,
+                usual_key: str | None = None) -> Series:
     """Series from a table, several tables, a directory, a pattern, or `-` for standard input.
 
     The time column is found by its name (`date`, `time`, `timestamp`, ...) or its values; all other columns of numbers are
-    values, unless some are named. Several files without a key column are several series, named by their files.
+    values, unless some are named. Several files without a key column are several series, named by their files. `usual_key`: the
+    key column if none is named and the table has it.
     """
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources for document in find_documents(one, encoding, strict=strict)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
-    asked = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns))
+    asked = Columns(time_column, tuple(value_columns), key_column, tuple(known_columns), usual_key)
     tables = [read_table(document, form, asked) for document in documents]
-    if len(tables) > 1 and key_column is None:
-        tables = [replace(table, keys=[Path(table.name).stem] * len(table.times)) for table in tables]
+    if len(tables) > 1:
+        tables = [table if table.keys is not None else replace(table, keys=[Path(table.name).stem] * len(table.times))
+                  for table in tables]
     return assemble(tables, step=step, time_zone=time_zone,
                     name=dataset_name(source, [document.name for document in documents]))
 
 
-def as_series(data: Any) -> Series:
-    """What `fit` and `evaluate` of a forecaster accept: a Series, a Path, numbers, or a frame."""
+def as_series(data: Any, usual_key: str | None = None) -> Series:
+    """What `fit` and `evaluate` of a forecaster accept: a Series, a Path, numbers, a frame. `usual_key`: see `read_series`."""
     if isinstance(data, str):
         refuse_name(data, "seqloom.read_series")
         raise DataError("cannot read a series from text; give numbers, a frame, a Path, or what read_series returns")
     if isinstance(data, Series):
         return data
     if isinstance(data, Path):
-        return read_series(data)
+        return read_series(data, usual_key=usual_key)
     if isinstance(data, bytes) or not (hasattr(data, "__iter__") or hasattr(data, "__array__")):
         raise DataError(f"cannot read a series from a {type(data).__name__}; give numbers, a frame, a Path, or what "
                         "read_series returns")
-    return Series.of(data)
+    named = list(map(str, getattr(data, "columns", data))) if is_frame(data) or isinstance(data, Mapping) else []
+    return Series.of(data, key_column=usual_key if usual_key in named else None)
 
 
 def second_of(start: Any, series: Series) -> int:
@@ -236,7 +241,7 @@ def assemble(tables: Sequence[Table], *, step: str | None, time_zone: str | None
     notes.unsorted = int(sum(np.count_nonzero(np.diff(seconds[owner == k]) < 0) for k in range(len(names))))
     tracks = [on_grid(str(key), seconds[row], numbers_[row], known[row], clock, chosen, notes) for key, row in zip(names, rows)]
     notes.say(chosen, sum(map(len, tracks)))
-    return Series(tuple(tracks), first.columns, chosen, clock, first.known_columns, name)
+    return Series(tuple(tracks), first.columns, chosen, clock, first.known_columns, name, first.key_column)
 
 
 def _array(data: Any, name: str) -> np.ndarray:

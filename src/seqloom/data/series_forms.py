@@ -37,6 +37,7 @@ class Columns(NamedTuple):
     values: tuple[str, ...] = ()
     key: str | None = None
     known: tuple[str, ...] = ()
+    usual_key: str | None = None  # the key where no other is named and the table has such a column
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Table:
     columns: tuple[str, ...]
     known_columns: tuple[str, ...]
     place: Callable[[int], str]  # of a row, for messages
+    key_column: str | None = None
 
 
 def read_table(document: Document, form: SeriesForm, asked: Columns) -> Table:
@@ -92,6 +94,8 @@ def columns_in_memory(data: Any, asked: Columns, name: str) -> Table:
 def choose(name: str, kinds: Mapping[str, str], asked: Columns, head: Callable[[str], list[Any]],
            ) -> tuple[str, tuple[str, ...], str | None, tuple[str, ...]]:
     """The columns of times, values, key and what is known in advance."""
+    if asked.key is None and asked.usual_key in kinds:
+        asked = asked._replace(key=asked.usual_key)
     for column in (asked.time, asked.key, *asked.values, *asked.known):
         if column is not None:
             columns.check_name(name, kinds, column)
@@ -154,7 +158,7 @@ def _table(name: str, read: list[list[Any]], key: str | None, names: tuple[str, 
     if keys is not None and (lost := [k for k, value in enumerate(keys) if value is None or value == ""]):
         raise DataError(f"{place(lost[0])}: no key in column {key!r}; every row must say to which series it belongs")
     return Table(name, read[0], keys, whole[:, :len(names)], whole[:, len(names):].reshape(size, len(known)), tuple(names),
-                 tuple(known), place)
+                 tuple(known), place, key)
 
 
 def _open(document: Document, form: SeriesForm, asked: Columns) -> Rows:
@@ -173,7 +177,7 @@ def _named(asked: Columns, rows: Rows) -> Columns:
     """With names in place of numbers of columns."""
     given = iter(rows.asked)
     return Columns(next(given), tuple(str(next(given)) for _ in asked.values), next(given),
-                   tuple(str(next(given)) for _ in asked.known))
+                   tuple(str(next(given)) for _ in asked.known), asked.usual_key)
 
 
 class _Heads:

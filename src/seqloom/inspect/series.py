@@ -21,7 +21,7 @@ BEFORE = 4  # horizons of history that are drawn before a forecast
 
 def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, start: Any = None, backtest: bool = False) -> Sheet:
     """The forecast after the data, or from `start` on beside what came; `backtest`: of the last steps of the data."""
-    series = as_series(data)
+    series = as_series(data, model.key_column)
     ahead = horizon or model.horizon
     if backtest:
         longest = max(series.tracks, key=len)

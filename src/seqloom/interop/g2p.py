@@ -5,7 +5,8 @@ last state of the first and writes ARPAbet phonemes until `</s>`. That is `seq2s
 initial state is the summary itself (an identity matrix), and the two biases of a gate become one, but for the candidate's.
 A decoder here begins with the vector of `</s>`, so that is the one of `<s>` there; as an input the other `</s>` never occurs.
 
-g2p-en writes greedily and stops after 20 phonemes: `translate(word, beams=1, max_tokens=20)`.
+The letters that it knows are lower-case ones, and g2p-en makes every text lower-case before it; so does the tokenizer of the
+sources here. g2p-en writes greedily and stops after 20 phonemes: `translate(word, beams=1, max_tokens=20)`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def is_g2p(path: Path) -> bool:
 
 
 def read_g2p(path: str | Path) -> Seq2Seq:
-    """A translator of lower-case words into phonemes with blanks between them."""
+    """A translator of words, read in lower case, into phonemes with blanks between them."""
     source = Path(path)
     if not is_g2p(source):
         raise DataError(f"{path}: not the weights of g2p-en; expected its checkpoint20.npz")
@@ -58,7 +59,7 @@ def read_g2p(path: str | Path) -> Seq2Seq:
     model = Seq2Seq(source_tokenizer="char", target_tokenizer="whitespace", encoder="gru", cell="gru", attention="none",
                     d_embed=d_embed, d_hidden=d_hidden, tied=False)
     target = Tokenizer.from_tokens(["<pad>", "<s>", *PHONEMES])  # never written, but they have probabilities
-    model.tokenizers = {"source": Tokenizer.from_tokens(LETTERS, kind="char"), "target": target}
+    model.tokenizers = {"source": Tokenizer.from_tokens(LETTERS, kind="char", normalize="case=lower"), "target": target}
     letters = _rows(["</s>", "<unk>", *LETTERS], SOURCES)
     written = ["<unk>", "<pad>", "<s>", *PHONEMES]
     weights = {"reader.embedding.weight": arrays["enc_emb"][letters],

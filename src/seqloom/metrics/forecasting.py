@@ -34,6 +34,14 @@ def quantiles(residuals: np.ndarray) -> np.ndarray:
     return found
 
 
+def holding_zero(residuals: np.ndarray) -> np.ndarray:
+    """The same quantiles (L, H, C), where the ends of an interval that lies on one side of 0 are moved as far as 0."""
+    found = residuals.copy()
+    for low, high in INTERVALS.values():
+        found[low], found[high] = np.minimum(found[low], 0.0), np.maximum(found[high], 0.0)
+    return found
+
+
 def segments(errors: np.ndarray, origins: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Sums of squared errors and their number for stretches of origins: neighbouring forecasts are not independent."""
     place = origins // max(length, 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from seqloom import progress
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import Command, Judging, Outcome, Predicting, Task, batched, strict_option, text_batches
@@ -145,10 +146,8 @@ def _check_columns(model: Classifier, options: Classifying) -> None:
 def _classified(model: Classifier, batches: Iterator[list[Any]], proba: bool) -> Iterator[Outcome]:
     if proba:
         yield _headings(model)
-    first = 1
-    for texts in batches:
-        probs = model.predict_proba(_series(texts, first) if model.reads_numbers else texts)
-        first += len(texts)
+    for texts, examples in _series(model, batches) if model.reads_numbers else ((texts, texts) for texts in batches):
+        probs = model.predict_proba(examples)
         for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
             yield _answer(model, text, label, row, proba)
 
@@ -199,11 +198,31 @@ def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[
     return batched(lines, n_bytes, "series")
 
 
-def _series(lines: list[str], first: int) -> list[Any]:
-    """Lines of numbers as arrays."""
-    from seqloom.data.number_rows import cells_of, parse_values
+def _series(model: Classifier, batches: Iterator[list[str]]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Lines of numbers, and their series as arrays. Labels before the values, as in the data of `fit`, are left out."""
+    from seqloom.data.number_rows import begin_with_labels, cells_of, parse_values
 
-    return [parse_values(cells_of(line), f"line {number}") for number, line in enumerate(lines, first)]
+    classes, length, said, first = set(map(str, model.classes)), _usual_length(model), False, 1
+    for lines in batches:
+        rows = [cells_of(line) for line in lines]
+        remark = ""
+        if begin_with_labels(rows, classes, length):
+            remark, rows = "the first value of each line is taken as its label and left out", [row[1:] for row in rows]
+        elif length and (longer := next((n for n, row in enumerate(rows, first) if len(row) == length + 1), 0)):
+            remark = (f"line {longer} has {length + 1:,} values, one more than the series in training; if the first is a "
+                      "label, leave it out")
+        if remark and not said:
+            progress.say(remark)
+            said = True
+        yield lines, [parse_values(row, f"line {number}") for number, row in enumerate(rows, first)]
+        first += len(lines)
+
+
+def _usual_length(model: Classifier) -> int | None:
+    """The values of a series in training, where none had more and most as many; None: they differ."""
+    lengths: dict[str, Any] = model.recorded("lengths", {})
+    longest = lengths.get("longest")
+    return longest if isinstance(longest, int) and longest == lengths.get("median") else None
 
 
 def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:

@@ -21,7 +21,8 @@ class SeriesReading(Config):
     time_column: str | None = option(None, "The column with the times  [default: by its name or its values].", metavar="NAME")
     value_columns: tuple[str, ...] = option((), "The columns to forecast  [default: all others with numbers].",
                                             metavar="NAME,..")
-    key_column: str | None = option(None, "The column that tells several series apart.", metavar="NAME")
+    key_column: str | None = option(None, "The column that tells several series apart; a fitted model remembers it.",
+                                    metavar="NAME")
     known_columns: tuple[str, ...] = option((), "Columns that are known in advance, such as holidays; rows after the last "
                                                 "value hold those of the steps to forecast.", metavar="NAME,..")
     step: str | None = option(None, "Step of the times, such as 15min, 1h, 1d, 1mo  [default: the commonest].", metavar="STEP")
@@ -52,17 +53,19 @@ class Forecasting(Task):
         "anomalies": Command("seqloom.cli.anomalies:command", "Steps of a series that are not as expected."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: SeriesReading) -> Series:
+    def read(self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None) -> Series:
+        """The series in files; `model`: which is to look at them, and may have learnt which column tells series apart."""
         from seqloom.data.series import read_series
 
-        return read_series(list(paths) if len(paths) > 1 else (paths or ("-",))[0], **reading.to_dict())
+        return read_series(list(paths) if len(paths) > 1 else (paths or ("-",))[0], **reading.to_dict(),
+                           usual_key=model.key_column if model else None)
 
     def evaluate(self, model: Forecaster, place: str, paths: tuple[str, ...], reading: SeriesReading, judging: Any) -> Outcome:
         if judging.chart is not None:
             from seqloom.charts.files import check_target
 
             check_target(judging.chart)
-        data = self.read(paths, reading)
+        data = self.read(paths, reading, model)
         result = model.evaluate(data, horizon=judging.horizon, start=judging.start)
         if judging.chart is not None:
             from seqloom.inspect import forecast

@@ -87,10 +87,11 @@ def a_horizon_that_was_not_learnt_is_refused(s: Specimen) -> None:
 
 
 def intervals_lie_inside_each_other(s: Specimen) -> None:
-    bands = s.model.forecast(_own(s)).tracks[0].bands
-    (low, high), (lower, higher) = bands[80], bands[95]
+    ahead = s.model.forecast(_own(s)).tracks[0]
+    (low, high), (lower, higher) = ahead.bands[80], ahead.bands[95]
     require((lower <= low).all() and (low <= high).all() and (high <= higher).all(),
             "the interval of 95 % must hold that of 80 %, and lower ends be below upper ones")
+    require((low <= ahead.values).all() and (ahead.values <= high).all(), "the forecast must lie inside its interval of 80 %")
 
 
 def the_future_is_not_seen(s: Specimen) -> None:

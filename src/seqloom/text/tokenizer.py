@@ -62,10 +62,7 @@ class Tokenizer:
         self._derived = {}
         if self.config.kind == "byte":
             return self
-        if self.config.kind in SPLITTERS:
-            self._fitted = self._fit_vocabulary(data)
-        else:
-            self._fitted = self._fit_subwords(data)
+        self._fitted = self._fit_vocabulary(data) if self.config.kind in SPLITTERS else self._fit_subwords(data)
         return self
 
     def _fit_vocabulary(self, data: Any) -> Vocabulary:
@@ -86,9 +83,10 @@ class Tokenizer:
         return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
 
     @classmethod
-    def from_tokens(cls, tokens: list[str], kind: Literal["whitespace", "word", "char"] = "whitespace") -> Tokenizer:
+    def from_tokens(cls, tokens: list[str], kind: Literal["whitespace", "word", "char"] = "whitespace", *,
+                    normalize: str = "none") -> Tokenizer:
         """A tokenizer whose vocabulary is this list, in this order, behind the specials."""
-        tokenizer = cls(kind=kind)
+        tokenizer = cls(kind=kind, normalize=normalize)
         tokenizer._fitted = Vocabulary.build(kind, [to_bytes(token) for token in tokens])
         return tokenizer
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from seqloom import history
 from seqloom.arrays import read_arrays, write_arrays
+from seqloom.describing import differences
 from seqloom.errors import ConfigError, ModelError
 from seqloom.locks import locked
 from seqloom.storage import EVENTS, TRAINING_LOG
@@ -30,6 +31,7 @@ from seqloom.training.ranks import is_first
 
 RUN, LOG, LAST, BEST, LOCK = "run.json", "log.jsonl", "last.safetensors", "best.safetensors", "run.lock"
 _META = "meta.json"
+SHOWN = 3  # settings that are named where they differ
 
 
 class Run:
@@ -70,14 +72,12 @@ class Run:
         if path.exists():
             try:
                 known = json.loads(path.read_text(encoding="utf-8"))
-                earlier = known["facts"]
-            except (ValueError, KeyError, TypeError):
+                different = differences(known["facts"], plain)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 raise self._damaged(path) from None
-            before, now = _flat(earlier), _flat(plain)
-            different = [key for key in {**before, **now} if before.get(key) != now.get(key)]
             if different and self.has_checkpoint():
-                shown = "; ".join(f"{key.rpartition('.')[2]} was {_word(before.get(key))}, is {_word(now.get(key))}"
-                                  for key in sorted(different)[:3])
+                more = [f"and {len(different) - SHOWN} more"] if len(different) > SHOWN else []
+                shown = "; ".join([*different[:SHOWN], *more])
                 raise ConfigError(f"{self.directory} holds an unfinished run with other settings ({shown}); "
                                   "give the same settings to resume, or --restart to start over")
             if not different:
@@ -178,16 +178,6 @@ def read_log(directory: str | Path) -> list[dict[str, Any]]:
                          "network that was trained by seqloom fit")
     path = logs[0]
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < 1 << 60]
-
-
-def _flat(facts: dict[str, Any]) -> dict[str, Any]:
-    """Options inside by `group.name`."""
-    return {key if inner is None else f"{key}.{inner}": value for key, whole in facts.items()
-            for inner, value in (whole.items() if isinstance(whole, dict) else [(None, whole)])}
-
-
-def _word(value: Any) -> str:
-    return "not given" if value is None else str(value)
 
 
 def _step_of(line: str) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, suggest
 from seqloom.models.network.configs import PretrainedConfig
 
 EncoderName = Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"]
@@ -15,6 +16,13 @@ LAYERED = ("window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "t
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
 TRAINED_HERE: dict[str, tuple[str, ...]] = {"encoder": ENCODER_NAMES}  # not published
+
+
+def check_directory(encoder: str) -> None:
+    """Refuse what is neither the name of an encoder nor a directory; a saved model does not need its directory any more."""
+    if not Path(encoder).is_dir():
+        raise ConfigError(f"encoder: {encoder} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
+                          f"{suggest(encoder, ENCODER_NAMES)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +74,10 @@ class EncoderConfig(PretrainedConfig):
                               f"encoder, or leave {given[0]} out")
         if self.frozen and len(given) > 1:
             raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
+
+    def _check_exists(self, name: str) -> None:
+        if name == "encoder" and self.published:
+            check_directory(self.encoder)
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
         without = (("frozen", "encoder_lr", "gradual", "frozen_for") if not self.published else

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom import progress, storage
-from seqloom.errors import ConfigError, ModelError, SeqloomError, suggest
+from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import MARKS, Marks, cut_to
 from seqloom.models.encode.shapes import encoder_shapes
 from seqloom.models.network.shapes import Shapes
-from seqloom.models.sequence.configs import ENCODER_NAMES
+from seqloom.models.sequence.configs import ENCODER_NAMES, check_directory
 from seqloom.models.sequence.encoded import Encoded, flat
 from seqloom.models.sequence.texts import Long, sentences_of, windows
 
@@ -86,12 +86,9 @@ class Opened:
 
 def open_encoder(path: str) -> Opened:
     """The encoder of a directory, whatever task it was converted for; what only that task needs is left out."""
-    home = Path(path)
-    if not home.is_dir():
-        raise ConfigError(f"encoder: {path} is neither a directory nor one of {', '.join(ENCODER_NAMES)}"
-                          f"{suggest(path, ENCODER_NAMES)}")
+    check_directory(path)
     try:
-        model = storage.load(home)
+        model = storage.load(Path(path))
     except SeqloomError as error:
         raise ConfigError(f"encoder: {error}; published weights are converted first: seqloom convert {path} OUT") from error
     if not isinstance(model.config, EncoderLayout):
