@@ -128,7 +128,9 @@ class Classification(Task):
     def feed(self, model: Any, stream: Any, line: str, number: int, options: Classifying) -> Iterator[Outcome]:
         import numpy as np
 
-        probs = stream.feed(_series([line], number)[0] if model.reads_numbers else line)
+        from seqloom.data.number_rows import cells_of, parse_values
+
+        probs = stream.feed(parse_values(cells_of(line), f"line {number}") if model.reads_numbers else line)
         row = list(probs.values())
         yield _answer(model, line, model.labels_of(np.array([row]))[0], row, options.proba)
 
