@@ -52,17 +52,19 @@ def recurrent(quick: bool) -> Iterator[Row]:
 
 def multi30k(quick: bool) -> Iterator[Row]:
     """The trained model of `translate --only attention` on sentences of test2016, one after the other, text to text."""
+    import seqloom
     from benchmarks.translate import saved
 
     if not saved("attention").exists():
         print("(skipped: the attention model of Multi30k is not fitted; make bench ARGS=\"translate --only attention\")")
         return
+    vocabulary = seqloom.load(saved("attention")).target_tokenizer.vocab_size
     for peer in ("torch_multi30k", "torch_multi30k_one_thread"):
         with Asked("seqloom_multi30k") as our, Asked(peer) as other:
             assert our(SENTENCES, 1)[1] == other(SENTENCES, 1)[1], f"{peer} writes another translation"
             ratio = alternate(lambda: our(SENTENCES, 1)[0], lambda: other(SENTENCES, 1)[0], 2 if quick else 9)
             rates = [f"{SENTENCES / seconds:,.0f} sentences/s" for seconds in (ratio.peer, ratio.ours)]
-            yield ("trained on Multi30k, V = 4,046, sentences of test2016 one at a time, text to text, greedy",
+            yield (f"trained on Multi30k, V = {vocabulary:,}, sentences of test2016 one at a time, text to text, greedy",
                    f"{peer.replace('_', ' ')}: {rates[0]}", rates[1], str(ratio))
 
 
