@@ -67,7 +67,8 @@ def test_a_model_that_was_trained_here_shows_how(seqloom, tmp_path):
     ({"encoder": "{encoder}", "gradual": True}, {"encoder_lr", "gradual", "frozen_for"}, set()),
     ({"encoder": "{encoder}", "frozen": True}, {"frozen"}, {"encoder_lr", "gradual", "frozen_for"}),
     ({"encoder": "cnn", "d_hidden": 4, "d_embed": 4}, {"d_hidden", "window", "tokenizer", "characters"},
-     {"frozen", "encoder_lr", "gradual", "frozen_for", "n_heads", "pretrained_words"})], ids=["fine-tuned", "gradual", "frozen", "from scratch"])
+     {"frozen", "encoder_lr", "gradual", "frozen_for", "n_heads", "pretrained_words"})],
+    ids=["fine-tuned", "gradual", "frozen", "from scratch"])
 def test_a_classifier_shows_the_options_of_its_encoder(options, there, absent, seqloom, tmp_path):
     place = make_encoder(tmp_path / "encoder")
     given = {key: value.format(encoder=place) if isinstance(value, str) else value for key, value in options.items()}
