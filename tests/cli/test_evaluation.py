@@ -98,4 +98,4 @@ def _language(place):
 
 def test_what_a_choice_names():
     assert Choice().named() == {}
-    assert Choice(None, "y", ("z",)).named() == {"label": "y", "further": "z"}
+    assert Choice(None, "y", None, ("z",)).named() == {"label": "y", "further": "z"}

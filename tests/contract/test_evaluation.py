@@ -167,7 +167,7 @@ def test_several_labels_of_arrays():
             assert row["micro_f1"] == pytest.approx(alone["micro_f1"])
     assert {row["by"] for row in result.details["slices"]} == {"even", "length in steps", "class"}
     assert [row["size"] for row in result.details["groups"]] == [15, 15]
-    with pytest.raises(ConfigError, match="error_words needs texts with one label each"):
+    with pytest.raises(ConfigError, match="error_words needs single texts with one label each"):
         model.evaluate(data, error_words=3)
 
 

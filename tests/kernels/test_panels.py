@@ -51,3 +51,10 @@ def test_matrices_of_any_shape_and_by_threads(shape, monkeypatch):
     monkeypatch.setattr(step_weights, "SPLIT", 0)
     monkeypatch.setenv("SEQLOOM_THREADS", "2")
     assert np.array_equal(matrix(x), found)
+
+
+def test_rows_that_do_not_lie_side_by_side():
+    rng = np.random.default_rng(0)
+    weight, wide = rng.normal(size=(24, 8)).astype(np.float32), rng.normal(size=(9, 32)).astype(np.float32)
+    for x in (wide[:, :8], wide[:, ::4], np.asfortranarray(wide[:, :8])):
+        assert np.allclose(Panels(weight)(x), x @ weight.T, atol=1e-5)

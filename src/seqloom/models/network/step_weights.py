@@ -60,7 +60,7 @@ class Panels:
         return self.rows
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        count = len(self.panels)
+        x, count = np.ascontiguousarray(x, np.float32), len(self.panels)  # the kernel knows no other order
         out = np.empty((len(x), count * WIDTH), np.float32)
         if len(x) * self.panels.size > SPLIT:
             parallel_run(lambda bounds: multiply_panels(self.panels, x, *bounds, out),
