@@ -46,7 +46,7 @@ def kernel(request):
     return plain
 
 
-@pytest.mark.parametrize("n", [1, 2, 8, 11])
+@pytest.mark.parametrize("n", [1, 2, 8, 9, 11, 21])
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])

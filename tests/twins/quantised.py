@@ -6,14 +6,15 @@ LARGEST_FINE = 32639  # of numbers of 16 bits whose halves are signed: 127 * 256
 
 
 def rounded(x, most=127):
-    """Rows (n, K) in whole numbers up to `most`, as `kernels.quantised` has them: numbers (n, 32 B), scales (n, B), sums."""
+    """Rows (n, K) in whole numbers up to `most`, as `kernels.quantised` has them: numbers (n, 32 B), scales (n, B), sums. A
+    scale is that of a block with 8 bits, of a row with 16."""
     n, columns = x.shape
     blocks = -(-columns // 32)
     numbers, scales, sums = np.zeros((n, blocks * 32), np.int64), np.zeros((n, blocks)), np.zeros((n, blocks), np.int32)
     for row in range(n):
         for block in range(blocks):
             part = x[row, block * 32:block * 32 + 32].astype(np.float64)
-            largest = max(abs(value) for value in part)
+            largest = max(abs(value) for value in (part if most == 127 else x[row].astype(np.float64)))
             scales[row, block] = largest / most
             for j, value in enumerate(part):
                 numbers[row, block * 32 + j] = round(value / largest * most) if largest else 0

@@ -104,18 +104,23 @@ def _tile_product(rows, fine):
             if fine:
                 totals = [builder.add(total, builder.shl(value, constant(WORDS, 8))) for total, value in zip(totals, high)]
             for m, place in enumerate(places):
-                factor = builder.load(builder.gep(x_scale.data, [place]))
-                both = builder.fmul(scales, splat(builder, factor, _FLOATS))
+                factor = None if fine else builder.load(builder.gep(x_scale.data, [place]))
+                both = scales if fine else builder.fmul(scales, splat(builder, factor, _FLOATS))
                 change = builder.fmul(builder.sitofp(totals[m], _FLOATS), both, flags=("contract",))
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
-                    shift = builder.fmul(factor, builder.sitofp(x_sums[m], _FLOAT))
+                    shift = builder.sitofp(x_sums[m], _FLOAT)
+                    shift = shift if fine else builder.fmul(factor, shift)
                     shifted = builder.fmul(minima, splat(builder, shift, _FLOATS), flags=("contract",))
                     value = builder.fadd(value, shifted, flags=("contract",))
                 builder.store(value, sums[m])
         for m, row in enumerate(at):
             offset = builder.add(builder.mul(row, stride), builder.mul(tile, size(TILE)))
-            builder.store(builder.load(sums[m]), pointer(out, offset, _FLOATS), align=1)
+            value = builder.load(sums[m])
+            if fine:
+                factor = builder.load(builder.gep(x_scale.data, [builder.mul(row, n_blocks)]))
+                value = builder.fmul(value, splat(builder, factor, _FLOATS))
+            builder.store(value, pointer(out, offset, _FLOATS), align=1)
         return context.get_dummy_value()
 
     @intrinsic
@@ -125,7 +130,8 @@ def _tile_product(rows, fine):
     return tile_product
 
 
-_one, _several, _several_fine = _tile_product(1, False), _tile_product(TOGETHER, False), _tile_product(TOGETHER, True)
+_one, _several = _tile_product(1, False), _tile_product(TOGETHER, False)
+_fine_5, _fine_6, _fine_7, _fine_8 = (_tile_product(rows, True) for rows in (5, 6, 7, TOGETHER))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -167,13 +173,15 @@ def round_rows(x, out, scale, total):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def round_rows_finely(x, out, scale, total):
-    """The same with whole numbers of 16 bits, int8 (n, 64 B): the 32 high halves of a block, then the low ones."""
+    """The same with whole numbers of 16 bits, int8 (n, 64 B): the 32 high halves of a block, then the low ones. All blocks of a
+    row have the same scale, since 16 bits leave enough of small numbers beside large ones."""
     for row in range(len(x)):
+        factor, unit = _factors(x[row], LARGEST_FINE)
+        scale[row] = unit
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
             part, halves = x[row, low:high], out[row, 2 * low:2 * (low + BLOCK)]
             upper, lower = halves[:BLOCK], halves[BLOCK:]
-            factor, scale[row, block] = _factors(part, LARGEST_FINE)
             whole = np.int32(0)
             for j in range(len(part)):
                 number = _nearest(part[j] * factor)
@@ -190,10 +198,19 @@ def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
     """out (n, 16 T) = rows (n, 32 B) or (n, 64 B), as they were rounded, times the transpose of the tiles from `low` to
     `high`."""
     fine = x.shape[1] > BLOCK * scale.shape[1]
+    groups = max(-(-len(x) // TOGETHER), 1)
+    size = -(-len(x) // groups)  # rows of a group, where all have about as many
     for tile in range(low, high):
         if fine:
-            for first in range(0, len(x), TOGETHER):
-                _several_fine(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+            for first in range(0, len(x), size):
+                if size <= 5:
+                    _fine_5(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                elif size == 6:
+                    _fine_6(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                elif size == 7:
+                    _fine_7(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                else:
+                    _fine_8(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
         elif len(x) == 1:
             _one(weight, scale, minimum, tile, x, x_scale, x_sum, 0, out)
         else:
