@@ -115,6 +115,40 @@ def tanh32(x):
     return -ONE if y < -ONE else y
 
 
+# ---- loops over a few numbers of float32
+
+FAST = {"reassoc", "contract", "nsz"}
+ZERO = np.float32(0)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def dot(a, b):
+    total = ZERO
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def add_scaled(out, share, x):
+    for j in range(len(out)):
+        out[j] += share * x[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def softmax(scores):
+    top = scores[0]
+    for t in range(len(scores)):
+        top = max(top, scores[t])
+    total = ZERO
+    for t in range(len(scores)):
+        scores[t] = exp(scores[t] - top)
+        total += scores[t]
+    share = ONE / total
+    for t in range(len(scores)):
+        scores[t] *= share
+
+
 # ---- vectors, for code of LLVM
 
 WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)

@@ -14,7 +14,7 @@ their end: what was read last is still in the cache.
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import exp, prefetch, products_of_64, tanh32
+from seqloom.kernels.intrinsics import add_scaled, dot, exp, prefetch, products_of_64, softmax, tanh32
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -22,14 +22,6 @@ ROUNDING = np.float32(1.3e-7)  # of one addition in float32, in both of two orde
 SAFE = np.float32(1.001)  # for the rounding of the limits themselves
 LEAST_GAP = np.float32(4e-6)  # of two logits whose log-probabilities differ after rounding
 LARGEST_LOGIT = np.float32(1e5)  # as in `kernels/decode`
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def dot(a, b):
-    total = ZERO
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -51,27 +43,7 @@ def product(weight, x, backwards, out):
         out[r] = dot(weight[r], x)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def add_scaled(out, share, x):
-    for j in range(len(out)):
-        out[j] += share * x[j]
-
-
 # ---- attention
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def softmax(scores):
-    top = scores[0]
-    for t in range(len(scores)):
-        top = max(top, scores[t])
-    total = ZERO
-    for t in range(len(scores)):
-        scores[t] = exp(scores[t] - top)
-        total += scores[t]
-    share = ONE / total
-    for t in range(len(scores)):
-        scores[t] *= share
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")

@@ -12,7 +12,7 @@ and hypotheses share what they have in common. The sources lie one after the oth
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import exp, prefetch_row
+from seqloom.kernels.intrinsics import add_scaled, dot, exp, prefetch_row, softmax
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -43,14 +43,6 @@ def fives(weight, x, first, out):
             a3 += value * x3[j]
             a4 += value * x4[j]
         out[i0, r], out[i1, r], out[i2, r], out[i3, r], out[i4, r] = a0, a1, a2, a3, a4
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def dot(a, b):
-    total = ZERO
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
 
 
 @njit(nogil=True, cache=True)
@@ -86,12 +78,6 @@ def product_of_each(weight, x, out):
             out[i, r] = dot(weight[r], x[i])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def add_scaled(out, share, x):
-    for j in range(len(out)):
-        out[j] += share * x[j]
-
-
 @njit(nogil=True, cache=True)
 def add_rows(x, bias):
     """x (n, D) += bias (D,)."""
@@ -100,20 +86,6 @@ def add_rows(x, bias):
 
 
 # ---- functions
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def softmax(scores):
-    top = scores[0]
-    for t in range(len(scores)):
-        top = max(top, scores[t])
-    total = ZERO
-    for t in range(len(scores)):
-        scores[t] = exp(scores[t] - top)
-        total += scores[t]
-    share = ONE / total
-    for t in range(len(scores)):
-        scores[t] *= share
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
