@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from seqloom.kernels import intrinsics
+from seqloom.kernels import amx, intrinsics
 from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_to
+from seqloom.kernels.quantised_amx import multiply_with_unit
+from seqloom.models.network import quantised
 from seqloom.models.network.quantised import Quantised
 from tests.twins import quantised as twin
 
@@ -16,19 +18,27 @@ def made(rows, columns, bits, n):
     return matrix, rng.normal(size=(n, columns)).astype(np.float32)
 
 
+def size_of_groups(n, fine):
+    return -(-n // -(-n // 8)) if fine else 0
+
+
 def product(kernel, matrix, x):
     tiles, blocks, _ = matrix.scale.shape
     out = np.full((len(x), 16 * tiles), np.nan, np.float32)
-    kernel(matrix.weight, *matrix.halves, *round_to(x, blocks, matrix.fine), 0, tiles, out)
+    size = size_of_groups(len(x), matrix.fine)
+    kernel(matrix.weight, *matrix.halves, *round_to(x, blocks, size), size, 0, tiles, out)
     return out[:, :len(matrix)]
 
 
 def rounded(x, fine):
     """As `round_to` does it, with the halves of 16 bits put together."""
     n, blocks = len(x), -(-x.shape[1] // 32)
-    numbers, scale, total = round_to(x, blocks, fine)
-    halves = numbers.reshape(n, blocks, -1, 32).astype(np.int64)
-    return (256 * halves[:, :, 0] + halves[:, :, 1] if fine else halves[:, :, 0]).reshape(n, -1), scale, total
+    size = size_of_groups(n, fine)
+    numbers, scale, total = round_to(x, blocks, size)
+    if not fine:
+        return numbers.astype(np.int64), scale, total
+    places = np.array([row // size * 2 * size + row % size for row in range(n)])
+    return 256 * numbers[places].astype(np.int64) + numbers[places + size], scale, total
 
 
 @pytest.fixture(scope="module", params=["this processor", "any processor"])
@@ -50,7 +60,7 @@ def kernel(request):
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])
-def test_product(kernel, fine, bits, rows, columns, n):
+def test_product(monkeypatch, kernel, fine, bits, rows, columns, n):
     matrix, x = made(rows, columns, bits, n)
     matrix = matrix.finely() if fine else matrix
     numbers, scales, _ = rounded(x, fine)
@@ -58,10 +68,38 @@ def test_product(kernel, fine, bits, rows, columns, n):
     weights = twin.floats(matrix.shape, matrix.weight, matrix.scale, matrix.minimum)
     found = product(kernel, matrix, x)
     assert np.allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
-    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x, fine)[:, :rows], found, rtol=1e-6, atol=1e-6)
-    assert np.array_equal(matrix._shared(x)[:, :rows], matrix(x))
+    size = size_of_groups(n, fine)
+    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x, size)[:, :rows], found, rtol=1e-6, atol=1e-6)
+    monkeypatch.setattr(amx, "available", lambda: False)
+    assert np.array_equal(matrix(x), found)
+    monkeypatch.setattr(quantised, "SPLIT", 0)  # by several threads
+    assert np.array_equal(matrix(x), found)
     assert np.allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
     assert np.array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
+
+
+@pytest.mark.skipif(not amx.available(), reason="this processor has no matrix unit")
+@pytest.mark.parametrize("n", [6, 7, 21, 24, 25, 48, 70])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 64), (33, 120), (96, 384)])
+def test_the_matrix_unit_gives_the_same(monkeypatch, rows, columns, n):
+    used = []
+    monkeypatch.setattr(quantised, "multiply_with_unit", lambda *given: used.append(multiply_with_unit(*given)))
+    matrix, x = made(rows, columns, 8, n)
+    matrix = matrix.finely()
+    found = matrix(x)
+    assert used
+    assert np.allclose(found, product(multiply_tiles, matrix, x), rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(quantised, "SPLIT", 0)  # by several threads
+    assert np.array_equal(matrix(x), found)
+
+
+@pytest.mark.parametrize(("n", "columns", "bits", "fine"), [
+    (5, 64, 8, True), (8, 96, 8, True), (8, 64, 4, True), (8, 64, 8, False)])
+def test_the_matrix_unit_is_left_alone_where_it_does_not_fit(monkeypatch, n, columns, bits, fine):
+    monkeypatch.setattr(amx, "available", lambda: True)
+    monkeypatch.setattr(quantised, "multiply_with_unit", None)
+    matrix, x = made(16, columns, bits, n)
+    assert np.isfinite((matrix.finely() if fine else matrix)(x)).all()
 
 
 @pytest.mark.parametrize("fine", [False, True])
@@ -70,6 +108,7 @@ def test_the_largest_numbers_do_not_overflow(kernel, fine):
         matrix = Quantised.of(np.full((16, 64), sign, np.float32), 8)
         matrix = matrix.finely() if fine else matrix
         assert np.allclose(product(kernel, matrix, np.full((1, 64), 1, np.float32)), 64 * sign, rtol=1e-3)
+        assert np.allclose(matrix(np.full((8, 64), 1, np.float32)), 64 * sign, rtol=1e-3)
         assert np.allclose(product(kernel, matrix, np.full((1, 64), -1, np.float32)), -64 * sign, rtol=1e-3)
 
 
@@ -96,10 +135,11 @@ def test_16_bits_are_hardly_rounded():
     assert fine < 0.01 < 100 * fine < coarse
 
 
+@pytest.mark.parametrize("n", [1, 8])
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_noticed(broken):
-    x = np.ones((1, 40), np.float32)
-    x[0, 35] = broken
+def test_what_is_not_finite_is_noticed(broken, n):
+    x = np.ones((n, 40), np.float32)
+    x[:, 35] = broken
     matrix = Quantised.of(np.ones((16, 40), np.float32), 8)
     assert not np.isfinite(matrix(x)).any()
     assert not np.isfinite(matrix.finely()(x)).any()

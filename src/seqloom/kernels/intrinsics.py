@@ -117,6 +117,13 @@ def tanh32(x):
 
 # ---- loops over a few numbers of float32
 
+@njit(nogil=True, cache=True, inline="always")
+def in_order(bits):
+    """The bits of a float32 as a whole number that is larger where the float32 is, and back: numba's loops find the largest of
+    whole numbers, but not of floats, with vector units."""
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
 FAST = {"reassoc", "contract", "nsz"}
 ZERO = np.float32(0)
 
@@ -152,6 +159,7 @@ def softmax(scores):
 # ---- vectors, for code of LLVM
 
 WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
+FLOATS = ir.VectorType(ir.FloatType(), 16)
 
 
 def splat(builder, value, kind):
@@ -162,6 +170,15 @@ def splat(builder, value, kind):
 
 def constant(kind, value):
     return ir.Constant(kind, [value] * kind.count)
+
+
+def halves(builder, pointer):
+    """16 float16 as float32; by their bits, since not every processor has an instruction. What is not finite is not met."""
+    wide = builder.zext(builder.load(pointer, align=1), WORDS)
+    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), FLOATS)
+    sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
+    scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0 ** 112)), WORDS)
+    return builder.bitcast(builder.or_(scaled, sign), FLOATS)
 
 
 # ---- products of float32

@@ -24,11 +24,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from seqloom.kernels.intrinsics import BYTES, WORD, WORDS, add_dots, constant, splat
+from seqloom.kernels.intrinsics import BYTES, FLOATS, WORD, WORDS, add_dots, constant, halves, splat
 
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
 TOGETHER = 8  # rows of numbers for which a weight is loaded once
+SPARE = 2  # rows after the last group of 16-bit numbers, which `kernels/quantised_amx` may read
 ZERO = np.float32(0)
 LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)  # of 8 bits, and of 16 whose halves are signed
 SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its inverse would not be finite
@@ -37,34 +38,27 @@ ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF),
 NOT_A_NUMBER = np.float32(np.nan)
 FAST = {"reassoc", "contract", "nsz"}  # as in kernels/decode
 
-_FLOAT, _FLOATS = ir.FloatType(), ir.VectorType(ir.FloatType(), TILE)
-
-
-def _halves(builder, pointer):
-    """16 float16 as float32; by their bits, since not every processor has an instruction. What is not finite is not met."""
-    wide = builder.zext(builder.load(pointer, align=1), WORDS)
-    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), _FLOATS)
-    sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
-    scaled = builder.bitcast(builder.fmul(magnitude, constant(_FLOATS, 2.0 ** 112)), WORDS)
-    return builder.bitcast(builder.or_(scaled, sign), _FLOATS)
+_FLOAT = ir.FloatType()
 
 
 def _tile_product(rows, fine):
-    """`tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of the tile], where rows
-    beyond the last of x are the last one again; `fine`: x has 16 bits."""
+    """`tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out)`: out[first:first + rows, 16 of the tile], where
+    rows beyond the last are the last one again; `fine`: x has 16 bits, in groups of `size` rows."""
     def code(context, builder, signature, arguments):
         four_bits = signature.args[0].dtype == types.uint8
         arrays = [context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
                   for kind, value in zip(signature.args, arguments)]
-        weight, scale, minimum, tile, x, x_scale, x_sum, first, out = arrays
+        weight, scale, minimum, tile, x, x_scale, x_sum, first, length, out = arrays
         size = ir.IntType(64)
         n_blocks, columns, stride = (cgutils.unpack_tuple(builder, array.shape)[1] for array in (scale, x, out))
-        last = builder.sub(cgutils.unpack_tuple(builder, x.shape)[0], size(1))
+        last = builder.sub(cgutils.unpack_tuple(builder, out.shape)[0], size(1))
         at = [first]
         for m in range(1, rows):
             place = builder.add(first, size(m))
             at.append(builder.select(builder.icmp_signed("<", place, last), place, last))
-        sums = [cgutils.alloca_once_value(builder, constant(_FLOATS, 0.0)) for _ in range(rows)]
+        numbers = [builder.add(row, first) for row in at] if fine else at  # groups have twice as many rows of numbers
+        low = [builder.add(row, length) for row in numbers]
+        sums = [cgutils.alloca_once_value(builder, constant(FLOATS, 0.0)) for _ in range(rows)]
 
         def pointer(array, offset, kind):
             return builder.bitcast(builder.gep(array.data, [offset]), kind.as_pointer())
@@ -82,14 +76,13 @@ def _tile_product(rows, fine):
 
         def add_group(total, fours, row, index, place):
             """With four numbers of block `index` of a row, from `place` on."""
-            start = builder.mul(index, size(2 * BLOCK if fine else BLOCK))
-            offset = builder.add(builder.mul(row, columns), builder.add(start, size(place)))
+            offset = builder.add(builder.mul(row, columns), builder.add(builder.mul(index, size(BLOCK)), size(place)))
             return add_dots(builder, total, fours, splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS))
 
         with cgutils.for_range(builder, n_blocks, intp=size) as loop:
             block = builder.add(builder.mul(tile, n_blocks), loop.index)
-            scales = _halves(builder, pointer(scale, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)))
-            minima = _halves(builder, pointer(minimum, builder.mul(block, size(TILE)),
+            scales = halves(builder, pointer(scale, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)))
+            minima = halves(builder, pointer(minimum, builder.mul(block, size(TILE)),
                                               ir.VectorType(ir.IntType(16), TILE))) if four_bits else None
             places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]  # of a block of numbers
             x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
@@ -97,21 +90,21 @@ def _tile_product(rows, fine):
                       for value in x_sums]
             high = [constant(WORDS, 0)] * rows
             for group, fours in enumerate(load_weights(block)):
-                for m, row in enumerate(at):
-                    totals[m] = add_group(totals[m], fours, row, loop.index, 4 * group + (BLOCK if fine else 0))
+                for m, row in enumerate(numbers):
+                    totals[m] = add_group(totals[m], fours, low[m] if fine else row, loop.index, 4 * group)
                     if fine:
                         high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
             if fine:
                 totals = [builder.add(total, builder.shl(value, constant(WORDS, 8))) for total, value in zip(totals, high)]
             for m, place in enumerate(places):
                 factor = None if fine else builder.load(builder.gep(x_scale.data, [place]))
-                both = scales if fine else builder.fmul(scales, splat(builder, factor, _FLOATS))
-                change = builder.fmul(builder.sitofp(totals[m], _FLOATS), both, flags=("contract",))
+                both = scales if fine else builder.fmul(scales, splat(builder, factor, FLOATS))
+                change = builder.fmul(builder.sitofp(totals[m], FLOATS), both, flags=("contract",))
                 value = builder.fadd(builder.load(sums[m]), change, flags=("contract",))
                 if four_bits:
                     shift = builder.sitofp(x_sums[m], _FLOAT)
                     shift = shift if fine else builder.fmul(factor, shift)
-                    shifted = builder.fmul(minima, splat(builder, shift, _FLOATS), flags=("contract",))
+                    shifted = builder.fmul(minima, splat(builder, shift, FLOATS), flags=("contract",))
                     value = builder.fadd(value, shifted, flags=("contract",))
                 builder.store(value, sums[m])
         for m, row in enumerate(at):
@@ -119,13 +112,13 @@ def _tile_product(rows, fine):
             value = builder.load(sums[m])
             if fine:
                 factor = builder.load(builder.gep(x_scale.data, [builder.mul(row, n_blocks)]))
-                value = builder.fmul(value, splat(builder, factor, _FLOATS))
-            builder.store(value, pointer(out, offset, _FLOATS), align=1)
+                value = builder.fmul(value, splat(builder, factor, FLOATS))
+            builder.store(value, pointer(out, offset, FLOATS), align=1)
         return context.get_dummy_value()
 
     @intrinsic
-    def tile_product(context, weight, scale, minimum, tile, x, x_scale, x_sum, first, out):
-        return types.void(weight, scale, minimum, types.intp, x, x_scale, x_sum, types.intp, out), code
+    def tile_product(context, weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out):
+        return types.void(weight, scale, minimum, types.intp, x, x_scale, x_sum, types.intp, types.intp, out), code
 
     return tile_product
 
@@ -172,69 +165,68 @@ def round_rows(x, out, scale, total):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def round_rows_finely(x, out, scale, total):
-    """The same with whole numbers of 16 bits, int8 (n, 64 B): the 32 high halves of a block, then the low ones. All blocks of a
-    row have the same scale, since 16 bits leave enough of small numbers beside large ones."""
+def round_rows_finely(x, size, out, scale, total):
+    """The same with whole numbers of 16 bits, in groups of `size` rows: the high halves of a group, then the low ones. All
+    blocks of a row have the same scale, since 16 bits leave enough of small numbers beside large ones."""
     for row in range(len(x)):
         factor, unit = _factors(x[row], LARGEST_FINE)
-        scale[row] = unit
         for block in range(scale.shape[1]):
-            low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
-            part, halves = x[row, low:high], out[row, 2 * low:2 * (low + BLOCK)]
-            upper, lower = halves[:BLOCK], halves[BLOCK:]
+            scale[row, block] = unit
+        place = row // size * 2 * size + row % size
+        upper, lower = out[place], out[place + size]
+        for j in range(x.shape[1]):
+            number = _nearest(x[row, j] * factor)
+            above = np.int32((number + np.int32(128)) >> np.int32(8))
+            upper[j], lower[j] = above, number - (above << np.int32(8))
+        for j in range(x.shape[1], len(upper)):
+            upper[j], lower[j] = 0, 0
+        for block in range(total.shape[1]):
             whole = np.int32(0)
-            for j in range(len(part)):
-                number = _nearest(part[j] * factor)
-                above = np.int32((number + np.int32(128)) >> np.int32(8))
-                upper[j], lower[j] = above, number - (above << np.int32(8))
-                whole = np.int32(whole + number)
-            upper[len(part):] = 0
-            lower[len(part):] = 0
+            for j in range(block * BLOCK, block * BLOCK + BLOCK):
+                whole = np.int32(whole + (np.int32(upper[j]) << np.int32(8)) + np.int32(lower[j]))
             total[row, block] = whole
 
 
 @njit(nogil=True, cache=True)
-def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, low, high, out):
-    """out (n, 16 T) = rows (n, 32 B) or (n, 64 B), as they were rounded, times the transpose of the tiles from `low` to
-    `high`."""
-    fine = x.shape[1] > BLOCK * scale.shape[1]
-    groups = max(-(-len(x) // TOGETHER), 1)
-    size = -(-len(x) // groups)  # rows of a group, where all have about as many
+def multiply_tiles(weight, scale, minimum, x, x_scale, x_sum, size, low, high, out):
+    """out (n, 16 T) = rows as `round_to` made them times the transpose of the tiles from `low` to `high`."""
     for tile in range(low, high):
-        if fine:
-            for first in range(0, len(x), size):
+        if size:
+            for first in range(0, len(out), size):
                 if size <= 5:
-                    _fine_5(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                    _fine_5(weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out)
                 elif size == 6:
-                    _fine_6(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                    _fine_6(weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out)
                 elif size == 7:
-                    _fine_7(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+                    _fine_7(weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out)
                 else:
-                    _fine_8(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
-        elif len(x) == 1:
-            _one(weight, scale, minimum, tile, x, x_scale, x_sum, 0, out)
+                    _fine_8(weight, scale, minimum, tile, x, x_scale, x_sum, first, size, out)
+        elif len(out) == 1:
+            _one(weight, scale, minimum, tile, x, x_scale, x_sum, 0, 0, out)
         else:
-            for first in range(0, len(x), TOGETHER):
-                _several(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)
+            for first in range(0, len(out), TOGETHER):
+                _several(weight, scale, minimum, tile, x, x_scale, x_sum, first, 0, out)
 
 
 @njit(nogil=True, cache=True)
-def round_to(x, blocks, fine):
-    """What `multiply_tiles` takes: numbers, scales and sums of rows (n, K)."""
+def round_to(x, blocks, size, summed=True):
+    """What `multiply_tiles` takes: numbers, scales and, if `summed`, sums of rows (n, K); of 16 bits in groups of `size` rows,
+    of 8 if that is 0."""
     n = len(x)
-    numbers = np.empty((n, blocks * BLOCK * (2 if fine else 1)), np.int8)
-    scales, sums = np.empty((n, blocks), np.float32), np.empty((n, blocks), np.int32)
-    if fine:
-        round_rows_finely(x, numbers, scales, sums)
+    scales, sums = np.empty((n, blocks), np.float32), np.empty((n, blocks if summed else 0), np.int32)
+    if size:
+        numbers = np.empty((-(-n // size) * size * 2 + SPARE, blocks * BLOCK), np.int8)
+        round_rows_finely(x, size, numbers, scales, sums)
     else:
+        numbers = np.empty((n, blocks * BLOCK), np.int8)
         round_rows(x, numbers, scales, sums)
     return numbers, scales, sums
 
 
 @njit(nogil=True, cache=True)
-def product_quantised(weight, scale, minimum, x, fine):
-    """Rows (n, K) times the transpose of a matrix in tiles: a new array (n, 16 T). `fine`: rows are rounded to 16 bits."""
+def product_quantised(weight, scale, minimum, x, size):
+    """Rows (n, K) times the transpose of a matrix in tiles: a new array (n, 16 T). `size` as of `round_to`."""
     out = np.empty((len(x), len(scale) * TILE), np.float32)
-    numbers, scales, sums = round_to(x, scale.shape[1], fine)
-    multiply_tiles(weight, scale, minimum, numbers, scales, sums, 0, len(scale), out)
+    numbers, scales, sums = round_to(x, scale.shape[1], size)
+    multiply_tiles(weight, scale, minimum, numbers, scales, sums, size, 0, len(scale), out)
     return out

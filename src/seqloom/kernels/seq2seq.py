@@ -14,7 +14,7 @@ their end: what was read last is still in the cache.
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import add_scaled, dot, exp, prefetch, products_of_64, softmax, tanh32
+from seqloom.kernels.intrinsics import add_scaled, dot, exp, in_order, prefetch, products_of_64, softmax, tanh32
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -100,13 +100,6 @@ def round_to_bytes(x, rounded):
         square += x[j] * x[j]
         off += (x[j] - unit * number) ** 2
     return unit, total, np.sqrt(square), np.sqrt(off)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def in_order(bits):
-    """The bits of a float32 as a whole number that is larger where the float32 is, and back: numba's loops find the largest of
-    whole numbers, but not of floats, with vector units."""
-    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")

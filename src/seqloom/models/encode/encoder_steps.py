@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seqloom.kernels.decode import add_gelu, add_relu, add_row, norm_rows
-from seqloom.kernels.encode import add_gelu_erf, attend_texts
+from seqloom.kernels.decode import add_gelu, add_relu, norm_rows
+from seqloom.kernels.encode import add_and_norm, add_gelu_erf, attend_texts
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import Input
 from seqloom.models.network.step_weights import Weights, Wide
@@ -74,10 +74,9 @@ class EncoderSteps:
         for i in range(self.n_layers):
             block = self.blocks[i % len(self.blocks)]
             attend_texts(block.qkv.matrix(x), block.qkv.bias, borders, self.n_heads, seen)
-            add_row(x, block.out.matrix(seen), block.out.bias)
-            norm_rows(x, *block.norm1, x, self.epsilon)
-            add_row(x, block.down.matrix(self.activate(block.up.matrix(x), block.up.bias)), block.down.bias)
-            norm_rows(x, *block.norm2, x, self.epsilon)
+            add_and_norm(x, block.out.matrix(seen), block.out.bias, *block.norm1, self.epsilon)
+            inner = self.activate(block.up.matrix(x), block.up.bias)
+            add_and_norm(x, block.down.matrix(inner), block.down.bias, *block.norm2, self.epsilon)
         return x, borders
 
 

@@ -9,7 +9,7 @@ Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4 bi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,8 +19,11 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import ModelError
+from seqloom.kernels import amx
 from seqloom.kernels.parallel import chunk_bounds, parallel_run
-from seqloom.kernels.quantised import BLOCK, TILE, multiply_tiles, product_quantised, round_to
+from seqloom.kernels.quantised import BLOCK, TILE, TOGETHER, multiply_tiles, product_quantised, round_to
+from seqloom.kernels.quantised_amx import FEWEST, multiply_with_unit
+from seqloom.kernels.quantised_amx import TOGETHER as TOGETHER_IN_UNIT
 from seqloom.models.network.shapes import Shapes
 
 BITS = (8, 4)
@@ -143,18 +146,27 @@ class Quantised:
         return 4 if self.weight.dtype == np.uint8 else 8
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = (self._shared(x) if len(x) * math.prod(self.shape) > SPLIT
-               else product_quantised(self.weight, *self.halves, x, self.fine))
+        n, tiles = len(x), len(self.scale)
+        if n < FEWEST:
+            out = product_quantised(self.weight, *self.halves, x, n if self.fine else 0)
+        else:
+            out, multiply = np.empty((n, tiles * TILE), np.float32), self._multiplier(x)
+            if n * math.prod(self.shape) > SPLIT:
+                parallel_run(lambda bounds: multiply(*bounds, out), chunk_bounds(tiles, -(-tiles // SHARES)))
+            else:
+                multiply(0, tiles, out)
         return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
 
-    def _shared(self, x: np.ndarray) -> np.ndarray:
-        """`product_quantised` by several threads."""
-        tiles, blocks, _ = self.scale.shape
-        numbers, scale, total = round_to(x, blocks, self.fine)
-        out = np.empty((len(x), tiles * TILE), np.float32)
-        parallel_run(lambda bounds: multiply_tiles(self.weight, *self.halves, numbers, scale, total, *bounds, out),
-                     chunk_bounds(tiles, -(-tiles // SHARES)))
-        return out
+    def _multiplier(self, x: np.ndarray) -> Callable[[int, int, np.ndarray], None]:
+        """What puts the products with the tiles from one to another into an array (n, 16 T)."""
+        blocks = self.scale.shape[1]
+        if self.fine and self.bits == 8 and blocks % 2 == 0 and amx.available():
+            size = _even(len(x), TOGETHER_IN_UNIT)
+            numbers, scale, _ = round_to(x, blocks, size, False)
+            return lambda low, high, out: multiply_with_unit(self.weight, self.halves[0], numbers, scale, size, low, high, out)
+        size = _even(len(x), TOGETHER) if self.fine else 0
+        numbers, scale, total = round_to(x, blocks, size)
+        return lambda low, high, out: multiply_tiles(self.weight, *self.halves, numbers, scale, total, size, low, high, out)
 
     @cached_property
     def halves(self) -> tuple[np.ndarray, np.ndarray]:
@@ -183,6 +195,11 @@ class Quantised:
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         return {name: self.weight, name + SCALE: self.scale, **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
+
+
+def _even(n: int, most: int) -> int:
+    """Rows of a group if none has more than so many and all have about as many."""
+    return -(-n // -(-n // most))
 
 
 def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:

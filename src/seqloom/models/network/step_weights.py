@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from seqloom.kernels import amx
+from seqloom.kernels.bfloat import TILE, TOGETHER, bfloat_tiles, from_bits, multiply_bfloat, rounded_bits, split_rows
 from seqloom.kernels.decode import log_softmax
 from seqloom.kernels.panels import WIDTH, multiply_panels
 from seqloom.kernels.parallel import chunk_bounds, parallel_run
@@ -70,8 +72,37 @@ class Panels:
         return out if out.shape[1] == self.rows else np.ascontiguousarray(out[:, :self.rows])
 
 
+class BFloat16:
+    """As `Panels`, of weights rounded to bfloat16, for processors with a matrix unit (`kernels/bfloat`)."""
+
+    def __init__(self, weight: np.ndarray) -> None:
+        self.rows, self.tiles = len(weight), bfloat_tiles(weight)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        groups = max(-(-len(x) // TOGETHER), 1)
+        size = -(-len(x) // (2 * groups)) * 2  # rows that are multiplied at a time, about as many in all groups
+        pairs, steps = len(self.tiles) // 2, self.tiles.shape[1] // TILE
+        parts = split_rows(np.ascontiguousarray(x, np.float32), size, steps)
+        out = np.empty((parts.shape[1], len(self.tiles) * TILE), np.float32)
+        if len(x) * self.tiles.size > SPLIT:
+            parallel_run(lambda bounds: multiply_bfloat(self.tiles, parts, size, *bounds, out),
+                         chunk_bounds(pairs, -(-pairs // SHARES)))
+        else:
+            multiply_bfloat(self.tiles, parts, size, 0, pairs, out)
+        return np.ascontiguousarray(out[:len(x), :self.rows])
+
+
+def bfloat16(weight: np.ndarray) -> BFloat16 | Panels:
+    """Weights rounded to bfloat16: the same numbers whether or not the processor has a unit for them."""
+    weight = np.ascontiguousarray(weight, np.float32)
+    return BFloat16(weight) if amx.available() else Panels(from_bits(rounded_bits(weight)))
+
+
 Linear = Matrix | Quantised
-Wide = Panels | Quantised
+Wide = Panels | BFloat16 | Quantised
 
 
 class Weights:
@@ -91,8 +122,10 @@ class Weights:
         return Quantised.of(weight, 8, name) if self.eight_bit else Matrix(weight)
 
     def wide(self, name: str) -> Wide:
-        """A matrix for all tokens of a text at once."""
-        return self.quantised[name].finely() if name in self.quantised else Panels(self.arrays[name])
+        """A matrix for all tokens of a text at once. Beside matrices of fewer bits, others have 16."""
+        if name in self.quantised:
+            return self.quantised[name].finely()
+        return bfloat16(self.arrays[name]) if self.quantised else Panels(self.arrays[name])
 
     def table(self, name: str) -> np.ndarray | Quantised:
         """A matrix of which single rows are wanted, as float32."""
