@@ -58,3 +58,12 @@ def test_rows_that_do_not_lie_side_by_side():
     weight, wide = rng.normal(size=(24, 8)).astype(np.float32), rng.normal(size=(9, 32)).astype(np.float32)
     for x in (wide[:, :8], wide[:, ::4], np.asfortranarray(wide[:, :8])):
         assert np.allclose(Panels(weight)(x), x @ weight.T, atol=1e-5)
+
+
+def test_a_row_is_multiplied_as_if_it_were_alone():
+    """So that a text is read the same whichever others are beside it."""
+    rng = np.random.default_rng(0)
+    matrix, x = Panels(rng.normal(size=(131, 77)).astype(np.float32)), rng.normal(size=(23, 77)).astype(np.float32)
+    together = matrix(x)
+    for i in range(23):
+        assert np.array_equal(matrix(x[i:i + 1])[0], together[i])

@@ -63,23 +63,3 @@ def test_tags(encoder, crf, monkeypatch):
         assert np.allclose(one, many[:len(one)], atol=2e-6)
     monkeypatch.setattr(NeuralTagger, "quickly", lambda self, many: False)
     assert model.predict(sentences) == alone
-
-
-def test_products_with_words_are_kept_within_bounds(monkeypatch):
-    """The same numbers, to the bit, whatever came before: with room for all words, for a few, and for fewer than a text has."""
-    rng = np.random.default_rng(0)
-    words = [f"w{i}" for i in range(150)]
-    texts = [(" ".join(rng.choice(words, size)), "ab"[i % 2]) for i, size in enumerate([5, 90, 30, 150, 7, 60, 1, 120])]
-    model = NeuralClassifier(**small("bilstm")).fit(texts, train=TRAIN)
-    asked = [text for text, _ in texts]
-    wanted = {text: model.class_log_probs([text]) for text in asked[::-1]}
-    monkeypatch.setattr(quick, "KEPT", 1)
-    few = quick.QuickNetwork(model.config, model.sizes, model.weights)
-    assert few.known.table.shape[1] == quick.SHORT < 100
-    monkeypatch.setattr(type(model), "quick", lambda self: few)
-    for text in [*asked, *asked]:
-        assert np.allclose(model.class_log_probs([text]), wanted[text], atol=2e-6)
-    short = [text for text in asked if len(set(text.split())) < quick.SHORT]
-    assert len(short) > 2
-    for text in short:
-        assert (model.class_log_probs([text]) == wanted[text]).all()

@@ -181,6 +181,27 @@ def halves(builder, pointer):
     return builder.bitcast(builder.or_(scaled, sign), FLOATS)
 
 
+@intrinsic
+def at_least(context, values, row, limit):
+    """Which of the 64 numbers of values[row] are at least `limit`: a bit for each, of an uint64."""
+    signature = types.uint64(values, row, types.float32)
+
+    def code(context, builder, signature, arguments):
+        kind, bits = signature.args[0], ir.IntType(64)
+        array = context.make_array(kind)(context, builder, arguments[0])
+        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        start = cgutils.get_item_pointer(context, builder, kind, array, [which, context.get_constant(types.intp, 0)])
+        every, found = splat(builder, arguments[2], FLOATS), bits(0)
+        for i in range(4):
+            place = builder.bitcast(builder.gep(start, [bits(16 * i)]), FLOATS.as_pointer())
+            above = builder.fcmp_ordered(">=", builder.load(place, align=4), every)
+            some = builder.zext(builder.bitcast(above, ir.IntType(16)), bits)
+            found = builder.or_(found, builder.shl(some, bits(16 * i)))
+        return found
+
+    return signature, code
+
+
 # ---- products of float32
 
 LANES = 16  # numbers of a vector
@@ -242,20 +263,50 @@ def has_vnni() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512vnni"))
 
 
-def add_dots(builder, total, weights, four):
-    """total, 16 sums, plus the products of 16 x 4 unsigned bytes with four signed ones, which are the same for all 16."""
+def add_dots(builder, total, weights, numbers):
+    """total, 16 sums, plus those of the products of 16 x 4 unsigned bytes with as many signed ones."""
     if has_vnni():
         whole = binding.llvm_version_info[0] < 21  # which has its bytes as words
         kind = WORDS if whole else BYTES
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(WORDS, [WORDS, kind, kind]), "llvm.x86.avx512.vpdpbusd.512")
-        return builder.call(function, [total, builder.bitcast(weights, kind), builder.bitcast(four, kind)])
+        return builder.call(function, [total, builder.bitcast(weights, kind), builder.bitcast(numbers, kind)])
     weights = builder.bitcast(weights, WORDS)
     for i in range(4):
         weight = builder.and_(builder.lshr(weights, constant(WORDS, 8 * i)), constant(WORDS, 255))
-        number = builder.ashr(builder.shl(four, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24))
+        number = builder.ashr(builder.shl(numbers, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24))
         total = builder.add(total, builder.mul(weight, number))
     return total
+
+
+@intrinsic
+def product_of_row(context, weights, row, x):
+    """The product of a row of numbers from 0 to 15 with x (128 K,) int8. The row is weights[row] (64 K,), two numbers to a byte:
+    the low halves of 64 bytes have the first 64 numbers of 128, the high halves the others."""
+    signature = types.int32(weights, row, x)
+
+    def code(context, builder, signature, arguments):
+        zero, size = context.get_constant(types.intp, 0), ir.IntType(64)
+        kind, array = signature.args[0], context.make_array(signature.args[0])(context, builder, arguments[0])
+        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        first = cgutils.get_item_pointer(context, builder, kind, array, [which, zero])
+        inputs = context.make_array(signature.args[2])(context, builder, arguments[2]).data
+        sums = [cgutils.alloca_once_value(builder, constant(WORDS, 0)) for _ in (0, 1)]
+        vectors = builder.lshr(cgutils.unpack_tuple(builder, array.shape, 2)[1], size(6))
+        with cgutils.for_range(builder, vectors, intp=size) as loop:
+            at = builder.bitcast(builder.gep(first, [builder.mul(loop.index, size(64))]), BYTES.as_pointer())
+            both = builder.load(at, align=1)
+            halves = builder.and_(both, constant(BYTES, 15)), builder.lshr(both, constant(BYTES, 4))
+            for i, (total, half) in enumerate(zip(sums, halves)):
+                place = builder.gep(inputs, [builder.add(builder.mul(loop.index, size(128)), size(64 * i))])
+                numbers = builder.load(builder.bitcast(place, WORDS.as_pointer()), align=1)
+                builder.store(add_dots(builder, builder.load(total), half, numbers), total)
+        every = builder.add(*map(builder.load, sums))
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(WORD, [WORDS]), "llvm.vector.reduce.add.v16i32")
+        return builder.call(function, [every])
+
+    return signature, code
 
 
 @intrinsic

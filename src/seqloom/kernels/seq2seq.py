@@ -14,7 +14,19 @@ their end: what was read last is still in the cache.
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import add_scaled, dot, exp, in_order, prefetch, products_of_64, softmax, tanh32
+from seqloom.kernels.intrinsics import (
+    add_scaled,
+    at_least,
+    dot,
+    exp,
+    in_order,
+    prefetch,
+    product_of_row,
+    products_of_64,
+    softmax,
+    tanh32,
+    trailing_zeros,
+)
 
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -114,14 +126,6 @@ def highest(sums, middle, scale, unit, error, length, bias, group, most):
 
 
 @njit(nogil=True, cache=True)
-def whole_dot(a, b):
-    total = np.int32(0)
-    for j in range(len(a)):
-        total = np.int32(total + np.int32(np.int32(a[j]) * np.int32(b[j])))  # else numba sums in 64 bits
-    return total
-
-
-@njit(nogil=True, cache=True)
 def candidates(most, tops, least, rows, which):
     """The rows whose scores can be `least` or more, to which; returns how many. They lie far apart, so memory is asked for
     all of them before the first is needed."""
@@ -129,12 +133,13 @@ def candidates(most, tops, least, rows, which):
     for group in range(len(tops)):
         if tops[group] < least:
             continue
-        for r in range(64):
-            if most[group, r] >= least:
-                which[n] = 64 * group + r
-                for column in range(0, rows.shape[1], 64):
-                    prefetch(rows, which[n], column)
-                n += 1
+        found = at_least(most, group, least)
+        while found != 0:
+            which[n] = 64 * group + trailing_zeros(found)
+            found &= found - np.uint64(1)
+            for column in range(0, rows.shape[1], 64):
+                prefetch(rows, which[n], column)
+            n += 1
     return n
 
 
@@ -142,30 +147,30 @@ def candidates(most, tops, least, rows, which):
 def likeliest(x, backwards, rough, fine, weight, bias, limits, most):
     """The row of weight (V, D) whose product with x (D,), plus bias (V,), is the largest, or -1 if rounding could hide which.
 
-    Three looks: at all rows in 4 bits, at those that can be the largest in 8 bits, at those that still can as they are. A look
-    has numbers, their scale, and an error, the length of what rounding took off a row. rough is for groups of 64 rows: numbers
-    (G, D / 8, 64, 4) as `products_of_64` reads them, 7.5 too large, scale, error and bias (G, 64), which is -inf where there
-    is no row; fine is for rows: numbers (V, D), scale and error (V,). limits are the length of the longest row, rounded or
-    not, and the most that a bias can be rounded by. most (G, 64) is written over. `backwards`: groups are read from the last
-    one, which after a reading from the first is still near.
+    Three looks: at all rows in 4 bits, at those that can be the largest in 4 more bits, at those that still can as they are. A
+    look has numbers, 7.5 too large, their scale, and an error, the length of what rounding took off a row. rough is for groups
+    of 64 rows: numbers (G, D / 8, 64, 4) as `products_of_64` reads them, scale, error and bias (G, 64), which is -inf where
+    there is no row; fine is for what rough took off a row: numbers (V, D / 2) as `product_of_row` reads them, scale and error
+    (V,). limits are the length of the longest row, rounded or not, and the most that a bias can be rounded by. most (G, 64) is
+    written over. `backwards`: groups are read from the last one, which after a reading from the first is still near.
     """
     numbers, rough_scale, rough_error, rough_bias = rough
     fine_numbers, fine_scale, fine_error = fine
     longest, slack = limits
     size, groups = weight.shape[1], len(numbers)
-    rounded = np.zeros(8 * numbers.shape[1], np.int8)
+    rounded = np.zeros(2 * fine_numbers.shape[1], np.int8)
     unit, total, length, x_error = round_to_bytes(x, rounded)
     if not (length > ZERO and length * longest < LARGEST_LOGIT):  # NaN too
         return -1
-    doubt = np.float32(size + 8) * ROUNDING * length * longest + slack  # of the rounding of sums
+    doubt = np.float32(size + 16) * ROUNDING * length * longest + slack  # of the rounding of sums
     off = SAFE * x_error * longest + doubt
     sums, which = np.empty(64, np.int32), np.empty(most.size, np.int32)
     tops, top_group = np.empty(groups, np.float32), 0
+    middle = np.float32(7.5) * total
     for i in range(groups):
         group = groups - 1 - i if backwards else i
         products_of_64(numbers, group, rounded, sums)
-        tops[group] = highest(sums, np.float32(7.5) * total, rough_scale, unit, rough_error, SAFE * length, rough_bias, group,
-                              most)
+        tops[group] = highest(sums, middle, rough_scale, unit, rough_error, SAFE * length, rough_bias, group, most)
         top_group = group if i == 0 or tops[group] > tops[top_group] else top_group
     guess = 64 * top_group + most[top_group].argmax()
     best, first, second = guess, dot(weight[guess], x) + bias[guess], np.float32(-np.inf)
@@ -174,7 +179,9 @@ def likeliest(x, backwards, rough, fine, weight, bias, limits, most):
         r = which[k]
         if r == guess:
             continue
-        score = np.float32(whole_dot(fine_numbers[r], rounded)) * (fine_scale[r] * unit) + bias[r]
+        group, place = r // 64, r % 64
+        score = most[group, place] - SAFE * length * rough_error[group, place]
+        score += (np.float32(product_of_row(fine_numbers, r, rounded)) - middle) * (fine_scale[r] * unit)
         if score + SAFE * length * fine_error[r] + off < surely:
             continue
         score = dot(weight[r], x) + bias[r]

@@ -57,27 +57,6 @@ def product(weight, x, out):
             out[i, r] = dot(weight[r], x[i])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def product_of_each(weight, x, out):
-    """As `product`, but each row of x is multiplied as if it were the only one, to the bit."""
-    whole = len(weight) // 4 * 4
-    for r in range(0, whole, 4):
-        w0, w1, w2, w3 = weight[r], weight[r + 1], weight[r + 2], weight[r + 3]
-        for i in range(len(x)):
-            row = x[i]
-            dot0 = dot1 = dot2 = dot3 = ZERO
-            for j in range(len(row)):
-                value = row[j]
-                dot0 += w0[j] * value
-                dot1 += w1[j] * value
-                dot2 += w2[j] * value
-                dot3 += w3[j] * value
-            out[i, r], out[i, r + 1], out[i, r + 2], out[i, r + 3] = dot0, dot1, dot2, dot3
-    for r in range(whole, len(weight)):
-        for i in range(len(x)):
-            out[i, r] = dot(weight[r], x[i])
-
-
 @njit(nogil=True, cache=True)
 def add_rows(x, bias):
     """x (n, D) += bias (D,)."""

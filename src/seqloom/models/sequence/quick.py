@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 
 from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_gelu
 from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, rnn_walk
-from seqloom.kernels.translate import product_of_each
+from seqloom.models.network.step_weights import Panels
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (T, D) to (T, d)
-Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # weight (R, K), x (T, K), out (T, R)
 FEW = 8  # examples up to which this is quicker than batches
-KEPT = 1 << 25  # bytes of products with words that are kept
-SHORT = 32  # steps up to which `product_of_each` is about as quick as the matrix library
 ZERO = np.float32(0)
 
 
@@ -43,18 +39,11 @@ class QuickNetwork:
         if c.characters != "none" and not sizes.columns:
             self.spell = self._filters if c.characters == "cnn" else self._ends
         self.layers = encoder_layers(c.encoder, c.n_layers, c.window, self.weights)
-        self.known: KnownWords | None = None
-        if self.layers and isinstance(self.layers[0], Recurrent) and self.spell is None and not sizes.columns:
-            self.known = KnownWords(sizes.vocab_size + sizes.further, self.layers[0], self._vectors)
 
     def features(self, encoded: Encoded, example: int) -> np.ndarray:
         """The encoder's vectors of one example, float32 (T, d_out); it must have a step."""
-        steps, layers = slice(*encoded.borders[example:example + 2].tolist()), self.layers
-        if self.known is not None:
-            x, layers = self.known.layer.walk(self.known(encoded.steps["ids"][steps])), layers[1:]
-        else:
-            x = self.read(encoded, steps)
-        for layer in layers:
+        x = self.read(encoded, slice(*encoded.borders[example:example + 2].tolist()))
+        for layer in self.layers:
             x = layer(x)
         return x
 
@@ -115,15 +104,6 @@ class QuickNetwork:
 # ---- layers
 
 
-def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """out (T, R) = x (T, K) times the transpose of weight (R, K). A few steps are multiplied in this thread: those of a matrix
-    library wait for each other, which on a busy machine takes ten times as long as the product."""
-    if len(x) <= SHORT:
-        product_of_each(weight, x, out)
-    else:
-        np.matmul(x, weight.T, out=out)
-
-
 def encoder_layers(encoder: str, n_layers: int, window: int, weights: Mapping[str, np.ndarray]) -> list[Layer]:
     """The layers of `nn.encoders`, but for those of a Transformer."""
     if encoder == "bag":
@@ -150,20 +130,18 @@ class Recurrent:
     def __init__(self, weights: Mapping[str, np.ndarray], place: str, encoder: str) -> None:
         self.cell = encoder.removeprefix("bi")
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-        self.inputs = [weights[f"{at}w_x"] for at in directions]  # (G, D)
-        self.biases = [weights[f"{at}b"] for at in directions]
+        self.inputs = [Panels(weights[f"{at}w_x"]) for at in directions]  # (G, D)
+        self.bias = np.stack([weights[f"{at}b"] for at in directions])[:, None]
         self.turned = [aligned(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
         self.further = [weights.get(f"{at}b_h") for at in directions]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return self.walk(self.projected(x))
 
-    def projected(self, x: np.ndarray, multiply: Multiply = multiply) -> np.ndarray:
-        """The input's part of the gates, (directions, T, G)."""
-        out = np.empty((len(self.inputs), len(x), len(self.biases[0])), np.float32)
-        for weight, bias, into in zip(self.inputs, self.biases, out):
-            multiply(weight, x, into)
-            into += bias
+    def projected(self, x: np.ndarray) -> np.ndarray:
+        """The input's part of the gates, (directions, T, G); that of a step does not depend on the others, to the bit."""
+        out = np.stack([matrix(x) for matrix in self.inputs])
+        out += self.bias
         return out
 
     def walk(self, projected: np.ndarray) -> np.ndarray:
@@ -174,34 +152,6 @@ class Recurrent:
             else:
                 (lstm_walk if self.cell == "lstm" else rnn_walk)(projected[i], turned, i == 1, states)
         return out[0] if len(out) == 1 else np.concatenate(list(out), 1)
-
-
-class KnownWords:
-    """A recurrent layer's products with the vectors of words, each made when the word first comes and then kept, since a few
-    words make up most of every text. A product does not depend on the words beside it, to the bit."""
-
-    def __init__(self, n_words: int, layer: Recurrent, vectors: Callable[[np.ndarray], np.ndarray]) -> None:
-        self.layer, self.vectors, self.lock = layer, vectors, Lock()
-        directions, gates = len(layer.inputs), len(layer.biases[0])
-        self.table = np.empty((directions, min(max(KEPT // (4 * directions * gates), SHORT), n_words), gates), np.float32)
-        self.places, self.used = np.full(n_words, -1), 0  # of words in the table
-
-    def __call__(self, ids: np.ndarray) -> np.ndarray:
-        """(directions, T, G)."""
-        with self.lock:
-            places = self.places[ids]
-            if (places < 0).any():
-                new = np.unique(ids[places < 0])
-                if self.used + len(new) > self.table.shape[1]:  # begin again
-                    self.places[:], self.used, new = -1, 0, np.unique(ids)
-                if len(new) > self.table.shape[1]:
-                    return self.layer.projected(self.vectors(ids))
-                made = self.layer.projected(self.vectors(new), product_of_each)
-                self.table[:, self.used:self.used + len(new)] = made
-                self.places[new] = np.arange(self.used, self.used + len(new))
-                self.used += len(new)
-                places = self.places[ids]
-            return self.table[:, places]
 
 
 def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEPT = 1 << 25  # bytes up to which the first layer's products with all tokens are made beforehand
 WIDEST = 2.7  # times the root mean square of a row: beyond it 4 bits round to the last of their 16 steps
+FINER = 10  # the steps of the next 4 bits, of which 15 also cover most of what is beyond the widest
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -29,18 +30,21 @@ def rounded(output: Softmax) -> tuple[Arrays, Arrays, np.ndarray, np.ndarray, tu
     bias += output.bias if len(output.bias) else 0
     norm, largest = np.linalg.norm(weight, axis=1), np.abs(weight).max(axis=1, initial=0)
     widest = np.minimum(largest, WIDEST * norm / max(weight.shape[1], 1) ** 0.5)
-    rough_scale, fine_scale = (_positive(most / steps) for most, steps in ((widest, 7.5), (largest, 127)))
-    halves = np.clip(np.rint(weight / rough_scale[:, None] + np.float32(7.5)), 0, 15)
-    fine = np.rint(weight / fine_scale[:, None])
-    rough_error, fine_error = (np.linalg.norm(weight - scale[:, None] * numbers, axis=1) for scale, numbers in (
-        (rough_scale, halves - np.float32(7.5)), (fine_scale, fine)))
-    limits = np.float32((norm + rough_error).max(initial=0)), np.float32(1e-6 * np.abs(bias).max(initial=0))
-    rough = _halves_of_groups(halves.astype(np.uint8)), _groups(rough_scale), _groups(rough_error), _groups(bias, -np.inf)
-    return rough, (fine.astype(np.int8), fine_scale, fine_error), weight, bias, limits
+    rough_scale = np.where(widest > 0, widest / 7.5, 1).astype(np.float32)
+    fine_scale = rough_scale / FINER
+    rough, left = _in_4_bits(weight, rough_scale)
+    fine, least = _in_4_bits(left, fine_scale)
+    rough_error, fine_error = np.linalg.norm(left, axis=1), np.linalg.norm(least, axis=1)
+    limits = (np.float32((norm + np.maximum(rough_error, fine_error)).max(initial=0)),
+              np.float32(1e-6 * np.abs(bias).max(initial=0)))
+    return ((_halves_of_groups(rough), _groups(rough_scale), _groups(rough_error), _groups(bias, -np.inf)),
+            (_halves_of_rows(fine), fine_scale, fine_error), weight, bias, limits)
 
 
-def _positive(scale: np.ndarray) -> np.ndarray:
-    return np.where(scale > 0, scale, 1).astype(np.float32)
+def _in_4_bits(weight: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (V, D) in numbers from 0 to 15, 7.5 too large, and what they lack."""
+    numbers = np.clip(np.rint(weight / scale[:, None] + np.float32(7.5)), 0, 15)
+    return numbers.astype(np.uint8), weight - scale[:, None] * (numbers - np.float32(7.5))
 
 
 def _groups(values: np.ndarray, beyond: float = 0) -> np.ndarray:
@@ -56,6 +60,14 @@ def _halves_of_groups(numbers: np.ndarray) -> np.ndarray:
     whole = np.pad(numbers, ((0, 0), (0, 8 * eights - numbers.shape[1])))
     low, high = _groups(whole).reshape(-1, TOGETHER, eights, 2, 4).transpose(3, 0, 2, 1, 4)
     return aligned(low | high << 4)
+
+
+def _halves_of_rows(numbers: np.ndarray) -> np.ndarray:
+    """Rows (V, D) of numbers from 0 to 15 as `product_of_row` reads them."""
+    vectors = -(-numbers.shape[1] // 128)
+    whole = np.pad(numbers, ((0, 0), (0, 128 * vectors - numbers.shape[1])))
+    low, high = whole.reshape(len(numbers), vectors, 2, 64).transpose(2, 0, 1, 3)
+    return aligned((low | high << 4).reshape(len(numbers), -1))
 
 
 class GreedyWriter:

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_tanh
 from seqloom.kernels.seq2seq import attend_memory
 from seqloom.models.network.recurrent_layer import Cell, RecurrentLayer, State
-from seqloom.models.network.step_weights import Weights
+from seqloom.models.network.step_weights import Panels, Weights
 from seqloom.models.sequence.encoded import Encoded
-from seqloom.models.sequence.quick import KnownWords, Layer, Recurrent, encoder_layers, multiply
+from seqloom.models.sequence.quick import Layer, encoder_layers
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.encoder_steps import read_sources, recurrent_encoder, rotary_encoder, walk
@@ -52,12 +51,11 @@ class Affine:
     """A layer that all steps of the sources, or their summaries, go through."""
 
     def __init__(self, weights: Weights, name: str, columns: slice = slice(None), *, bias: bool = True) -> None:
-        self.matrix = aligned(weights.arrays[f"{name}.weight"][:, columns])
+        self.matrix = Panels(weights.arrays[f"{name}.weight"][:, columns])
         self.bias = weights.vector(f"{name}.bias" if bias else "")
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = np.empty((len(x), len(self.matrix)), np.float32)
-        multiply(self.matrix, x, out)
+        out = self.matrix(x)
         if len(self.bias):
             out += self.bias
         return out
@@ -94,10 +92,6 @@ class Seq2SeqSteps:
                              else None)
         self.readout_bias = weights.vector("readout.bias")
         self._one_by_one, self._together = self._encoder()
-        self._words: KnownWords | None = None
-        if self._one_by_one and isinstance(self._one_by_one[0], Recurrent) and not sizes.columns:
-            self._words = KnownWords(sizes.vocab_size, self._one_by_one[0], lambda ids: read_sources(
-                weights, sizes, Encoded({"ids": ids}, np.array([0, len(ids)]))))
 
     @cached_property
     def writer(self) -> GreedyWriter | None:
@@ -148,17 +142,13 @@ class Seq2SeqSteps:
 
     def _vectors(self, encoded: Encoded) -> np.ndarray:
         c, borders = self.c, encoded.borders
-        parts, layers = [slice(*part) for part in zip(borders[:-1].tolist(), borders[1:].tolist())], self._one_by_one
-        if self._words is not None and len(parts) <= FEW:
-            ids, first = encoded.steps["ids"], self._words.layer
-            x, layers = np.concatenate([first.walk(self._words(ids[part])) for part in parts]), layers[1:]
-        else:
-            x = read_sources(self.weights, self.sizes, encoded)
+        x = read_sources(self.weights, self.sizes, encoded)
         if c.encoder == "transformer":
             return rotary_encoder(self.weights, x, borders, c.n_layers, c.n_heads)
-        if self._together and len(parts) > FEW:
+        if self._together and len(encoded) > FEW:
             return recurrent_encoder(self._together, x, borders)
-        for layer in layers:
+        parts = [slice(*part) for part in zip(borders[:-1].tolist(), borders[1:].tolist())]
+        for layer in self._one_by_one:
             x = np.concatenate([layer(x[part]) for part in parts])
         return x
 
