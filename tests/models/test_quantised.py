@@ -152,5 +152,5 @@ def test_what_cannot_be_quantised(model, small):
         small.evaluate(TEXT, dynamic=True)
     with pytest.raises(SeqloomError, match="has not been fitted"):
         GPT().quantised(8)
-    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt and sentence-encoder models can$"):
+    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt, bert and sentence-encoder models can$"):
         LSTM(d_hidden=4, tokenizer="char").fit(TEXT, train=TrainConfig(steps=1, batch_size=2)).quantised(8)

@@ -40,7 +40,7 @@ def bits_of(name: str, shape: tuple[int, ...], bits: int, exact: tuple[str, ...]
     matrices whose names end so (`exact`)."""
     if len(shape) != 2 or name in ("position.weight", "types.weight") or name.endswith(exact):
         return None
-    return 8 if name == "embedding.weight" or name.startswith("output.") else bits
+    return 8 if name == "embedding.weight" or name.startswith(("output.", "head.output.")) else bits
 
 
 @dataclass(frozen=True)
