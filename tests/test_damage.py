@@ -71,7 +71,7 @@ def test_large_tables_of_floats_are_not_read_through_but_indices_are():
 def specimens(tmp_path_factory):
     place = tmp_path_factory.mktemp("specimens")
     for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k", "gpt-8-bit",
-                 "gpt-4-bit", "bert", "bert-8-bit", "bert-4-bit"):
+                 "gpt-4-bit", "bert", "bert-8-bit", "bert-4-bit", "transformer", "transformer-8-bit", "transformer-4-bit"):
         SPECIMENS[name]().save(place / name)
     return place
 
@@ -112,7 +112,8 @@ def refused(place):
     ("nplm", "hidden.weight"), ("gpt-8-bit", "embedding.weight"), ("gpt-8-bit", "blocks.0.mlp.up.weight.scale"),
     ("gpt-4-bit", "blocks.0.mlp.up.weight"), ("gpt-4-bit", "blocks.0.mlp.up.weight.minimum"),
     ("bert-8-bit", "head.dense.weight"), ("bert-8-bit", "embedding.weight.scale"), ("bert-4-bit", "head.output.weight"),
-    ("bert-4-bit", "blocks.1.attention.qkv.weight.minimum"),
+    ("bert-4-bit", "blocks.1.attention.qkv.weight.minimum"), ("transformer-8-bit", "decoder.0.cross.qkv.weight"),
+    ("transformer-4-bit", "decoder.0.mlp.up.weight.scale"), ("transformer-4-bit", "decoder_entrance.bias.weight"),
 ])
 def test_a_network_whose_array_was_cut(copy, name, array):
     place = copy(name)
@@ -122,7 +123,7 @@ def test_a_network_whose_array_was_cut(copy, name, array):
 
 @pytest.mark.parametrize(("name", "bits"), [
     ("gpt-8-bit", 4), ("gpt-4-bit", 8), ("gpt-8-bit", 3), ("gpt", 8), ("bert-8-bit", 4), ("bert-4-bit", 8), ("bert-4-bit", 3),
-    ("bert", 8)])
+    ("bert", 8), ("transformer-8-bit", 4), ("transformer-4-bit", 8), ("transformer-8-bit", 3), ("transformer", 8)])
 def test_quantised_arrays_with_another_number_of_bits(copy, name, bits):
     place = copy(name)
     edit_config(place, "learnt", bits=bits)

@@ -67,7 +67,7 @@ class NetworkModel(Model):
         """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
         self.check_fitted()
         if "bits" not in self.learnt_values:
-            raise ConfigError(f"{self.name} models cannot be quantised; gpt, bert and sentence-encoder models can")
+            raise ConfigError(f"{self.name} models cannot be quantised; gpt, bert, sentence-encoder and transformer models can")
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
         if self.bits:
