@@ -71,7 +71,7 @@ def test_large_tables_of_floats_are_not_read_through_but_indices_are():
 def specimens(tmp_path_factory):
     place = tmp_path_factory.mktemp("specimens")
     for name in ("ngram", "lstm", "gru", "gpt", "nplm", "hmm-tagger-1", "mixture", "naive-bayes", "ngram-add-k", "gpt-8-bit",
-                 "gpt-4-bit"):
+                 "gpt-4-bit", "bert", "bert-8-bit", "bert-4-bit", "transformer", "transformer-8-bit", "transformer-4-bit"):
         SPECIMENS[name]().save(place / name)
     return place
 
@@ -111,6 +111,9 @@ def refused(place):
     ("lstm", "recurrent.layers.0.b"), ("gru", "recurrent.layers.0.b"), ("gpt", "blocks.1.mlp.up.weight"),
     ("nplm", "hidden.weight"), ("gpt-8-bit", "embedding.weight"), ("gpt-8-bit", "blocks.0.mlp.up.weight.scale"),
     ("gpt-4-bit", "blocks.0.mlp.up.weight"), ("gpt-4-bit", "blocks.0.mlp.up.weight.minimum"),
+    ("bert-8-bit", "head.dense.weight"), ("bert-8-bit", "embedding.weight.scale"), ("bert-4-bit", "head.output.weight"),
+    ("bert-4-bit", "blocks.1.attention.qkv.weight.minimum"), ("transformer-8-bit", "decoder.0.cross.qkv.weight"),
+    ("transformer-4-bit", "decoder.0.mlp.up.weight.scale"), ("transformer-4-bit", "decoder_entrance.bias.weight"),
 ])
 def test_a_network_whose_array_was_cut(copy, name, array):
     place = copy(name)
@@ -118,17 +121,21 @@ def test_a_network_whose_array_was_cut(copy, name, array):
     assert array in refused(place)
 
 
-@pytest.mark.parametrize(("name", "bits"), [("gpt-8-bit", 4), ("gpt-4-bit", 8), ("gpt-8-bit", 3), ("gpt", 8)])
+@pytest.mark.parametrize(("name", "bits"), [
+    ("gpt-8-bit", 4), ("gpt-4-bit", 8), ("gpt-8-bit", 3), ("gpt", 8), ("bert-8-bit", 4), ("bert-4-bit", 8), ("bert-4-bit", 3),
+    ("bert", 8), ("transformer-8-bit", 4), ("transformer-4-bit", 8), ("transformer-8-bit", 3), ("transformer", 8)])
 def test_quantised_arrays_with_another_number_of_bits(copy, name, bits):
     place = copy(name)
     edit_config(place, "learnt", bits=bits)
     assert "bits" in refused(place) if bits == 3 else "array" in refused(place)
 
 
-def test_quantised_arrays_with_another_number_of_blocks(copy):
-    place = copy("gpt-8-bit")
+@pytest.mark.parametrize(("name", "tiles"), [("gpt-8-bit", 10), ("bert-8-bit", 1)])
+def test_quantised_arrays_with_another_number_of_blocks(copy, name, tiles):
+    place = copy(name)
     edit_arrays(place, **{"blocks.0.mlp.up.weight": lambda a: a[:, :8].copy()})
-    assert "'blocks.0.mlp.up.weight' is int8 10 x 8 x 16 x 4 where int8 10 x 16 x 16 x 4 is needed" in refused(place)
+    assert (f"'blocks.0.mlp.up.weight' is int8 {tiles} x 8 x 16 x 4 where int8 {tiles} x 16 x 16 x 4 is needed"
+            in refused(place))
 
 
 def test_loading_a_network_and_stepping_need_no_torch(specimens):

@@ -47,3 +47,17 @@ def test_refusals_are_one_line(seqloom, saved):
     (saved / "theirs" / "model.safetensors").write_bytes(b"cut")
     assert "cut off" in seqloom("convert", "theirs", "out").one_line()
     assert not (saved / "out").exists()
+
+
+@pytest.mark.parametrize("bits", ["8", "4"])
+def test_fewer_bits(seqloom, saved, bits):
+    assert f"bert-2x8-{bits}bit" in seqloom("convert", "model", "small", "--bits", bits).out
+    assert json.loads(seqloom("info", "small", "--json").out)["learnt"]["bits"] == int(bits)
+    assert len(seqloom("fill", "small", "the [MASK] sat", "-k", 3).out.splitlines()) == 3
+    values, = seqloom("evaluate", "small", "text", "--json").json()
+    assert values["metrics"]["tokens"] == 6
+    assert "bits a weight already" in seqloom("convert", "small", "more", "--bits", "4").one_line()
+    assert seqloom("convert", "small", "theirs", "--form", "hugging-face").code == 0
+    assert f"bert-2x8-{bits}bit" in seqloom("convert", "theirs", "again", "--bits", bits).out
+    first, second = (seqloom("fill", place, "the [MASK] sat", "--json").json() for place in ("small", "again"))
+    assert first == second

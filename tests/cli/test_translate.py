@@ -11,6 +11,7 @@ from seqloom.cli.resumable import contents
 from seqloom.cli.translate import Job
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.tasks.task import TextReading
+from tests.fuzz.specimens import SPECIMENS
 from tests.own_models import Backwards
 
 from .ends import end, started
@@ -260,3 +261,16 @@ def test_a_sentence_from_a_pipe_needs_neither_torch_nor_numba(process, place):
             "except SystemExit: pass\nprint(*({'torch', 'numba', 'scipy'} & set(sys.modules)))")
     for name, said in (("model", "the house"), ("copy", "das Haus")):
         assert process(place / name, python=code, stdin=b"das Haus\n").out == f"{said}\n\n"
+
+
+@pytest.mark.parametrize("bits", ["8", "4"])
+def test_fewer_bits(seqloom, tmp_path, bits):
+    pytest.importorskip("torch")
+    SPECIMENS["transformer"]().save(tmp_path / "model")
+    SPECIMENS["seq2seq"]().save(tmp_path / "recurrent")
+    assert f"transformer-1+2x8-{bits}bit" in seqloom("convert", "model", "small", "--bits", bits).out
+    assert json.loads(seqloom("info", "small", "--json").out)["learnt"]["bits"] == int(bits)
+    found = seqloom("translate", "small", "--beams", 2, "--max-tokens", 5, "--json", stdin="abc\n\nzebra\n").json()
+    assert [row["source"] for row in found] == ["abc", "", "zebra"]
+    assert "bits a weight already" in seqloom("convert", "small", "more", "--bits", "4").one_line()
+    assert "transformer; recurrent is of kind seq2seq" in seqloom("convert", "recurrent", "x", "--bits", bits).one_line()

@@ -140,7 +140,7 @@ def _attempt(number: int, seed: int, home: Path, made: dict[str, str], worker: W
         sound, place, out = home / "sound" / name, Path(folder) / name, os.path.relpath(f"{folder}/out", home)
         (shutil.copytree if sound.is_dir() else shutil.copyfile)(sound, place)
         done = damage(draw, place)
-        bits = ["--bits", rng.choice("84")] if rng.random() < 0.2 and made[name] in ("gpt", "sentence-encoder") else []
+        bits = ["--bits", rng.choice("84")] if rng.random() < 0.2 else []
         ended = worker.run(["convert", os.path.relpath(place, home), out, *bits, "-q"])
         if ended.code == 0 and ended.fault() is None:
             kind = json.loads(Path(folder, "out", "config.json").read_text("utf-8"))["model"]

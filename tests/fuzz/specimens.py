@@ -106,14 +106,10 @@ def _mixture() -> Any:
     return Mixture.of([inner, members[2]]).fit(TEXT[:60])
 
 
-def _bert(**options: Any) -> Maker:
+def _encoder(name: str, bits: int | None = None, **options: Any) -> Maker:
     """With random weights: published ones are converted, none is trained."""
-    return lambda: random_encoder("bert", context=24, d_model=8, n_layers=2, n_heads=2, d_mlp=12, **options)
-
-
-def _sentence_encoder(bits: int | None = None, **options: Any) -> Maker:
     def make() -> Any:
-        model = random_encoder("sentence-encoder", context=24, d_model=8, n_layers=2, n_heads=2, d_mlp=12, **options)
+        model = random_encoder(name, **{"context": 24, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_mlp": 12, **options})
         return model.quantised(bits) if bits else model
 
     return make
@@ -179,10 +175,10 @@ SPECIMENS: dict[str, Maker] = {
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
     "gpt-relative": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8,
                              positions="relative", max_distance=3, window=4),
-    "sentence-encoder": _sentence_encoder(),
-    "sentence-encoder-8-bits": _sentence_encoder(8, pooling="max", n_types=0, unit_length=False),
-    "sentence-encoder-shared": _sentence_encoder(4, pooling="cls", shared_layers=True, d_embed=6, activation="gelu",
-                                                 pooler=True),
+    "sentence-encoder": _encoder("sentence-encoder"),
+    "sentence-encoder-8-bits": _encoder("sentence-encoder", 8, pooling="max", n_types=0, unit_length=False),
+    "sentence-encoder-shared": _encoder("sentence-encoder", 4, pooling="cls", shared_layers=True, d_embed=6, activation="gelu",
+                                        pooler=True),
     "neural-cache": _neural_cache,
     "mixture": _mixture,
     "majority": _labelled("majority"),
@@ -227,9 +223,14 @@ SPECIMENS: dict[str, Maker] = {
                                 n_decoder_layers=1, positions="t5", buckets=4, max_distance=5, norm_kind="rms", bias=False,
                                 activation="geglu", scaled_attention=False, scaled_embedding=False, scaled_output=True),
     "transformer-converted": _converted,
-    "bert": _bert(),
-    "bert-albert": _bert(shared_layers=True, d_embed=6, pooler=True, activation="gelu", tied=False),
-    "bert-without-head": _bert(head=False, n_types=0, position_offset=2),
+    "transformer-8-bit": lambda: _converted().quantised(8),
+    "transformer-4-bit": lambda: _sequence("transformer", REVERSED, tokenizer="char", d_model=40, n_heads=2, n_layers=1,
+                                           n_decoder_layers=2, positions="t5", tied=False)().quantised(4),
+    "bert": _encoder("bert"),
+    "bert-albert": _encoder("bert", shared_layers=True, d_embed=6, pooler=True, activation="gelu", tied=False),
+    "bert-without-head": _encoder("bert", head=False, n_types=0, position_offset=2),
+    "bert-8-bit": _encoder("bert", 8, d_model=40),
+    "bert-4-bit": _encoder("bert", 4, d_embed=6, pooler=True, tied=False),
     "naive": _series("naive"),
     "seasonal-naive": _series("seasonal-naive", season=12),
     "exponential-smoothing": _series("exponential-smoothing", season=12, window=30),

@@ -54,6 +54,18 @@ def test_what_was_rounded_once_stays_as_it_is(bits):
     assert np.array_equal(once.floats(), again.floats())
 
 
+@pytest.mark.parametrize("rows", [slice(None), slice(16), slice(16, None), slice(5, 20), slice(7)], ids=str)
+@pytest.mark.parametrize("bits", [8, 4])
+def test_some_rows_of_a_matrix(bits, rows):
+    """Whole tiles are a view, others a copy; no number changes."""
+    whole = Quantised.of(np.random.default_rng(2).normal(size=(40, 70)).astype(np.float32), bits)
+    part = whole.part(rows)
+    assert np.array_equal(part.floats(), whole.floats()[rows])
+    assert np.shares_memory(part.weight, whole.weight) == (rows.start != 5 and rows.stop != 7)
+    x = np.random.default_rng(3).normal(size=(3, 70)).astype(np.float32)
+    assert np.allclose(part(x), whole(x)[:, rows], atol=1e-5)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_weights_without_a_scale_are_refused(bits, value):
@@ -106,6 +118,7 @@ def test_it_is_small_in_memory_and_in_its_file(model, small, tmp_path):
     assert small.parameters == model.parameters
     assert sum(array.nbytes for array in small.arrays().values()) < sum(a.nbytes for a in matrices.values()) / 2
     assert small.bits == small.learnt["bits"]
+    assert small.weights.keys() == model.weights.keys()
     assert small.label() == f"gpt-2x48-{small.bits}bit"
     small.save(tmp_path / "m")
     again = seqloom.load(tmp_path / "m")
@@ -152,5 +165,5 @@ def test_what_cannot_be_quantised(model, small):
         small.evaluate(TEXT, dynamic=True)
     with pytest.raises(SeqloomError, match="has not been fitted"):
         GPT().quantised(8)
-    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt and sentence-encoder models can$"):
+    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt, bert, sentence-encoder and transformer"):
         LSTM(d_hidden=4, tokenizer="char").fit(TEXT, train=TrainConfig(steps=1, batch_size=2)).quantised(8)

@@ -37,8 +37,8 @@ Examples:
 @click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
 @click.option("--context", type=click.IntRange(2, 1_000_000), metavar="N",
               help="Give a gpt model with the same weights a longer context of N tokens, rope positions scaled to fit.")
-@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a Transformer (gpt, sentence-encoder): fewer "
-              "bits per weight, on disk and in memory.")
+@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a Transformer (gpt, bert, sentence-encoder, "
+              "transformer): fewer bits per weight, on disk and in memory.")
 @common
 def command(source: str, target: str, form: str | None, task: str | None, context: int | None, bits: str | None,
             as_json: bool) -> None:
@@ -98,6 +98,7 @@ def _changed(model: Any, place: str, context: int | None, bits: str | None) -> A
         model = model.extended(context)
     if bits is not None:
         if not hasattr(model, "quantised") or "bits" not in model.learnt_values:
-            raise ConfigError(f"--bits quantises models of kind gpt or sentence-encoder; {place} is of kind {model.name}")
+            raise ConfigError("--bits quantises models of kind gpt, bert, sentence-encoder or transformer; "
+                              f"{place} is of kind {model.name}")
         model = model.quantised(int(bits))
     return model

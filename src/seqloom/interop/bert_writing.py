@@ -23,7 +23,7 @@ def write_bert(model: Any, target: str | Path) -> None:
     """With what guesses hidden tokens, where the model has it."""
     c = model.config
     head = {"head_activation": c.head_activation, "tied": c.tied} if c.head else None
-    values, arrays = encoder_parts(c, head, model.tokenizer, model.marks, model.weights)
+    values, arrays = encoder_parts(c, head, model.tokenizer, model.marks, dict(model.weights))
     write_directory(target, values, arrays, marked_tokenizer(model.tokenizer, model.marks, c))
 
 

@@ -1,12 +1,15 @@
 """BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/bert`).
 
 `fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
-that depends on the whole text.
+that depends on the whole text. On a CPU the network runs without torch (`masked_steps`), on other devices with it
+(`encoder_net`). Of a quantised model all matrices of the blocks are rounded: for three published models, float32 queries, keys
+and values made the error of 8 bits smaller by 2 to 10 per cent and the weights 1.5 to 1.9 times as large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -14,15 +17,19 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts import Fitting, MaskedModel
-from seqloom.contracts.learnt import Kind
+from seqloom.contracts.learnt import Kind, one_of, optional
 from seqloom.contracts.masked import Row, Text
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError
+from seqloom.kernels.parallel import parallel_map
 from seqloom.models.encode.configs import BertConfig
-from seqloom.models.encode.inputs import MARKS, Marks, cut_to
+from seqloom.models.encode.encoder_steps import groups
+from seqloom.models.encode.inputs import MARKS, Input, Marks, cut_to
+from seqloom.models.encode.masked_steps import MaskedSteps
 from seqloom.models.encode.running import hidden_states, read
 from seqloom.models.encode.shapes import encoder_shapes, head_shapes
 from seqloom.models.network.model import NetworkModel
+from seqloom.models.network.quantised import BITS
 from seqloom.models.network.shapes import Shapes
 from seqloom.text.masks import HIDDEN
 
@@ -42,7 +49,7 @@ class Hidden(NamedTuple):
 class Bert(NetworkModel, MaskedModel):
     name = "bert"
     config_class = BertConfig
-    learnt_values: ClassVar[dict[str, Kind]] = MARKS
+    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, "bits": optional(one_of(*BITS))}
 
     @property
     def marks(self) -> Marks:
@@ -58,7 +65,7 @@ class Bert(NetworkModel, MaskedModel):
         return self.config.context - self.marks.around(texts)
 
     def label(self) -> str:
-        return f"bert-{self.config.n_layers}x{self.config.d_model}"
+        return f"bert-{self.config.n_layers}x{self.config.d_model}{self.bits_label}"
 
     def build_fitted(self) -> torch.nn.Module:
         from seqloom.models.encode.encoder_net import build_encoder
@@ -89,12 +96,23 @@ class Bert(NetworkModel, MaskedModel):
             raise ConfigError(f"this {self.name} model was published without {lacks}; it has hidden states alone")
 
     def mask_log_probs(self, rows: list[Row]) -> list[np.ndarray]:
+        marks = self.marks
+        joined = [marks.join(row, self.config.n_types) for row in rows]
+        if not self.net.on_cpu:
+            return self._guessed_by_torch(joined)
+        steps = self._steps()
+        return [found for group in parallel_map(lambda inputs: steps.guess(inputs, marks), groups(joined)) for found in group]
+
+    def _steps(self) -> MaskedSteps:
+        """The network without torch."""
+        return self.net.steps(partial(MaskedSteps, self.config))
+
+    def _guessed_by_torch(self, joined: list[Input]) -> list[np.ndarray]:
         import torch
 
         marks, network = self.marks, self.network()
-        joined = [marks.join(row, self.config.n_types) for row in rows]
         inputs = [marks.hide(one) for one in joined]
-        found: list[Any] = [None] * len(rows)
+        found: list[Any] = [None] * len(joined)
         with torch.inference_mode():
             for places, hidden, _ in read(network, inputs, marks.pad):
                 rows_of, columns = np.concatenate([[np.full(len(at), row), at] for row, place in enumerate(places)
@@ -125,5 +143,12 @@ class Bert(NetworkModel, MaskedModel):
         inputs = [marks.hide(marks.join(row, self.config.n_types)) for row in kept]
         names = self.tokenizer.token
         made = [Hidden([names(token) for token in one_input.ids.tolist()], vectors)
-                for one_input, vectors in zip(inputs, hidden_states(self.network(), inputs, marks.pad))]
+                for one_input, vectors in zip(inputs, self._vectors(inputs))]
         return made[0] if one else made
+
+    def _vectors(self, inputs: list[Input]) -> list[np.ndarray]:
+        """The vectors (T, D) of each text."""
+        if not self.net.on_cpu:
+            return hidden_states(self.network(), inputs, self.marks.pad)
+        found = parallel_map(self._steps().read, groups(inputs))
+        return [part.copy() for x, borders in found for part in np.split(x, borders[1:-1])]

@@ -19,6 +19,7 @@ from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import Input
 from seqloom.models.network.step_weights import Weights, Wide
 
+ACTIVATE = {"gelu-erf": add_gelu_erf, "gelu": add_gelu, "relu": add_relu}
 GROUP = 256  # tokens that go through the network together: enough for the products, few enough to stay in the cache
 
 
@@ -26,10 +27,18 @@ class Affine(NamedTuple):
     matrix: Wide
     bias: np.ndarray
 
+    @classmethod
+    def of(cls, weights: Weights, name: str) -> Affine:
+        return cls(weights.wide(f"{name}.weight"), weights.vector(f"{name}.bias"))
+
 
 class Norm(NamedTuple):
     weight: np.ndarray
     bias: np.ndarray
+
+    @classmethod
+    def of(cls, weights: Weights, name: str) -> Norm:
+        return cls(weights.vector(f"{name}.weight"), weights.vector(f"{name}.bias"))
 
 
 class Block(NamedTuple):
@@ -47,15 +56,15 @@ class EncoderSteps:
     def __init__(self, config: EncoderLayout, arrays: Mapping[str, np.ndarray]) -> None:
         c, weights = config, Weights(arrays, eight_bit=False)
         self.n_layers, self.n_heads, self.epsilon = c.n_layers, c.n_heads, np.float32(c.norm_epsilon)
-        self.activate = {"gelu-erf": add_gelu_erf, "gelu": add_gelu, "relu": add_relu}[c.activation]
+        self.activate = ACTIVATE[c.activation]
         self.embedding = weights.table("embedding.weight")
         self.positions = weights.vector("position.weight")[c.position_offset:]  # (context, E)
         self.types = weights.vector("types.weight") if c.n_types else None
-        self.norm = _norm(weights, "norm")
-        self.projection = _affine(weights, "projection") if c.d_embed else None
-        self.blocks = [Block(_affine(weights, f"blocks.{i}.attention.qkv"), _affine(weights, f"blocks.{i}.attention.out"),
-                             _norm(weights, f"blocks.{i}.norm1"), _affine(weights, f"blocks.{i}.mlp.up"),
-                             _affine(weights, f"blocks.{i}.mlp.down"), _norm(weights, f"blocks.{i}.norm2"))
+        self.norm = Norm.of(weights, "norm")
+        self.projection = Affine.of(weights, "projection") if c.d_embed else None
+        self.blocks = [Block(Affine.of(weights, f"blocks.{i}.attention.qkv"), Affine.of(weights, f"blocks.{i}.attention.out"),
+                             Norm.of(weights, f"blocks.{i}.norm1"), Affine.of(weights, f"blocks.{i}.mlp.up"),
+                             Affine.of(weights, f"blocks.{i}.mlp.down"), Norm.of(weights, f"blocks.{i}.norm2"))
                        for i in range(1 if c.shared_layers else c.n_layers)]
 
     def read(self, inputs: Sequence[Input]) -> tuple[np.ndarray, np.ndarray]:
@@ -90,11 +99,3 @@ def groups(inputs: Sequence[Input]) -> Iterator[Sequence[Input]]:
         tokens += len(one.ids)
     if start < len(inputs):
         yield inputs[start:]
-
-
-def _affine(weights: Weights, name: str) -> Affine:
-    return Affine(weights.wide(f"{name}.weight"), weights.vector(f"{name}.bias"))
-
-
-def _norm(weights: Weights, name: str) -> Norm:
-    return Norm(weights.vector(f"{name}.weight"), weights.vector(f"{name}.bias"))

@@ -51,8 +51,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         return self.config.d_model
 
     def label(self) -> str:
-        bits = f"-{self.bits}bit" if self.bits else ""
-        return f"sentence-encoder-{self.config.n_layers}x{self.config.d_model}{bits}"
+        return f"sentence-encoder-{self.config.n_layers}x{self.config.d_model}{self.bits_label}"
 
     def summary(self) -> str:
         return f"{self.config.d_model} dimensions, {self.tokenizer.label()}"

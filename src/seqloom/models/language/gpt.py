@@ -83,8 +83,7 @@ class GPT(Chatting, NeuralLanguageModel):
         return longer
 
     def label(self) -> str:
-        bits = f"-{self.bits}bit" if self.bits else ""
-        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}{bits}"
+        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}{self.bits_label}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language.gpt_net import GPTLanguageNet

@@ -58,11 +58,16 @@ class NetworkModel(Model):
         """Of a weight of its matrices, where it is quantised."""
         return self.learnt.get("bits")
 
+    @property
+    def bits_label(self) -> str:
+        """What the label of a quantised network ends with."""
+        return f"-{self.bits}bit" if self.bits else ""
+
     def quantised(self, bits: int) -> Self:
         """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
         self.check_fitted()
         if "bits" not in self.learnt_values:
-            raise ConfigError(f"{self.name} models cannot be quantised; gpt and sentence-encoder models can")
+            raise ConfigError(f"{self.name} models cannot be quantised; gpt, bert, sentence-encoder and transformer models can")
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
         if self.bits:

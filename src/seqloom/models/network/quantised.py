@@ -40,7 +40,7 @@ def bits_of(name: str, shape: tuple[int, ...], bits: int, exact: tuple[str, ...]
     matrices whose names end so (`exact`)."""
     if len(shape) != 2 or name in ("position.weight", "types.weight") or name.endswith(exact):
         return None
-    return 8 if name == "embedding.weight" or name.startswith("output.") else bits
+    return 8 if name.endswith("embedding.weight") or name.startswith(("output.", "head.output.")) else bits
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,15 @@ class Quantised:
     def finely(self) -> Quantised:
         """The same matrix, `fine`."""
         return replace(self, fine=True)
+
+    def part(self, rows: slice) -> Quantised:
+        """Some rows as a matrix of their own: a view where they are whole tiles, otherwise a copy with the same numbers."""
+        start, stop, _ = rows.indices(len(self))
+        if start % TILE or (stop % TILE and stop < len(self)):
+            return Quantised.of(self[start:stop], self.bits)
+        tiles = slice(start // TILE, -(-stop // TILE))
+        return replace(self, shape=(stop - start, self.shape[1]), weight=self.weight[tiles], scale=self.scale[tiles],
+                       minimum=self.minimum[tiles])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -255,6 +264,9 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.matrices[name].floats() if name in self.matrices else self.others[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.others or name in self.matrices
 
     def __iter__(self) -> Iterator[str]:
         yield from self.others

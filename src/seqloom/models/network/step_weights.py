@@ -116,8 +116,8 @@ class Weights:
         return name in self.arrays
 
     def matrix(self, name: str, rows: slice = slice(None), columns: slice = slice(None)) -> Linear:
-        if name in self.quantised and (rows, columns) == (slice(None), slice(None)):
-            return self.quantised[name]
+        if name in self.quantised and columns == slice(None):
+            return self.quantised[name].part(rows)
         weight = self.arrays[name][rows, columns]
         return Quantised.of(weight, 8, name) if self.eight_bit else Matrix(weight)
 
@@ -126,6 +126,10 @@ class Weights:
         if name in self.quantised:
             return self.quantised[name].finely()
         return bfloat16(self.arrays[name]) if self.quantised else Panels(self.arrays[name])
+
+    def times(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Rows x (n, K) times the transpose of a matrix (R, K): what `wide` gives, by BLAS and without a copy of the matrix."""
+        return self.quantised[name].finely()(x) if name in self.quantised else x @ self.arrays[name].T
 
     def table(self, name: str) -> np.ndarray | Quantised:
         """A matrix of which single rows are wanted, as float32."""

@@ -26,7 +26,7 @@ def read_sources(weights: Weights, sizes: Sizes, encoded: Encoded) -> np.ndarray
     arrays = weights.arrays
     if not sizes.columns:
         own = "reader.embedding.weight"
-        return np.asarray(arrays[own if own in arrays else "embedding.weight"][encoded.steps["ids"]], np.float32)
+        return np.asarray(weights.table(own if own in arrays else "embedding.weight")[encoded.steps["ids"]], np.float32)
     values = encoded.steps["values"]
     absent = np.isnan(values)
     scaled = np.where(absent, ZERO, (values - arrays["reader.mean"]) / arrays["reader.scale"]).astype(np.float32)
@@ -95,8 +95,7 @@ def transformer_block(weights: Weights, place: str, x: np.ndarray, borders: np.n
         return style.norm(x, weights.vector(f"{place}{name}.weight"), shift(name, x.shape[1]), out)
 
     def times(name: str, x: np.ndarray) -> np.ndarray:
-        product: np.ndarray = x @ weights.arrays[f"{place}{name}.weight"].T
-        return product
+        return weights.times(f"{place}{name}.weight", x)
 
     def shift(name: str, size: int) -> np.ndarray:
         return weights.vector_or_zeros(f"{place}{name}.bias", size)

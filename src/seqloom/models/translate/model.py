@@ -271,8 +271,9 @@ class TranslationModel(NetworkModel, Translator):
                               start=self.start_ids, backwards=self.backwards)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
-        if not has_torch():
-            say_stepping(self.name)
+        if self.bits or not has_torch():
+            if not self.bits:
+                say_stepping(self.name)
             return super().pair_log_probs(sources, targets)
         return self._log_probs(self.network(), self.encode_sources(sources), encode_texts(self.target_tokenizer, targets))
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.learnt import Kind, natural, optional
+from seqloom.contracts.learnt import Kind, natural, one_of, optional
 from seqloom.errors import ModelError
+from seqloom.models.network.quantised import BITS
 from seqloom.models.network.shapes import Shapes
 from seqloom.models.translate.configs import TransformerConfig
 from seqloom.models.translate.model import TranslationModel
@@ -36,8 +37,10 @@ class Transformer(TranslationModel):
 
     name = "transformer"
     config_class = TransformerConfig
+    exact: ClassVar[tuple[str, ...]] = ("entrance.position.weight", "entrance.bias.weight")
     learnt_values: ClassVar[dict[str, Kind]] = {**TranslationModel.learnt_values, "start": optional(is_ids),
-                                                "source_start": optional(natural), "never": optional(is_ids)}
+                                                "source_start": optional(natural), "never": optional(is_ids),
+                                                "bits": optional(one_of(*BITS))}
 
     @property
     def d_embed(self) -> int:
@@ -45,7 +48,7 @@ class Transformer(TranslationModel):
 
     def label(self) -> str:
         c = self.config
-        return f"transformer-{c.n_layers}+{c.n_decoder_layers}x{c.d_model}"
+        return f"transformer-{c.n_layers}+{c.n_decoder_layers}x{c.d_model}{self.bits_label}"
 
     @property
     def start_ids(self) -> list[int]:

@@ -18,7 +18,7 @@ import numpy as np
 from seqloom.errors import DataError
 from seqloom.kernels.decode import add_row
 from seqloom.kernels.translate import ACTIVATIONS, ONE, attend_slots, attend_sources, decode
-from seqloom.models.network.step_weights import SEVERAL, Softmax, Weights
+from seqloom.models.network.step_weights import SEVERAL, Linear, Softmax, Weights
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.configs import TransformerConfig
@@ -70,26 +70,30 @@ class TransformerSteps:
     def __init__(self, c: TransformerConfig, sizes: Sizes, arrays: Mapping[str, np.ndarray], eos_id: int,
                  start: Sequence[int] | None = None, never: Sequence[int] = ()) -> None:
         self.c, self.sizes, self.eos_id, self.start = c, sizes, eos_id, list(start or [eos_id])
-        self.weights = weights = Weights(dict(arrays), eight_bit=False)
+        self.weights = weights = Weights(arrays, eight_bit=False)
         d_head = c.d_head or c.d_model // c.n_heads
         self.d_queries = c.n_heads * d_head
         self.style = Style(c.n_heads, np.float32(d_head ** -0.5 if c.scaled_attention else 1), c.norm == "pre",
                            c.norm_kind == "rms", np.float32(c.norm_epsilon), ACTIVATIONS.index(c.activation))
         self.scale = np.float32(math.sqrt(c.d_model) if c.scaled_embedding else 1)
 
-        def stacked(name: str, part: slice = slice(None)) -> np.ndarray:
-            return np.stack([arrays[f"decoder.{i}.{name}"][part] for i in range(c.n_decoder_layers)]).astype(np.float32)
+        def stacked(name: str, part: slice = slice(None)) -> np.ndarray | list[Linear]:
+            names = [f"decoder.{i}.{name}" for i in range(c.n_decoder_layers)]
+            if names[0] in weights.quantised:
+                return [weights.matrix(each, part) for each in names]
+            return np.stack([arrays[each][part] for each in names]).astype(np.float32)
 
-        def affine(name: str, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        def affine(name: str, part: slice = slice(None)) -> tuple[Any, Any]:
             weight = stacked(f"{name}.weight", part)
             some = f"decoder.0.{name}.bias" in arrays
-            return weight, stacked(f"{name}.bias", part) if some else np.zeros(weight.shape[:2], np.float32)
+            return weight, stacked(f"{name}.bias", part) if some else np.zeros((len(weight), len(weight[0])), np.float32)
 
         queries, self.memory = slice(self.d_queries), affine("cross.qkv", slice(self.d_queries, None))
         self.layers = (*affine("norm1"), *affine("attention.qkv"), *affine("attention.out"),
                        *affine("norm_cross"), *affine("cross.qkv", queries), *affine("cross.out"),
                        *affine("norm2"), *affine("mlp.up"), *affine("mlp.down"))  # as `kernels.translate.decode` takes them
-        self.embedding = weights.vector("embedding.weight")
+        self.in_one_kernel = not weights.quantised  # otherwise weights are lists of matrices, one for each layer
+        self.embedding = weights.table("embedding.weight")
         self.norm, self.entrance_norm = self._norm("decoder_norm"), self._norm("decoder_entrance.norm")
         self.output = weights.output()
         if len(never):
@@ -116,7 +120,7 @@ class TransformerSteps:
         c, weights, borders = self.c, self.weights, encoded.borders
         x = read_sources(weights, self.sizes, encoded)
         if "input.weight" in weights:
-            x = x @ weights.arrays["input.weight"].T + weights.vector("input.bias")
+            x = weights.times("input.weight", x) + weights.vector("input.bias")
         x, bias = x * self.scale, None
         if c.positions == "sinusoidal":
             x += sinusoids(places(borders), c.d_model)
@@ -130,7 +134,7 @@ class TransformerSteps:
             transformer_block(weights, f"encoder.{i}.", x, borders, self.style, bias=bias)
         x = self._normed(x, self._norm("encoder_norm"))
         weight, bias = self.memory
-        memory: np.ndarray = np.matmul(x, weight.transpose(0, 2, 1))
+        memory = np.matmul(x, weight.swapaxes(1, 2)) if self.in_one_kernel else np.stack([each.finely()(x) for each in weight])
         memory += bias[:, None]
         return memory
 
@@ -185,7 +189,7 @@ class TransformerStepper:
         pool = state.pool[0]
         with pool.lock:
             first = pool.take(n)
-            if n <= SEVERAL:
+            if n <= SEVERAL and steps.in_one_kernel:
                 decode(x, pool.array, slots, state.lengths, first, self.memory, self.borders, state.source, steps.layers,
                        steps.style, steps.by_distance, looked)
             else:
@@ -194,7 +198,7 @@ class TransformerStepper:
 
     def _layers(self, x: np.ndarray, pool: np.ndarray, slots: np.ndarray, lengths: np.ndarray, first: int, source: np.ndarray,
                 looked: np.ndarray) -> None:
-        """`kernels.translate.decode` for many rows, in place on x (n, D)."""
+        """`kernels.translate.decode` for many rows or quantised weights, in place on x (n, D)."""
         steps, style = self.steps, self.steps.style
         heads, scale, pre, y = style.n_heads, style.scale, style.pre, np.empty_like(x)
         share, mixed = ONE / np.float32(len(self.memory) * heads), np.empty((len(x), steps.d_queries), np.float32)
@@ -208,23 +212,28 @@ class TransformerStepper:
 
         for layer, (norm1, shift1, qkv_w, qkv_b, out_w, out_b, norm2, shift2, q_w, q_b, cross_w, cross_b, norm3, shift3, up_w,
                     up_b, down_w, down_b) in enumerate(zip(*steps.layers)):
-            qkv = before(norm1, shift1) @ qkv_w.T
+            qkv = times(before(norm1, shift1), qkv_w)
             qkv += qkv_b
             attend_slots(qkv, pool, layer, slots, lengths, first, heads, scale, steps.by_distance, mixed)
-            add_row(x, mixed @ out_w.T, out_b)
+            add_row(x, times(mixed, out_w), out_b)
             after(norm1, shift1)
-            queries = before(norm2, shift2) @ q_w.T
+            queries = times(before(norm2, shift2), q_w)
             queries += q_b
             attend_sources(queries, self.memory[layer], self.borders, source, heads, scale, share, mixed, looked)
-            add_row(x, mixed @ cross_w.T, cross_b)
+            add_row(x, times(mixed, cross_w), cross_b)
             after(norm2, shift2)
-            add_row(x, style.activated(before(norm3, shift3) @ up_w.T, up_b) @ down_w.T, down_b)
+            add_row(x, times(style.activated(times(before(norm3, shift3), up_w), up_b), down_w), down_b)
             after(norm3, shift3)
 
     def attention(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """The weights of the source (n, S) behind the log-probabilities that came with this state, the mean over heads and
         layers, and the length of each row's source (n,)."""
         return state.looked, self.lengths[state.source]
+
+
+def times(x: np.ndarray, weight: np.ndarray | Linear) -> np.ndarray:
+    """Rows x (n, K) times the transpose of weights (R, K)."""
+    return x @ weight.T if isinstance(weight, np.ndarray) else weight(x)
 
 
 def in_one_pool(state: TransformerState) -> TransformerState:
