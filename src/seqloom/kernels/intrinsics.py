@@ -281,7 +281,7 @@ def add_dots(builder, total, weights, numbers):
 
 @intrinsic
 def product_of_row(context, weights, row, x):
-    """The product of a row of numbers from 0 to 15 with x (128 K,) int8. The row is weights[row] (64 K,), two numbers to a byte:
+    """The product of a row of numbers from 0 to 15 with x (128 K,) int8. The row is weights[row] (64 K,), two to a byte:
     the low halves of 64 bytes have the first 64 numbers of 128, the high halves the others."""
     signature = types.int32(weights, row, x)
 
