@@ -434,6 +434,8 @@ def test_of():
     ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
     ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
     ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
+    ([([1.0, 2.0], "x"), ("a b", "y")], r"row 2 of texts is a text, but the first one is an array of numbers; give either"),
+    ([([1.0, 2.0], "x"), (None, "y")], r"row 2 of texts has the shape \(\), the first one \(2,\)"),
     ([(["a", "b"], "x")], r"row 1 of texts is a list of words; a classifier reads texts: join them with ' '\.join"),
     ([("\ud800", "x")], "half of a surrogate pair"),
     ([], "texts has no texts; give some"),
