@@ -317,6 +317,12 @@ def test_blanks_around_labels_do_not_count(tmp_path):
     assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == ["pos", "neg", "pos", "pos"]
 
 
+def test_as_many_labels_as_texts(tmp_path, said):
+    path = write(tmp_path / "a.tsv", "a fine day\tgood\n")
+    assert read_labelled(path).labels == ["good"]
+    assert said == [f"{path}: column '2' is taken as the label, as its values are shorter"]
+
+
 def test_headers_with_strange_names(tmp_path, said):
     path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
