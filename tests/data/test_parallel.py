@@ -165,7 +165,7 @@ BAD = {  # content or None, options, what is said
     "widths.jsonl": ('{"x": [1, 2], "de": "b"}\n{"x": [1], "de": "b"}\n', {}, "row 2 of .* has a source of the width 1"),
     "missing": (None, {}, "no such file: .*missing"),
     "form.tsv": ("a\tb\n", {"form": "tvs"}, "form must be one of auto, lines, .*did you mean 'tsv'"),
-    "lines.tsv": ("a\tb\n", {"form": "lines"}, "line-aligned files come in pairs, source and target, and 1 was given; give two"),
+    "lines.tsv": ("a\tb\n", {"form": "lines"}, "line-aligned files come in pairs, source and target, and 1 was given"),
 }
 
 
@@ -173,8 +173,8 @@ def test_three_files_of_lines(tmp_path):
     paths = [tmp_path / f"a.{end}" for end in ("en", "de", "fr")]
     for path in paths:
         path.write_text("a b\nc\n")
-    with pytest.raises(DataError, match=r"a\.en has one text in each line: line-aligned files come in pairs, source and target, and 3 "
-                                        r"were given; give two, with all sources in one and all targets in the other$"):
+    with pytest.raises(DataError, match=r"a\.en has one text in each line: line-aligned files come in pairs, source and "
+                                        r"target, and 3 were given; give two, with all sources in one and all targets in the other"):
         read_parallel(paths)
 
 

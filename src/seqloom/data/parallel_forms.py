@@ -130,8 +130,8 @@ def _lines(document: Document) -> list[str]:
 
 def not_in_pairs(files: int) -> str:
     """What is wrong with so many line-aligned files."""
-    return (f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give two, "
-            "with all sources in one and all targets in the other")
+    return (f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give "
+            "two, with all sources in one and all targets in the other")
 
 
 def _recognise(document: Document, files: int) -> str:

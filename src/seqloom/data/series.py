@@ -248,7 +248,7 @@ def assemble(tables: Sequence[Table], *, step: str | None, time_zone: str | None
 
 def _with_index(data: Any) -> Any:
     """What pandas indexes by times, as a frame with a column of these; anything else as it is."""
-    index = getattr(data, "index", None)
+    index: Any = getattr(data, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", None) != "M":
         return data
     frame = data if is_frame(data) else data.to_frame("value" if data.name is None else data.name)
