@@ -173,8 +173,9 @@ def test_three_files_of_lines(tmp_path):
     paths = [tmp_path / f"a.{end}" for end in ("en", "de", "fr")]
     for path in paths:
         path.write_text("a b\nc\n")
-    with pytest.raises(DataError, match=r"a\.en has one text in each line: line-aligned files come in pairs, source and "
-                                        r"target, and 3 were given; give two, with all sources in one and all targets in the other"):
+    wrong = (r"a\.en has one text in each line: line-aligned files come in pairs, source and target, and 3 were given; "
+             "give two, with all sources in one and all targets in the other$")
+    with pytest.raises(DataError, match=wrong):
         read_parallel(paths)
 
 
