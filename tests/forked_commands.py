@@ -82,7 +82,7 @@ def answer(client: socket.socket) -> None:
     sys.argv = ["seqloom", *args]
     code = 70  # as the client says where there is no answer
     try:
-        from seqloom.cli.__main__ import run
+        from seqloom.cli.main import run
 
         run()
         code = 0

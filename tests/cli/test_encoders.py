@@ -37,6 +37,17 @@ def test_there_and_back_and_every_command(seqloom, saved):
     assert "masked" in seqloom("info", "model").out
 
 
+def test_blank_lines_have_empty_answers(seqloom, saved):
+    lines = "\r\nthe [MASK] sat\r\n \n[MASK] sat\n"
+    piped = seqloom("fill", "model", "--json", "-k", 2, stdin=lines).json()
+    assert [answer["text"] for answer in piped] == ["", "the [MASK] sat", " ", "[MASK] sat"]
+    assert [len(answer["fills"]) for answer in piped] == [0, 2, 0, 2]
+    printed = seqloom("fill", "model", "-k", 1, stdin=lines).out.splitlines()  # answers with a blank line in between
+    assert [bool(line) for line in printed] == [False, True, False, False, True]
+    assert seqloom("fill", "model", stdin="\n\n").out == "\n"
+    assert "has no [MASK]" in seqloom("fill", "model", "").one_line()
+
+
 def test_refusals_are_one_line(seqloom, saved):
     assert "has no [MASK]" in seqloom("fill", "model", "the cat").one_line()
     assert "at most 22" in seqloom("fill", "model", "[MASK]" + " cat" * 30).one_line()

@@ -381,6 +381,8 @@ def test_series_of_numbers_from_file_to_prediction(tmp_path):
     assert [rung["name"] for rung in json.loads(done.stdout.splitlines()[-1])["rungs"]] == ["majority", "cnn"]
     done = runner.invoke(main, ["predict", str(tmp_path / "m")], input="1\tx\n")
     assert str(done.exception) == "line 1: 'x' is not a number"
+    done = runner.invoke(main, ["predict", str(tmp_path / "m")], input="1\t2\n\n1\t2\n")
+    assert str(done.exception) == "stdin, line 2 is blank; each line must have numbers"
 
 
 def test_labels_before_series_are_not_read_as_values(seqloom, tmp_path):

@@ -268,3 +268,30 @@ def test_a_signal_while_the_program_is_loaded_leaves_no_trace(number, code):
     ended = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c)
     assert ended.returncode == code
     assert ended.stderr == "interrupted before anything was begun\n"
+
+
+@BOTH
+def test_a_signal_ends_the_process_at_once(tmp_path, how, code):
+    """Python, when it ends, takes down what is loaded: torch takes seconds, and here it would take a minute."""
+    slow = """
+import atexit, time
+
+class Heavy:
+    def __del__(self):
+        time.sleep(60)
+
+heavy = Heavy()
+from seqloom.cli.__main__ import run
+from seqloom.models.language.ngram import NGram
+
+def fit_ids(*_):
+    print("now", flush=True)
+    time.sleep(60)
+
+NGram.fit_ids = fit_ids
+atexit.register(lambda: open("ended", "w").close())
+run()
+"""
+    found = end(slow, ("fit", "ngram", "text", "-o", "m", "-q"), how, tmp_path, timeout=30)
+    assert found == (code, "\ninterrupted; what was finished is kept\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ended", "text"]

@@ -183,8 +183,12 @@ def test_arrays_from_files_and_lines(seqloom, tmp_path):
     seqloom("translate", "m", "x.npy", "-o", "out.txt")
     assert (tmp_path / "out.txt").read_text() == wanted
     for given, message in (("1 2 a", "line 1: 'a' is not a number"), ("[1, 2", "line 1: not valid JSON"),
-                           ('{"y": [1]}', "--column says"), ("1 2", "has 2 columns")):
+                           ('{"y": [1]}', "--column says"), ("1 2", "has 2 columns"),
+                           ("1 2 3\n \n\n4 5 6\n", "stdin, line 2 is blank; each line must have numbers")):
         assert message in seqloom("translate", "m", stdin=given).one_line()
+    assert len(seqloom("translate", "m", stdin="1 2 3\r\n4 5 6\r\n\r\n").out.splitlines()) == 2
+    sheet = library.inspect.alignment(model, vectors[0], "ab")
+    assert (sheet.data["source"], sheet.data["weights"].shape) == (["1"], (3, 1))
 
 
 # ---- interruptions

@@ -86,6 +86,8 @@ def test_which_data_has_pairs(tmp_path, data):
     named = tmp_path / "t.jsonl"
     named.write_text("".join(json.dumps({"translation": {"en": a, "de": b}}) + "\n" for a, b in PAIRS))
     assert "'translation.en' and 'translation.de'" in pairs_in(named)
+    named.write_text("".join(json.dumps({"id": i, "translation": {"en": a, "de": b}}) + "\n" for i, (a, b) in enumerate(PAIRS)))
+    assert "'translation.en' and 'translation.de'" in pairs_in(named)
     for name, rows in (("labels.tsv", [f"{a}\t{'good' if i % 2 else 'bad'}" for i, (a, _) in enumerate(PAIRS)]),
                        ("numbers.tsv", [f"{a}\t{i}" for i, (a, _) in enumerate(PAIRS)]), ("plain.txt", [a for a, _ in PAIRS])):
         (tmp_path / name).write_text("\n".join(rows) + "\n")

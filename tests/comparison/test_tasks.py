@@ -237,6 +237,10 @@ def test_the_data_decides(tmp_path):
                            ([("a", "x")], "classification"), ((["a", "b"], ["x", "y"]), "classification"),
                            ([(["a"], ["X"])], "tagging"), (["a b", "c"], "text"), ("a text", "text"), (None, "text")):
         assert ladders.of_data(data)[0].name == expected, data
+    polars = pytest.importorskip("polars")
+    for names, expected in ((("text", "label"), "classification"), (("a", "Label"), "classification"), (("id", "text"), "text"),
+                            (("id", "text", "label"), "classification"), (("id", "a", "label"), "text")):
+        assert ladders.of_data(polars.DataFrame({name: ["x"] for name in names}))[0].name == expected, names
     with pytest.raises(ConfigError, match="did you mean 'tagging'"):
         compare("x", task="taging")
 

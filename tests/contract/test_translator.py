@@ -115,6 +115,8 @@ def test_an_ensemble_decides_by_the_mean(model: Backwards) -> None:
     assert alone.log_prob == pytest.approx(3 * np.log(0.9), abs=1e-5)
     with pytest.raises(ConfigError, match="member 2 of the ensemble has other target tokens"):
         model.translate("ab", ensemble=[Backwards().fit([("xy", "yx")])])
+    with pytest.raises(ConfigError, match=r"has other target tokens than the first \(both have char-[0-9]+\)"):
+        model.translate("ab", ensemble=[Backwards().fit([(source, target.replace("a", "z")) for source, target in PAIRS])])
     with pytest.raises(ConfigError, match="copy models do not write token by token"):
         model.translate("ab", ensemble=[Copy().fit(PAIRS)])
 

@@ -317,6 +317,12 @@ def test_blanks_around_labels_do_not_count(tmp_path):
     assert read_labelled(write(tmp_path / "a.tsv", as_tsv(rows, None))).labels == ["pos", "neg", "pos", "pos"]
 
 
+def test_as_many_labels_as_texts(tmp_path, said):
+    path = write(tmp_path / "a.tsv", "a fine day\tgood\n")
+    assert read_labelled(path).labels == ["good"]
+    assert said == [f"{path}: column '2' is taken as the label, as its values are shorter"]
+
+
 def test_headers_with_strange_names(tmp_path, said):
     path = write(tmp_path / "a.csv", "phrase,score\nfine,1\ndull,0\nbad,0\n")  # a word above numbers
     assert read_labelled(path).labels == ["1", "0", "0"]
@@ -434,6 +440,8 @@ def test_of():
     ([("a", "x"), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is 'x'; all must be text, all whole numbers"),
     ([("a", True), ("b", 1)], "row 2 of texts: the label is 1, that of row 1 is True"),
     ([("a", [1]), ("b", ["x"])], "row 2 of texts: the label is 'x', that of row 1 is 1"),
+    ([([1.0, 2.0], "x"), ("a b", "y")], r"row 2 of texts is a text, but the first one is an array of numbers; give either"),
+    ([([1.0, 2.0], "x"), (None, "y")], r"row 2 of texts has the shape \(\), the first one \(2,\)"),
     ([(["a", "b"], "x")], r"row 1 of texts is a list of words; a classifier reads texts: join them with ' '\.join"),
     ([("\ud800", "x")], "half of a surrogate pair"),
     ([], "texts has no texts; give some"),

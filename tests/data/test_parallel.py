@@ -165,8 +165,18 @@ BAD = {  # content or None, options, what is said
     "widths.jsonl": ('{"x": [1, 2], "de": "b"}\n{"x": [1], "de": "b"}\n', {}, "row 2 of .* has a source of the width 1"),
     "missing": (None, {}, "no such file: .*missing"),
     "form.tsv": ("a\tb\n", {"form": "tvs"}, "form must be one of auto, lines, .*did you mean 'tsv'"),
-    "lines.tsv": ("a\tb\n", {"form": "lines"}, "line-aligned files come in pairs, source and target; got 1"),
+    "lines.tsv": ("a\tb\n", {"form": "lines"}, "line-aligned files come in pairs, source and target, and 1 was given"),
 }
+
+
+def test_three_files_of_lines(tmp_path):
+    paths = [tmp_path / f"a.{end}" for end in ("en", "de", "fr")]
+    for path in paths:
+        path.write_text("a b\nc\n")
+    wrong = (r"a\.en has one text in each line: line-aligned files come in pairs, source and target, and 3 were given; "
+             "give two, with all sources in one and all targets in the other$")
+    with pytest.raises(DataError, match=wrong):
+        read_parallel(paths)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -64,6 +64,25 @@ def test_parquet_and_frames(tmp_path):
     assert Series.of(frame.drop("date"), frame["date"]).fingerprint == wanted
 
 
+def test_times_in_the_index_of_a_frame_or_a_column():
+    pandas = pytest.importorskip("pandas")
+    times = pandas.date_range("2024-03-30 22:00", periods=6, freq="h", tz="Europe/Berlin")
+    frame = pandas.DataFrame({"load": range(6)}, index=times)
+    wanted = Series.of({"time": times.to_list(), "load": list(range(6))})
+    for given in (frame, frame["load"], frame.rename_axis("when")):
+        assert as_series(given).fingerprint == wanted.fingerprint
+    assert Series.of(frame["load"].rename(None)).columns == ("value",)
+    dated = frame.assign(date=times + pandas.Timedelta("1D"))  # a column that is called so comes first
+    assert as_series(dated).tracks[0].first == wanted.tracks[0].first + 24 * 3600
+    assert Series.of(frame.reset_index(drop=True)).clock.rows
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_an_array_without_values(shape):
+    with pytest.raises(DataError, match=r"^series has no values; give some$"):
+        Series.of(np.empty(shape))
+
+
 def test_packed_files_and_standard_columns(tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(HOURS.encode()))
     assert read_series(tmp_path / "a.csv.gz").fingerprint == read_series(table(tmp_path, HOURS)).fingerprint

@@ -115,6 +115,18 @@ def test_what_stands_at_the_end_of_a_long_text_is_seen_in_windows_alone():
     assert fitted(data, encoder="bag", max_length=6).score(data) == 0.5
 
 
+def test_long_arrays_are_read_in_windows_and_have_no_sentences():
+    labels = ["up", "down"] * 12
+    rows = [np.concatenate([np.zeros((20 + i % 3, 2)), np.full((2, 2), 1.0 if label == "up" else -1.0)])
+            for i, label in enumerate(labels)]
+    model = fitted(list(zip(rows, labels)), encoder="cnn", d_hidden=8, long="windows", max_length=6)
+    assert model.encode([rows[0], rows[0][:0]]).counts.tolist() == [7, 1]
+    assert model.predict(rows) == labels
+    assert model.predict(rows[0]) == "up"
+    with pytest.raises(ConfigError, match="long sentences reads texts, but texts has numbers; give long windows"):
+        fitted(list(zip(rows, labels)), encoder="cnn", long="sentences")
+
+
 def test_a_document_of_10_000_tokens():
     model = fitted(WORDS, encoder="bilstm", d_hidden=8, long="windows", max_length=64, steps=5)
     assert len(model.predict(["dull " * 10_000])) == 1

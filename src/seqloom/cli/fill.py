@@ -30,14 +30,18 @@ def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> N
     """Print the likeliest ways to fill the masks of each TEXT, the best first, with their probability.
 
     A mask is written as the model's tokenizer has it: [MASK], or <mask> for RoBERTa. Several masks of a text are guessed
-    independently of one another. Without TEXT, or with a single -, each line of standard input is one.
+    independently of one another. Without TEXT, or with a single -, each line of standard input is one; a blank line has an
+    empty answer, so that answers are in the order of the lines.
     """
     loaded = open_model("fill", model)
-    asked = [line for line in stdin_lines() if line.strip()] if texts in ((), ("-",)) else list(texts)
-    for row, (text, fills) in enumerate(zip(asked, loaded.fill(asked, number))):
+    piped = texts in ((), ("-",))
+    asked = list(stdin_lines() if piped else texts)
+    blank = [piped and not text.strip() for text in asked]
+    answers = iter(loaded.fill([text for text, nothing in zip(asked, blank) if not nothing], number))
+    for row, (text, nothing) in enumerate(zip(asked, blank)):
         if row and not as_json:
             click.echo()
-        _show(text, fills, as_json)
+        _show(text, [] if nothing else next(answers), as_json)
 
 
 def _show(text: str, fills: list[Fill], as_json: bool) -> None:

@@ -236,10 +236,10 @@ def options_of(task: Task, place: str, wanted: Sequence[type[Config]], options: 
 
 
 def stdin_lines() -> Iterator[str]:
-    """Standard input line by line, without the newlines, as it comes."""
+    """Standard input line by line, without the ends of the lines, as it comes."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
-            yield line.decode("utf-8").removesuffix("\n")
+            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise DataError(f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
                             f"is 0x{line[error.start]:02X}") from None

@@ -164,7 +164,8 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
     first, second = (_setting(one, both or {}, model, device) for one in (a, b))
     task = _task(first, second)
     if first == second:
-        raise ConfigError("A and B are the same; give one of them an option, for example b={'normalize': 'case=lower'}")
+        raise ConfigError("A and B are the same; give one of them an option, for example --b normalize=case=lower "
+                          "(b={'normalize': 'case=lower'})")
     for setting in (first, second) if seeds else ():
         if not setting.has_seed:
             raise ConfigError(f"{setting.model.name} has no seed, so a second run gives the same result; use folds")

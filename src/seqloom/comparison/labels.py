@@ -13,6 +13,7 @@ from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.label_report import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
+from seqloom.data.in_memory import has_labels
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.data.splitting import example_digest, hashed_parts
 from seqloom.errors import ConfigError, DataError
@@ -57,6 +58,8 @@ class LabelLadder(AnnotatedLadder):
             from seqloom.data.recognise import labels_in
 
             return labels_in(data)
+        if has_labels(data):
+            return "the frame has a column of labels"
         return "each text has a label" if _pairs(data, str) else ""
 
     def read(self, data: Any) -> Labelled:

@@ -278,8 +278,9 @@ class Translator(Model):
         for number, member in enumerate((self, *others) if others else (), 1):
             member.check_writes("an ensemble decides")
             if member.target_tokenizer != self.target_tokenizer:
+                other, first = member.target_tokenizer.label(), self.target_tokenizer.label()
                 raise ConfigError(f"member {number} of the ensemble has other target tokens than the first "
-                                  f"({member.target_tokenizer.label()}, not {self.target_tokenizer.label()}); fit all members "
+                                  f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit all members "
                                   "with the same target tokenizer")
 
     def _batch(self, sources: Sources, numbers: Sequence[int], how: TranslationConfig, nbest: int,

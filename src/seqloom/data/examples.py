@@ -39,7 +39,9 @@ def check_examples(given: list[Any], name: str) -> list[Any]:
         return [_text(text, row, name) for row, text in enumerate(given, 1)]
     arrays: list[np.ndarray] = []
     for row, value in enumerate(given, 1):
-        if len(value) and isinstance(value[0], str):
+        if isinstance(value, str):
+            raise DataError(f"row {row} of {name} is a text, but the first one is an array of numbers; give either")
+        if (isinstance(value, (list, tuple)) or np.ndim(value)) and len(value) and isinstance(value[0], str):
             raise DataError(f"row {row} of {name} is a list of words; a classifier reads texts: join them with "
                             "' '.join(words), or give a pair of texts as a tuple of two")
         try:

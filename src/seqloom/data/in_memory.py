@@ -75,6 +75,12 @@ def text_and_label(frame: Any) -> tuple[list[Any], list[Any]]:
     return values(frame[text], "texts"), values(frame[label], "labels")
 
 
+def has_labels(data: Any) -> bool:
+    """Whether it is a frame with a column that is called as labels usually are, beside a text."""
+    called = {str(name).lower() for name in data.columns} if is_frame(data) else set()
+    return not called.isdisjoint(LABEL_NAMES) and (len(called) == 2 or not called.isdisjoint(TEXT_NAMES))
+
+
 def units(data: Any) -> tuple[Iterator[str], bool]:
     """Texts, one a unit, and whether they were given as lists of words, which are joined by blanks.
 

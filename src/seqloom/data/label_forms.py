@@ -159,7 +159,8 @@ def _by_values(rows: Rows, kinds: Mapping[str, str]) -> list[str]:
     values = [list(map(str, column[:_HEAD_ROWS])) for column in head.values] if head else [[], []]
     sizes = [(len(set(map(str.strip, column) if rows.untyped else column)), sum(map(len, column))) for column in values]
     label = 0 if sizes[0] <= sizes[1] else 1
-    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as it has fewer distinct values")
+    why = "it has fewer distinct values" if sizes[0][0] != sizes[1][0] else "its values are shorter"
+    progress.say(f"{rows.document.name}: column {pair[label]!r} is taken as the label, as {why}")
     return [pair[1 - label], pair[label]]
 
 

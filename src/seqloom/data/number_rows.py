@@ -6,12 +6,12 @@ A value that is empty, `?` or `nan` is missing. Series may be of any length.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from seqloom.data.documents import Document
-from seqloom.data.lines import line_blocks
+from seqloom.data.lines import line_blocks, numbered_lines
 from seqloom.errors import DataError, quoted
 
 FEWEST = 4  # numbers in every line, from which on a table of numbers is taken for series
@@ -25,6 +25,19 @@ def cells_of(line: str) -> list[str]:
         if mark in line:
             return [cell.strip() for cell in line.strip("\r\n").split(mark)]
     return line.split()
+
+
+def lines_of_numbers(document: Document) -> Iterator[tuple[int, str]]:
+    """The lines to be answered, with their numbers. A blank one has no answer and is refused, except at the end."""
+    blank = 0
+    for first, lines in numbered_lines(document):
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                blank = blank or number
+            elif blank:
+                raise DataError(f"{document.name}, line {blank} is blank; each line must have numbers")
+            else:
+                yield number, line
 
 
 def parse_values(cells: list[str], place: str) -> np.ndarray:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.data.lines import numbered_lines
-from seqloom.data.number_rows import cells_of, parse_values
+from seqloom.data.number_rows import cells_of, lines_of_numbers, parse_values
 from seqloom.data.parallel_forms import ARRAY_FILES, load_arrays
 from seqloom.data.parallel_sides import SOURCE_NAMES, as_frames
 from seqloom.data.sources import find_documents
@@ -29,11 +28,9 @@ def number_sources(paths: Sequence[str], *, encoding: str = "utf-8", column: str
                 yield as_frames(array, f"{path}, array {number}")
             continue
         for document in find_documents(path, encoding):
-            for first, lines in numbered_lines(document):
-                for number, line in enumerate(lines, first):
-                    if line.strip():
-                        place = f"{document.name}, line {number}"
-                        yield as_frames(_value(line.strip(), place, column), place)
+            for number, line in lines_of_numbers(document):
+                place = f"{document.name}, line {number}"
+                yield as_frames(_value(line.strip(), place, column), place)
 
 
 def _value(line: str, place: str, column: str | None) -> Any:

@@ -32,6 +32,7 @@ from seqloom.data.parallel_forms import (
     PairForm,
     check_form,
     line_names,
+    not_in_pairs,
     read_arrays,
     read_lines,
     read_separated,
@@ -147,12 +148,12 @@ def read_parallel(paths: Source, *, form: PairForm = "auto", source: str | None 
     documents = [document for one in given for document in _documents(one, encoding)]
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
-            raise DataError(f"line-aligned files come in pairs, source and target; got {len(documents)}")
+            raise DataError(not_in_pairs(len(documents)))
         return _two_files(documents, source, target)
     if separator is not None and (form != "auto" or source or target or not separator):
         raise ConfigError("separator must be some characters, and takes neither form nor source and target")
-    parts = [read_separated(document, separator) if separator else read_table(document, form, source, target)
-             for document in documents]
+    parts = [read_separated(document, separator) if separator else
+             read_table(document, form, source, target, len(documents)) for document in documents]
     sides = Sides([value for part in parts for value in part.sources], [text for part in parts for text in part.targets],
                   parts[0].source_name, parts[0].target_name)
     return _counted(Parallel._checked(sides, dataset_name(paths, [document.name for document in documents])))

@@ -65,9 +65,9 @@ def line_names(first: str, second: str) -> tuple[str, str]:
     return "source", "target"
 
 
-def read_table(document: Document, form: str, source: str | None, target: str | None) -> Sides:
-    """Two columns of a table."""
-    kind = _recognise(document) if form == "auto" else form
+def read_table(document: Document, form: str, source: str | None, target: str | None, files: int = 1) -> Sides:
+    """Two columns of a table, one of so many files."""
+    kind = _recognise(document, files) if form == "auto" else form
     rows = open_rows(document, kind, (source, target, _header(document, kind)), doubtful=False)
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some pairs")
@@ -128,7 +128,13 @@ def _lines(document: Document) -> list[str]:
     return texts
 
 
-def _recognise(document: Document) -> str:
+def not_in_pairs(files: int) -> str:
+    """What is wrong with so many line-aligned files."""
+    return (f"line-aligned files come in pairs, source and target, and {files} {'was' if files == 1 else 'were'} given; give "
+            "two, with all sources in one and all targets in the other")
+
+
+def _recognise(document: Document, files: int) -> str:
     """The kind of table by the end of the name and by the first lines."""
     if (kind := table_kind(document.name)) is not None:
         return kind
@@ -139,6 +145,8 @@ def _recognise(document: Document) -> str:
         return "jsonl"
     if any("\t" in line for line in head):
         return "tsv"
+    if files > 2:
+        raise DataError(f"{document.name} has one text in each line: {not_in_pairs(files)}")
     raise DataError(f"{document.name} has one text in each line; name the file with the other side too, source first, or say "
                     f"what it is: --form (form=...) {', '.join(dict.fromkeys(KINDS.values()))}, or --separator")
 

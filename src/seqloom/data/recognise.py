@@ -115,7 +115,8 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
     try:
         rows = open_rows(document, kind, (None, None), doubtful=False)
         plain = {name: its for name, its in rows.kinds.items() if its != columns.OBJECT}
-        if len(plain) != 2 or set(plain.values()) != {columns.TEXT}:
+        texts = [name for name, its in plain.items() if its == columns.TEXT]
+        if len(texts) != 2 or (len(plain) != 2 and not _are_translations(texts)):
             return ""
         sides = choose_sides(document.name, rows.kinds, (None, None))
         block = next(iter(rows.blocks(sides)), None)
@@ -129,6 +130,11 @@ def pairs_in(data: Path | tuple[Path, ...]) -> str:
     if named and not all(is_side(side.rsplit(".", 1)[-1]) for side in named):
         return ""
     return f"{document.name} has two columns of texts ({sides[0]!r} and {sides[1]!r})"
+
+
+def _are_translations(texts: list[str]) -> bool:
+    """Whether they are the two sides of a field `translation`, beside which there may be others, such as a number."""
+    return all(name.startswith("translation.") for name in texts)
 
 
 def _sides_in(first: Path, second: Path) -> str:

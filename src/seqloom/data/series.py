@@ -49,7 +49,9 @@ class Series:
            key_column: str | None = None, known_columns: Sequence[str] = (), step: str | None = None,
            time_zone: str | None = None, name: str = "series") -> Series:
         """From numbers (T,) or (T, C) as a list or array, with times or without; or from a frame or dict of columns, whose
-        times are found or named. `columns`: of the values to take, or what those of an array are called."""
+        times are found or named, or are the index. `columns`: of the values to take, or what those of an array are called."""
+        if times is None and time_column is None:
+            data = _with_index(data)
         if is_frame(data) or isinstance(data, Mapping):
             if times is not None:
                 data = {**{str(c): data[c] for c in getattr(data, "columns", data)}, "time": times}
@@ -244,12 +246,21 @@ def assemble(tables: Sequence[Table], *, step: str | None, time_zone: str | None
     return Series(tuple(tracks), first.columns, chosen, clock, first.known_columns, name, first.key_column)
 
 
+def _with_index(data: Any) -> Any:
+    """What pandas indexes by times, as a frame with a column of these; anything else as it is."""
+    index: Any = getattr(data, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", None) != "M":
+        return data
+    frame = data if is_frame(data) else data.to_frame("value" if data.name is None else data.name)
+    return frame if index.name in frame.columns else frame.reset_index()
+
+
 def _array(data: Any, name: str) -> np.ndarray:
     rows = data if isinstance(data, np.ndarray) else values(data, name)
     if isinstance(rows, np.ndarray):
         if rows.ndim not in (1, 2) or rows.dtype.kind not in "fiub":
             raise DataError(f"{name} must be numbers in one or two dimensions; got {rows.dtype} of the shape {rows.shape}")
-        array = rows.astype(np.float64).reshape(len(rows), -1)
+        array = rows.astype(np.float64).reshape(len(rows), -1) if rows.size else np.empty((0, 1))
     else:
         wide = [row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in rows]
         if ragged := [k for k, row in enumerate(wide) if len(row) != len(wide[0])]:

@@ -29,6 +29,8 @@ def alignment(model: Translator, source: Any, target: str | None = None, *, head
     each target token's weights in nats: 0 where it looks at one source token, ln(source tokens) where at all alike."""
     model.check_fitted()
     target = model.translate(source) if target is None else target
+    if isinstance(source, np.ndarray) and source.ndim == 1:  # of features: one step
+        source = source[None]
     wanted = {name: value for name, value in (("head", head), ("layer", layer)) if value is not None}
     if wanted and not wanted.keys() <= signature(model.alignments).parameters.keys():
         raise ConfigError(f"{model.name} models have no {' and '.join(wanted)} of attention; leave it out")

@@ -193,10 +193,10 @@ def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
 
 def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
     """The lines of files in batches, whatever the names of the files: each line is a series."""
-    from seqloom.data.lines import numbered_lines
+    from seqloom.data.number_rows import lines_of_numbers
 
     documents, n_bytes = _documents(paths, options)
-    lines = (line for document in documents for _, lines in numbered_lines(document) for line in lines if line.strip())
+    lines = (line for document in documents for _, line in lines_of_numbers(document))
     return batched(lines, n_bytes, "series")
 
 

@@ -83,6 +83,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             start = Start(given=opened.published.layout.d_model) if self.config.frozen else Start(weights=opened.weights)
         elif isinstance(data.examples[0], str):
             start = self._begin_with_texts(data.texts, (how.train or TrainConfig()).seed)
+        elif self.config.long == "sentences":
+            raise ConfigError(f"long sentences reads texts, but {data.name} has numbers; give long windows, or leave it out")
         else:
             sizes, mean, scale = check_numbers(data.examples, data.name)
             self.learnt["sizes"] = sizes.to_dict()
@@ -248,7 +250,7 @@ class NeuralClassifier(SequenceModel, Classifier):
     def encode(self, examples: list[Any]) -> Encoded:
         """Examples as the network reads them."""
         if self.sizes.columns:
-            return NumberInputs(self.sizes).encode(examples)
+            return NumberInputs(self.sizes, self.config.max_length if self.config.long == "windows" else None).encode(examples)
         inputs = self.text_inputs()
         if self.reads_pairs:
             assert isinstance(inputs, PublishedInputs)

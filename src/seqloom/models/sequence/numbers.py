@@ -1,4 +1,7 @@
-"""Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any length; NaN is missing."""
+"""Arrays of numbers as the steps of a composed network: (T,) or (T, C) for each example, of any length; NaN is missing.
+
+An array is read as a whole, or in windows that overlap by half, as texts are.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from seqloom.errors import DataError
 from seqloom.models.sequence.encoded import Encoded, flat
 from seqloom.models.sequence.sizes import Sizes
+from seqloom.models.sequence.texts import windows
 
 
 def is_numbers(value: Any) -> bool:
@@ -63,13 +67,20 @@ def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray
 
 
 class NumberInputs:
-    def __init__(self, sizes: Sizes) -> None:
-        self.columns = sizes.columns
+    def __init__(self, sizes: Sizes, window: int | None = None) -> None:
+        """`window`: steps of one; None: no windows."""
+        self.columns, self.window = sizes.columns, window
 
     def encode(self, examples: Sequence[Any]) -> Encoded:
         rows = [as_steps(example, f"example {i}") for i, example in enumerate(examples, 1)]
         for i, row in enumerate(rows, 1):
             if row.shape[1] != self.columns:
                 raise DataError(f"example {i} has {row.shape[1]} columns; this model was fitted on {self.columns}")
+        counts = None
+        if self.window is not None:
+            lengths = np.array([len(row) for row in rows], np.int64)
+            starts, stops, counts = windows(np.zeros_like(lengths), lengths, self.window)
+            of = np.repeat(np.arange(len(rows)), counts)
+            rows = [rows[i][a:b] for i, a, b in zip(of.tolist(), starts.tolist(), stops.tolist())]
         values, borders = flat(rows, np.float32)
-        return Encoded({"values": values.reshape(-1, self.columns)}, borders)
+        return Encoded({"values": values.reshape(-1, self.columns)}, borders, counts=counts)
