@@ -38,6 +38,24 @@ def test_n_best_are_in_order_and_different(model: Backwards) -> None:
     assert model.translate(["ab"], nbest=3)[0][0].text == "ba"
 
 
+def test_a_prefix_is_the_beginning_and_the_best_rest_is_found(model: Backwards) -> None:
+    assert model.translate("cab", prefix="ba") == "bac"
+    best = model.translate(["cab", "ab"], prefix="cc", nbest=2)
+    for found, source in zip(best, ["cab", "ab"]):
+        assert all(one.text.startswith("cc") for one in found)
+        rest = {text: model.score(source, text) / (len(text) + 1) for text in ("cc", "cca", "ccb", "ccc", "ccac", "ccba")}
+        assert found[0].score == pytest.approx(max(rest.values()), abs=1e-5)
+    assert model.translate("ab", prefix="cc", beams=1).startswith("cc")
+    with pytest.raises(ConfigError, match="'cx' is not made of this model's target tokens"):
+        model.translate("ab", prefix="cx")
+    with pytest.raises(ConfigError, match="shorten the prefix"):
+        model.translate("ab", prefix="abc", max_tokens=3)
+    with pytest.raises(ConfigError, match="prefix"):
+        model.translate("ab", prefix="a", search="sample")
+    with pytest.raises(ConfigError, match="do not write token by token, by which a prefix is continued"):
+        Copy().fit(PAIRS).translate("ab", prefix="a")
+
+
 def test_a_translation_that_never_ends_is_cut_off_and_said(model: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr("seqloom.progress.say", said.append)

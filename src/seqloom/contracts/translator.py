@@ -149,6 +149,8 @@ class Translator(Model):
         how = how or TranslationConfig()
         self.check_sources(sources)
         self._check_ensemble(ensemble)
+        if how.prefix:
+            self.check_writes("a prefix is continued")
         answers: list[list[Translation]] = [[]] * len(sources)
         with progress.task("translating", len(sources), "sources") as bar:
             for start in range(0, len(sources), PORTION):
@@ -242,6 +244,13 @@ class Translator(Model):
         tokenizer = self.target_tokenizer
         return [np.append(tokenizer.encode(target), tokenizer.eos_id).astype(np.int64) for target in targets]
 
+    def _prefix_ids(self, prefix: str) -> np.ndarray:
+        ids = self.target_tokenizer.encode(prefix)
+        if self.target_tokenizer.unk_id in ids.tolist():
+            raise ConfigError(f"prefix: {prefix!r} is not made of this model's target tokens "
+                              f"({self.target_tokenizer.label()}), so no translation can begin with it")
+        return ids
+
     def text_of(self, ids: np.ndarray) -> str:
         return self.target_tokenizer.decode(ids.tolist())
 
@@ -292,13 +301,14 @@ class Translator(Model):
 
     def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                 scored: bool = True) -> list[list[Translation]]:
-        if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty:
+        if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty and not how.prefix:
             found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
             return [[Translation(self.text_of(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
         nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
             return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
-        hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest))
+        prefixes = [self._prefix_ids(how.prefix)] * len(numbers) if how.prefix else None
+        hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest), prefixes=prefixes)
         return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
