@@ -12,10 +12,11 @@ import math
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.intrinsics import tanh32
+from seqloom.kernels.intrinsics import LANES, product_piece, tanh32
 
 ONE = np.float32(1)
 HALF = np.float32(0.5)
+WIDTH = 4 * LANES  # of a panel of weights
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -160,8 +161,8 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 
 
 # ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
-# the gates is one product for all steps, made before. W_h comes transposed, so a step adds up rows of it, four at a time, into
-# the gates, which stay in the first cache. With numba's own rules for division, a check of each would keep LLVM from using
+# the gates is one product for all steps, made before. W_h lies in panels, whose sums stay in registers: a step reads each
+# weight once, in their order, and nothing else. With numba's own rules for division, a check of each would keep LLVM from using
 # vector instructions. States begin at zero; `reverse` walks from the end.
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
@@ -169,17 +170,15 @@ def sigmoid32(x):
     return HALF + HALF * tanh32(HALF * x)
 
 
-@njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def add_products(h, turned, gates):
-    """gates (G,) += h (H,) times turned (H, G)."""
-    whole = len(h) // 4 * 4
-    for k in range(0, whole, 4):
-        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
-        for j in range(len(gates)):
-            gates[j] += a * turned[k, j] + b * turned[k + 1, j] + c * turned[k + 2, j] + d * turned[k + 3, j]
-    for k in range(whole, len(h)):
-        for j in range(len(gates)):
-            gates[j] += h[k] * turned[k, j]
+_piece = product_piece(1, WIDTH // LANES)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def multiply_by_panels(h, panels, gates):
+    """gates (1, P WIDTH) = h (1, H) times panels (P, H, WIDTH)."""
+    size = panels.shape[1]
+    for panel in range(len(panels)):
+        _piece(h, 0, panels, panel * size * WIDTH, WIDTH, size, gates, panel * WIDTH, 0)
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
@@ -194,47 +193,51 @@ def lstm_cell(gates, c, h):
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def lstm_walk(projected, turned, reverse, out):
-    """Gates i, f, g, o from the input (T, 4H), bias included, and W_h transposed (H, 4H): all h, out (T, H)."""
+def lstm_walk(projected, panels, reverse, out):
+    """Gates i, f, g, o from the input (T, 4H), bias included, and W_h in panels: all h, out (T, H)."""
     steps, size = out.shape
-    h, c, gates = np.zeros(size, np.float32), np.zeros(size, np.float32), np.empty(4 * size, np.float32)
+    state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
+    h, c, sums = state[0], np.zeros(size, np.float32), gates[0, : 4 * size]
     for t in range(steps):
         at = steps - 1 - t if reverse else t
-        gates[:] = projected[at]
-        add_products(h, turned, gates)
-        lstm_cell(gates, c, h)
+        multiply_by_panels(state, panels, gates)
+        x = projected[at]
+        for j in range(len(sums)):
+            sums[j] += x[j]
+        lstm_cell(sums, c, h)
         out[at] = h
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def gru_walk(projected, turned, bias_h, reverse, out):
-    """Gates r, z, n from the input (T, 3H), bias included, W_h transposed (H, 3H) and the candidate's own bias (H,)."""
+def gru_walk(projected, panels, bias_h, reverse, out):
+    """Gates r, z, n from the input (T, 3H), bias included, W_h in panels and the candidate's own bias (H,)."""
     steps, size = out.shape
-    h, gates = np.zeros(size, np.float32), np.empty(3 * size, np.float32)
+    state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
+    h, sums = state[0], gates[0]
     for t in range(steps):
         at = steps - 1 - t if reverse else t
-        gates[:] = np.float32(0.0)
-        add_products(h, turned, gates)
+        multiply_by_panels(state, panels, gates)
         x = projected[at]
         for j in range(size):
-            r = sigmoid32(x[j] + gates[j])
-            z = sigmoid32(x[size + j] + gates[size + j])
-            n = tanh32(x[2 * size + j] + r * (gates[2 * size + j] + bias_h[j]))
+            r = sigmoid32(x[j] + sums[j])
+            z = sigmoid32(x[size + j] + sums[size + j])
+            n = tanh32(x[2 * size + j] + r * (sums[2 * size + j] + bias_h[j]))
             h[j] = z * h[j] + (ONE - z) * n
         out[at] = h
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def rnn_walk(projected, turned, reverse, out):
-    """tanh of the input's part (T, H), bias included, and of h times W_h transposed (H, H)."""
+def rnn_walk(projected, panels, reverse, out):
+    """tanh of the input's part (T, H), bias included, and of h times W_h, in panels."""
     steps, size = out.shape
-    h, sums = np.zeros(size, np.float32), np.empty(size, np.float32)
+    state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
+    h, sums = state[0], gates[0]
     for t in range(steps):
         at = steps - 1 - t if reverse else t
-        sums[:] = projected[at]
-        add_products(h, turned, sums)
+        multiply_by_panels(state, panels, gates)
+        x = projected[at]
         for j in range(size):
-            h[j] = tanh32(sums[j])
+            h[j] = tanh32(x[j] + sums[j])
         out[at] = h
 
 

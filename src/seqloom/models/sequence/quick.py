@@ -14,7 +14,7 @@ import numpy as np
 
 from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_gelu
-from seqloom.kernels.gates import character_maxima, gru_walk, lstm_walk, rnn_walk
+from seqloom.kernels.gates import WIDTH, character_maxima, gru_walk, lstm_walk, rnn_walk
 from seqloom.models.network.step_weights import Panels
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
@@ -92,7 +92,7 @@ class QuickNetwork:
         return Recurrent(self.weights, "reader.characters.recurrent.layers.0.", "bilstm")
 
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        x, half = self.weights["reader.characters.embedding.weight"][ids], len(self.by_character.turned[0])
+        x, half = self.weights["reader.characters.embedding.weight"][ids], self.by_character.size
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
             if length:
@@ -132,7 +132,8 @@ class Recurrent:
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
         self.inputs = [Panels(weights[f"{at}w_x"]) for at in directions]  # (G, D)
         self.bias = np.stack([weights[f"{at}b"] for at in directions])[:, None]
-        self.turned = [aligned(weights[f"{at}w_h"].T) for at in directions]  # (H, G)
+        self.size = weights[f"{place}w_h"].shape[1]
+        self.states = [_panels(weights[f"{at}w_h"]) for at in directions]
         self.further = [weights.get(f"{at}b_h") for at in directions]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -145,13 +146,21 @@ class Recurrent:
         return out
 
     def walk(self, projected: np.ndarray) -> np.ndarray:
-        out = np.empty((*projected.shape[:2], len(self.turned[0])), np.float32)
-        for i, (turned, states) in enumerate(zip(self.turned, out)):
+        out = np.empty((*projected.shape[:2], self.size), np.float32)
+        for i, (panels, into) in enumerate(zip(self.states, out)):
             if self.cell == "gru":
-                gru_walk(projected[i], turned, self.further[i], i == 1, states)
+                gru_walk(projected[i], panels, self.further[i], i == 1, into)
             else:
-                (lstm_walk if self.cell == "lstm" else rnn_walk)(projected[i], turned, i == 1, states)
+                (lstm_walk if self.cell == "lstm" else rnn_walk)(projected[i], panels, i == 1, into)
         return out[0] if len(out) == 1 else np.concatenate(list(out), 1)
+
+
+def _panels(w_h: np.ndarray) -> np.ndarray:
+    """W_h (G, H) as walks read it: (P, H, WIDTH), what is beyond G is zero."""
+    rows, size = w_h.shape
+    padded = np.zeros((-(-rows // WIDTH) * WIDTH, size), np.float32)
+    padded[:rows] = w_h
+    return aligned(padded.reshape(-1, WIDTH, size).swapaxes(1, 2))
 
 
 def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:
