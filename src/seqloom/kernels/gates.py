@@ -163,7 +163,7 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 # ---- whole sequences, for one text at a time, where a call at every step would take longer than the step. The input's part of
 # the gates is one product for all steps, made before. W_h lies in panels, whose sums stay in registers: a step reads each
 # weight once, in their order, and nothing else. With numba's own rules for division, a check of each would keep LLVM from using
-# vector instructions. States begin at zero; `reverse` walks from the end.
+# vector instructions. States begin at zero.
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
 def sigmoid32(x):
@@ -193,52 +193,53 @@ def lstm_cell(gates, c, h):
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def lstm_walk(projected, panels, reverse, out):
-    """Gates i, f, g, o from the input (T, 4H), bias included, and W_h in panels: all h, out (T, H)."""
-    steps, size = out.shape
+def lstm_walk(projected, panels, direction, out):
+    """Gates i, f, g, o from the input, 4H columns of projected (T, ...), bias included, and W_h in panels: all h, H columns of
+    out (T, ...). Direction 0 has the first columns of both and begins at the first step, 1 the next ones and the last step."""
+    steps, size = len(out), panels.shape[1]
     state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
     h, c, sums = state[0], np.zeros(size, np.float32), gates[0, : 4 * size]
     for t in range(steps):
-        at = steps - 1 - t if reverse else t
+        at = steps - 1 - t if direction else t
         multiply_by_panels(state, panels, gates)
-        x = projected[at]
+        x = projected[at, direction * 4 * size : (direction + 1) * 4 * size]
         for j in range(len(sums)):
             sums[j] += x[j]
         lstm_cell(sums, c, h)
-        out[at] = h
+        out[at, direction * size : (direction + 1) * size] = h
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def gru_walk(projected, panels, bias_h, reverse, out):
-    """Gates r, z, n from the input (T, 3H), bias included, W_h in panels and the candidate's own bias (H,)."""
-    steps, size = out.shape
+def gru_walk(projected, panels, bias_h, direction, out):
+    """The same with gates r, z, n, 3H columns, and the candidate's own bias (H,)."""
+    steps, size = len(out), panels.shape[1]
     state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
     h, sums = state[0], gates[0]
     for t in range(steps):
-        at = steps - 1 - t if reverse else t
+        at = steps - 1 - t if direction else t
         multiply_by_panels(state, panels, gates)
-        x = projected[at]
+        x = projected[at, direction * 3 * size : (direction + 1) * 3 * size]
         for j in range(size):
             r = sigmoid32(x[j] + sums[j])
             z = sigmoid32(x[size + j] + sums[size + j])
             n = tanh32(x[2 * size + j] + r * (sums[2 * size + j] + bias_h[j]))
             h[j] = z * h[j] + (ONE - z) * n
-        out[at] = h
+        out[at, direction * size : (direction + 1) * size] = h
 
 
 @njit(nogil=True, cache=True, fastmath=WALK, error_model="numpy")
-def rnn_walk(projected, panels, reverse, out):
-    """tanh of the input's part (T, H), bias included, and of h times W_h, in panels."""
-    steps, size = out.shape
+def rnn_walk(projected, panels, direction, out):
+    """The same with one tanh, H columns."""
+    steps, size = len(out), panels.shape[1]
     state, gates = np.zeros((1, size), np.float32), np.empty((1, len(panels) * WIDTH), np.float32)
     h, sums = state[0], gates[0]
     for t in range(steps):
-        at = steps - 1 - t if reverse else t
+        at = steps - 1 - t if direction else t
         multiply_by_panels(state, panels, gates)
-        x = projected[at]
+        x = projected[at, direction * size : (direction + 1) * size]
         for j in range(size):
             h[j] = tanh32(x[j] + sums[j])
-        out[at] = h
+        out[at, direction * size : (direction + 1) * size] = h
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")

@@ -92,7 +92,7 @@ class QuickNetwork:
         return Recurrent(self.weights, "reader.characters.recurrent.layers.0.", "bilstm")
 
     def _ends(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        x, half = self.weights["reader.characters.embedding.weight"][ids], self.by_character.size
+        x, half = self.weights["reader.characters.embedding.weight"][ids], self.by_character.size // 2
         out = np.zeros((len(ids), 2 * half), np.float32)
         for row, length in enumerate(lengths.tolist()):
             if length:
@@ -130,29 +130,23 @@ class Recurrent:
     def __init__(self, weights: Mapping[str, np.ndarray], place: str, encoder: str) -> None:
         self.cell = encoder.removeprefix("bi")
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
-        self.inputs = [Panels(weights[f"{at}w_x"]) for at in directions]  # (G, D)
-        self.bias = np.stack([weights[f"{at}b"] for at in directions])[:, None]
-        self.size = weights[f"{place}w_h"].shape[1]
+        self.input = Panels(np.concatenate([weights[f"{at}w_x"] for at in directions]))  # of both, (directions G, D)
+        self.bias = np.concatenate([weights[f"{at}b"] for at in directions])
         self.states = [_panels(weights[f"{at}w_h"]) for at in directions]
         self.further = [weights.get(f"{at}b_h") for at in directions]
+        self.size = len(directions) * weights[f"{place}w_h"].shape[1]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return self.walk(self.projected(x))
-
-    def projected(self, x: np.ndarray) -> np.ndarray:
-        """The input's part of the gates, (directions, T, G); that of a step does not depend on the others, to the bit."""
-        out = np.stack([matrix(x) for matrix in self.inputs])
-        out += self.bias
-        return out
-
-    def walk(self, projected: np.ndarray) -> np.ndarray:
-        out = np.empty((*projected.shape[:2], self.size), np.float32)
-        for i, (panels, into) in enumerate(zip(self.states, out)):
+        """(T, D) to (T, directions H). What a step adds to the gates does not depend on the others, to the bit."""
+        projected = self.input(x)
+        projected += self.bias
+        out = np.empty((len(x), self.size), np.float32)
+        for direction, panels in enumerate(self.states):
             if self.cell == "gru":
-                gru_walk(projected[i], panels, self.further[i], i == 1, into)
+                gru_walk(projected, panels, self.further[direction], direction, out)
             else:
-                (lstm_walk if self.cell == "lstm" else rnn_walk)(projected[i], panels, i == 1, into)
-        return out[0] if len(out) == 1 else np.concatenate(list(out), 1)
+                (lstm_walk if self.cell == "lstm" else rnn_walk)(projected, panels, direction, out)
+        return out
 
 
 def _panels(w_h: np.ndarray) -> np.ndarray:
