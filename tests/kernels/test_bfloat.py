@@ -38,7 +38,7 @@ def test_rows_are_sums_of_two():
 
 @pytest.mark.parametrize("unit", [False, pytest.param(True, marks=pytest.mark.skipif(
     not amx.available(), reason="this processor has no matrix unit"))])
-@pytest.mark.parametrize("n", [1, 2, 3, 21, 32, 33, 70])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 21, 32, 33, 70])
 @pytest.mark.parametrize(("rows", "columns"), [(32, 32), (5, 8), (70, 100), (96, 384)])
 def test_product(monkeypatch, rows, columns, n, unit):
     weight, x = made(rows, columns, n)

@@ -126,6 +126,13 @@ def test_rounding(fine):
     assert fine or np.array_equal(total, sums)
 
 
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("fine", [False, True])
+def test_no_rows_have_no_products(bits, fine):
+    matrix, x = made(33, 70, bits, 0)
+    assert (matrix.finely() if fine else matrix)(x).shape == (0, 33)
+
+
 def test_16_bits_are_hardly_rounded():
     """Of a row in which one number stands out, which 8 bits leave few steps to its neighbours."""
     matrix, x = made(48, 96, 8, 3)

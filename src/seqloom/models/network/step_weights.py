@@ -83,7 +83,7 @@ class BFloat16:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         groups = max(-(-len(x) // TOGETHER), 1)
-        size = -(-len(x) // (2 * groups)) * 2  # rows that are multiplied at a time, about as many in all groups
+        size = max(-(-len(x) // (2 * groups)), 1) * 2  # rows that are multiplied at a time, about as many in all groups
         pairs, steps = len(self.tiles) // 2, self.tiles.shape[1] // TILE
         parts = split_rows(np.ascontiguousarray(x, np.float32), size, steps)
         out = np.empty((parts.shape[1], len(self.tiles) * TILE), np.float32)
