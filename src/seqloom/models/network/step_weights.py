@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from seqloom.arrays import aligned
 from seqloom.kernels import amx
 from seqloom.kernels.bfloat import TILE, TOGETHER, bfloat_tiles, from_bits, multiply_bfloat, rounded_bits, split_rows
 from seqloom.kernels.decode import log_softmax
@@ -48,15 +49,20 @@ class Matrix:
         return out
 
 
+def panels_of(weight: np.ndarray, width: int) -> np.ndarray:
+    """A matrix (R, K) in the order in which kernels read it: float32 (P, K, width), what is beyond R is zero."""
+    rows, columns = weight.shape
+    padded = np.zeros((-(-rows // width) * width, columns), np.float32)
+    padded[:rows] = weight
+    return aligned(padded.reshape(-1, width, columns).swapaxes(1, 2))
+
+
 class Panels:
     """Weights (R, K) in float32 for the rows (n, K) that are the tokens of texts: as `Matrix`, in the order of
     `kernels/panels`."""
 
     def __init__(self, weight: np.ndarray) -> None:
-        self.rows, columns = weight.shape
-        padded = np.zeros((-(-self.rows // WIDTH) * WIDTH, columns), np.float32)
-        padded[:self.rows] = weight
-        self.panels = np.ascontiguousarray(padded.reshape(-1, WIDTH, columns).swapaxes(1, 2))  # (P, K, WIDTH)
+        self.rows, self.panels = len(weight), panels_of(weight, WIDTH)
 
     def __len__(self) -> int:
         return self.rows

@@ -12,10 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from seqloom.arrays import aligned
 from seqloom.kernels.decode import add_gelu
 from seqloom.kernels.gates import WIDTH, character_maxima, gru_walk, lstm_walk, rnn_walk
-from seqloom.models.network.step_weights import Panels
+from seqloom.models.network.step_weights import Panels, panels_of
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
@@ -132,7 +131,7 @@ class Recurrent:
         directions = [place, f"{place}reverse."] if encoder.startswith("bi") else [place]
         self.input = Panels(np.concatenate([weights[f"{at}w_x"] for at in directions]))  # of both, (directions G, D)
         self.bias = np.concatenate([weights[f"{at}b"] for at in directions])
-        self.states = [_panels(weights[f"{at}w_h"]) for at in directions]
+        self.states = [panels_of(weights[f"{at}w_h"], WIDTH) for at in directions]
         self.further = [weights.get(f"{at}b_h") for at in directions]
         self.size = len(directions) * weights[f"{place}w_h"].shape[1]
 
@@ -147,14 +146,6 @@ class Recurrent:
             else:
                 (lstm_walk if self.cell == "lstm" else rnn_walk)(projected, panels, direction, out)
         return out
-
-
-def _panels(w_h: np.ndarray) -> np.ndarray:
-    """W_h (G, H) as walks read it: (P, H, WIDTH), what is beyond G is zero."""
-    rows, size = w_h.shape
-    padded = np.zeros((-(-rows // WIDTH) * WIDTH, size), np.float32)
-    padded[:rows] = w_h
-    return aligned(padded.reshape(-1, WIDTH, size).swapaxes(1, 2))
 
 
 def _neighbours(x: np.ndarray, reach: int) -> np.ndarray:
