@@ -19,7 +19,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -28,7 +28,7 @@ from seqloom.errors import ConfigError, quoted, suggest, suggest_known
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
-OnlyWith = dict[str, dict[str, tuple[Any, ...]]]
+OnlyWith = dict[str, dict[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
 COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})
@@ -42,11 +42,13 @@ MOST_SEED = 2**53  # what JSON keeps
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
-           metavar: str | None = None, negatable: bool = True, repeated: bool = False) -> Any:
+           metavar: str | None = None, negatable: bool = True, repeated: bool = False,
+           known: Collection[str] | None = None) -> Any:
     """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form;
-    `repeated`: a list whose values are given by repeating the flag."""
+    `repeated`: a list whose values are given by repeating the flag; `known`: the words that it may be, of a list to which other
+    packages may add."""
     meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable,
-            "repeated": repeated}
+            "repeated": repeated, "known": known}
     return field(default=default, metadata=meta)
 
 
@@ -242,8 +244,10 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
 
 
 def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
-    low, high = meta.get("minimum"), meta.get("maximum")
+    low, high, known = meta.get("minimum"), meta.get("maximum"), meta.get("known")
     if isinstance(value, str):  # where an option takes a word or a number
+        if known is not None and value not in known:
+            raise ConfigError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}")
         return
     if low is not None and value < low:
         raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")

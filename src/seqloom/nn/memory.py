@@ -103,7 +103,7 @@ class AdditiveScores(torch.autograd.Function):
         ctx.save_for_backward(queries, keys, energy)
         if not _compiled(queries):
             return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
-        from seqloom.kernels.gates import additive_scores
+        from seqloom.kernels.attention import additive_scores
 
         scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
         additive_scores(*(x.detach().numpy() for x in (queries, keys, energy, scores)))
@@ -115,7 +115,7 @@ class AdditiveScores(torch.autograd.Function):
         queries, keys, energy = ctx.saved_tensors
         d_queries, d_keys, d_energy = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
         if _compiled(queries):
-            from seqloom.kernels.gates import additive_scores_back
+            from seqloom.kernels.attention import additive_scores_back
 
             additive_scores_back(*(x.detach().numpy() for x in (queries, keys, energy, above.contiguous(), d_queries, d_keys,
                                                                 d_energy)))

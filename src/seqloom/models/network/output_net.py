@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.network.configs import SoftmaxName
-from seqloom.models.network.shapes import cutoffs
+from seqloom.runtime.outputs import cutoffs
 from seqloom.nn.outputs import NCE, AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
 Output = FullSoftmax | AdaptiveSoftmax

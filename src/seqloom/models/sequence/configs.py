@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
+from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
 from seqloom.errors import ConfigError, suggest
 from seqloom.models.network.configs import PretrainedConfig
 
-EncoderName = Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"]
-ENCODER_NAMES: tuple[str, ...] = get_args(EncoderName)
-LAYERED = ("window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
-TRAINED_HERE: dict[str, tuple[str, ...]] = {"encoder": ENCODER_NAMES}  # not published
+TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not published
 
 
 def check_directory(encoder: str) -> None:
@@ -31,12 +30,12 @@ class EncoderConfig(PretrainedConfig):
 
     fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {
-        "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
-        "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
+        "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": encoders_with("window")},
+        "n_heads": {"encoder": encoders_with("n_heads")}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
         "pretrained_words": {"pretrained": ()}, "frozen_for": {"gradual": (True,)},
         **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
 
-    encoder: EncoderName | str = option(
+    encoder: str = option(
         "bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
         "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
         metavar="NAME|DIR")
@@ -92,7 +91,7 @@ class EncoderConfig(PretrainedConfig):
     @property
     def both_ways(self) -> bool:
         """Whether each half of the encoder's vectors is of one direction."""
-        return self.encoder in ("birnn", "bilstm", "bigru")
+        return self.encoder in ENCODERS and ENCODERS[self.encoder].last_state == "ends"
 
     @property
     def spelled(self) -> bool:

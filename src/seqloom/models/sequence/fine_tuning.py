@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.published import Published, named

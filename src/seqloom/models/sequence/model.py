@@ -14,6 +14,7 @@ from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, optional
 from seqloom.data.splitting import hashed_order
 from seqloom.errors import ModelError
+from seqloom.kernels.parallel import parallel_map
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
@@ -21,31 +22,32 @@ from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
 from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
-from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
 
     from seqloom.models.sequence.encoded import Encoded
+    from seqloom.runtime.composition import Examples, SequenceNetwork
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.training.config import TrainConfig
     from seqloom.training.schedules import Late
 
 FEWEST = 50  # examples, below which none are held out
+FEW = 8  # examples up to which torch's calls take longer than the sums
 
 
 class SequenceModel(NetworkModel):
     config: Any
     config_class: ClassVar[type[EncoderConfig]]
-    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published)}
+    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published),
+                                                  **NetworkModel.network_values}
+    fine = True
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
-
-    _quick: tuple[Any, QuickNetwork] | None = None  # weights, and the network made of them
 
     @property
     def sizes(self) -> Sizes:
@@ -71,24 +73,24 @@ class SequenceModel(NetworkModel):
             raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
         return super().array_specs(length)
 
-    def quickly(self, examples: int) -> bool:
-        """Whether so many examples are better read one by one without torch; without it there is no other way."""
-        if not can_be_quick(self.config):
-            return False
+    def without_torch(self, examples: int) -> bool:
+        """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
+        if self.bits:
+            return True
         if not has_torch():
             if examples > FEW:
                 say_stepping(self.name)
             return True
         return examples <= FEW and self.net.on_cpu
 
-    def quick(self) -> QuickNetwork:
-        """The network for one example at a time, made once."""
-        if self._quick is None or self._quick[0] is not self.weights:
-            self._quick = self.weights, QuickNetwork(self.config, self.sizes, self.weights)
-        return self._quick[1]
+    def outputs(self, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
+        """Yield what the head makes of neighbouring examples, group by group, without torch."""
+        network: SequenceNetwork = self.runtime()
+        parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
+        return zip(parts, parallel_map(network, parts))
 
     def label(self) -> str:
-        return f"{Path(self.config.encoder).name}-{self.name}"
+        return f"{Path(self.config.encoder).name}-{self.name}{self.bits_label}"
 
     def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
         """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of

@@ -20,8 +20,7 @@ from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import MARKS, Marks, cut_to
-from seqloom.models.encode.shapes import encoder_shapes
-from seqloom.models.network.shapes import Shapes
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.sequence.configs import ENCODER_NAMES, check_directory
 from seqloom.models.sequence.encoded import Encoded, flat
 from seqloom.models.sequence.texts import Long, sentences_of, windows
@@ -45,9 +44,6 @@ class Published:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], vocab_size: int) -> Published:
         return cls(EncoderLayout.from_dict(values["layout"]), Marks.of(values, vocab_size))
-
-    def shapes(self, vocab_size: int) -> Shapes:
-        return {named(name): shape for name, shape in encoder_shapes(self.layout, vocab_size).items()}
 
 
 def named(name: str) -> str:

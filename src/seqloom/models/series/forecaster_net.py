@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.models.series.configs import REACH, RECURRENT
-from seqloom.nn.encoders import make_encoder
+from seqloom.encoder_table import find_encoder
+from seqloom.models.series.configs import REACH
 from seqloom.nn.heads import linear
 
 QUANTILES = (0.1, 0.9)
@@ -35,9 +35,10 @@ class ForecastNet(nn.Module):
         self.steps = -(-window // patch)
         self.reader = linear(patch * features, config.d_hidden)
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = make_encoder(config.encoder, config.d_hidden, config.d_hidden, config.n_layers, dropout=config.dropout,
-                                    n_heads=config.n_heads, window=REACH)
-        self.last = config.encoder in RECURRENT
+        entry = find_encoder(config.encoder)
+        self.encoder = entry.make_network(config.d_hidden, config.d_hidden, config.n_layers,
+                                          {"n_heads": config.n_heads, "window": REACH}, dropout=config.dropout)
+        self.last = entry.last_state == "last"
         self.head = linear(self.encoder.d_out * (1 if self.last else self.steps), horizon * n_columns * 3)
         self.ahead = linear(n_known, n_columns * 3) if n_known else None
         self.highway = nn.Linear(window, horizon, bias=False) if config.highway else None

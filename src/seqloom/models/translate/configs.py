@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from seqloom.config import MOST, MOST_TOKENS, MOST_WIDTH, TRAINS, Config, OnlyWith, option
+from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES, LAYERED, encoders_with
 from seqloom.errors import ConfigError
-from seqloom.models.sequence.configs import LAYERED, EncoderName
 
 KINDS = "bpe, unigram, wordpiece, word, whitespace, char, byte, or a saved tokenizer"
 SAMPLED = ("linear", "exponential", "inverse-sigmoid")
@@ -74,14 +74,15 @@ class Seq2SeqConfig(TranslatorConfig):
     """Options of the recurrent encoder-decoder."""
 
     only_with: ClassVar[OnlyWith] = {
-        "window": {"encoder": ("window", "cnn")}, "n_heads": {"encoder": ("transformer",)}, "n_layers": {"encoder": LAYERED},
+        "window": {"encoder": encoders_with("window")}, "n_heads": {"encoder": encoders_with("n_heads")},
+        "n_layers": {"encoder": LAYERED},
         "input_feeding": {"attention": ("additive", "dot", "general", "concat", "scaled"), "one_network": (False,)},
         "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")}, "encoder": {"one_network": (False,)},
         "bottleneck": {"one_network": (False,)}, "one_network": {"shared_vocabulary": (True,)}}
 
-    encoder: EncoderName = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
-                                  "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer")
-    cell: Literal["rnn", "lstm", "gru"] = option("gru", "recurrent cell of the decoder")
+    encoder: str = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
+                          "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer", known=ENCODER_NAMES)
+    cell: str = option("gru", "recurrent cell of the decoder", known=CELL_NAMES)
     d_embed: int = option(256, "size of token vectors", minimum=1, maximum=MOST_WIDTH)
     d_hidden: int = option(256, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)

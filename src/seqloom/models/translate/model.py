@@ -7,7 +7,7 @@ of a batch of sources, `features` reads known targets all at once, `start` and `
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
+from seqloom.models.translate.decoder import Decoder
 from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays, without_start
 from seqloom.models.translate.preparing import hold_out, make_tokenizer
+from seqloom.runtime.readers import NumberReader, TokenReader
+from seqloom.runtime.weights import Weights
 
 if TYPE_CHECKING:
     import torch
@@ -45,30 +48,19 @@ JUDGED = 300  # held-out pairs that are translated where BLEU chooses
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
-class Steps(Protocol):
-    """What `transformer_steps` and `seq2seq_steps` make of a network."""
-
-    def decoder(self, encoded: Encoded) -> Stepper: ...
-
-
 class TranslationModel(NetworkModel, Translator):
     config: Any
-    learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes}
+    learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes, **NetworkModel.network_values}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "pairs are read whole; leave it out", "random_truncation": "pairs are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
     reverse_source: ClassVar[bool] = False
-    _steps: tuple[Any, Steps] | None = None  # weights, and what was made of them
 
     # ---- what a network writes
 
     @abstractmethod
     def build(self, start: Start) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
-
-    @abstractmethod
-    def make_steps(self) -> Steps:
-        """The same network on the learnt weights without torch."""
 
     @property
     @abstractmethod
@@ -204,14 +196,23 @@ class TranslationModel(NetworkModel, Translator):
 
     def make_reader(self, start: Start) -> Any:
         """What reads the sources; None where they have the vectors of the targets."""
-        from seqloom.nn.readers import NumberReader, TokenReader
+        from seqloom.nn import readers
 
         sizes = self.sizes
         if self.config.shared_vocabulary:
             return None
         if sizes.columns:
-            return NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
-        return TokenReader(sizes.vocab_size, sizes.d_embed)
+            return readers.NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
+        return readers.TokenReader(sizes.vocab_size, sizes.d_embed)
+
+    def take_reader(self, weights: Weights) -> Any:
+        """The same without torch."""
+        sizes, part = self.sizes, weights.within("reader")
+        if self.config.shared_vocabulary:
+            return None
+        if sizes.columns:
+            return NumberReader(part, sizes.columns, missing=sizes.missing)
+        return TokenReader(part, sizes.vocab_size, sizes.d_embed)
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         sizes, source = self.sizes, self.tokenizers.get("source")
@@ -254,13 +255,8 @@ class TranslationModel(NetworkModel, Translator):
             return self._stepper(self.network(), sources)
         encoded = self.encode_sources(sources)
         self.check_lengths(encoded, "source")
-        return self.steps().decoder(encoded)
-
-    def steps(self) -> Steps:
-        """The network without torch, made once."""
-        if self._steps is None or self._steps[0] is not self.weights:
-            self._steps = self.weights, self.make_steps()
-        return self._steps[1]
+        return Decoder(self.runtime(), encoded.examples(), self.target_tokenizer.eos_id, start=self.start_ids,
+                       backwards=self.backwards)
 
     def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
         from seqloom.models.translate.decoder_net import NetworkDecoder

@@ -9,9 +9,8 @@ Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4 bi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,28 +18,26 @@ import numpy as np
 from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import ModelError
-from seqloom.kernels import amx
-from seqloom.kernels.parallel import chunk_bounds, parallel_run
-from seqloom.kernels.quantised import BLOCK, TILE, TOGETHER, multiply_tiles, product_quantised, round_to
-from seqloom.kernels.quantised_amx import FEWEST, multiply_with_unit
-from seqloom.kernels.quantised_amx import TOGETHER as TOGETHER_IN_UNIT
-from seqloom.models.network.shapes import Shapes
+from seqloom.kernels.matmul import NO_BIAS
+from seqloom.kernels.parallel import chunk_bounds
+from seqloom.kernels.quantised import BLOCK, TILE, Tiles
+from seqloom.runtime.declarations import Declared
 
 BITS = (8, 4)
 SCALE, MINIMUM = ".scale", ".minimum"  # behind the name of a matrix: its other arrays
 LARGEST = {8: 127, 4: 15}  # number
-SPLIT = 1 << 28  # products of a weight and a number from which on threads share them, as for a long prompt
-SHARES = 8
 PORTION = 1 << 22  # weights that are turned at a time, so that what lies in between stays small
 _NONE = np.empty((0, 0, 0), np.float16)
 
 
-def bits_of(name: str, shape: tuple[int, ...], bits: int, exact: tuple[str, ...] = ()) -> int | None:
-    """How many a weight of that array has in a network of so many; None: it stays float32, as vectors and positions do, and
-    matrices whose names end so (`exact`)."""
-    if len(shape) != 2 or name in ("position.weight", "types.weight") or name.endswith(exact):
+def bits_of(name: str, declared: Declared, bits: int, exact: tuple[str, ...] = ()) -> int | None:
+    """Return how many bits a weight of that array has in a network of so many; None: it stays float32.
+
+    So do vectors, positions and matrices whose names end as `exact` says. Token vectors and output layers have 8.
+    """
+    if declared.role not in ("matrix", "table", "output") or name.endswith(exact):
         return None
-    return 8 if name.endswith("embedding.weight") or name.startswith(("output.", "head.output.")) else bits
+    return bits if declared.role == "matrix" else 8
 
 
 @dataclass(frozen=True)
@@ -117,26 +114,29 @@ def _step(largest: np.ndarray, number: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A matrix (R, K) in tiles: `matrix(x)` is x (n, K) times its transpose, float32 (n, R), a new array; `matrix[rows]` are
-    rows as float32. `fine`: x is rounded to 16 bits instead of 8, for networks whose errors add up in one vector.
+    """A matrix (R, K) in tiles; `matrix[rows]` are rows as float32.
 
-    >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)(np.array([[1.0, 1.0]], np.float32)).round(2)
-    array([[ 3.01, 10.  ]], dtype=float32)
+    >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)[:1].round(2)
+    array([[1.01, 2.  ]], dtype=float32)
     """
 
     shape: tuple[int, int]
     weight: np.ndarray
     scale: np.ndarray
     minimum: np.ndarray
-    fine: bool = False
 
     @classmethod
     def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Quantised:
         return Blocks.of(weight, bits, name).tiles()
 
-    def finely(self) -> Quantised:
-        """The same matrix, `fine`."""
-        return replace(self, fine=True)
+    def tiles(self, bias: np.ndarray | None = None, *, fine: bool = False) -> Tiles:
+        """Return what kernels take; `fine`: for inputs of 16 bits."""
+        room = len(self.scale) * TILE
+        full = NO_BIAS
+        if bias is not None and len(bias):
+            full = np.zeros(room, np.float32)
+            full[:len(bias)] = bias
+        return Tiles(self.weight, self.scale.view(np.uint16), self.minimum.view(np.uint16), full, len(self), fine)
 
     def part(self, rows: slice) -> Quantised:
         """Some rows as a matrix of their own: a view where they are whole tiles, otherwise a copy with the same numbers."""
@@ -153,34 +153,6 @@ class Quantised:
     @property
     def bits(self) -> int:
         return 4 if self.weight.dtype == np.uint8 else 8
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        n, tiles = len(x), len(self.scale)
-        if n < FEWEST:
-            out = product_quantised(self.weight, *self.halves, x, n if self.fine else 0)
-        else:
-            out, multiply = np.empty((n, tiles * TILE), np.float32), self._multiplier(x)
-            if n * math.prod(self.shape) > SPLIT:
-                parallel_run(lambda bounds: multiply(*bounds, out), chunk_bounds(tiles, -(-tiles // SHARES)))
-            else:
-                multiply(0, tiles, out)
-        return out if out.shape[1] == len(self) else np.ascontiguousarray(out[:, :len(self)])
-
-    def _multiplier(self, x: np.ndarray) -> Callable[[int, int, np.ndarray], None]:
-        """What puts the products with the tiles from one to another into an array (n, 16 T)."""
-        blocks = self.scale.shape[1]
-        if self.fine and self.bits == 8 and blocks % 2 == 0 and amx.available():
-            size = _even(len(x), TOGETHER_IN_UNIT)
-            numbers, scale, _ = round_to(x, blocks, size, False)
-            return lambda low, high, out: multiply_with_unit(self.weight, self.halves[0], numbers, scale, size, low, high, out)
-        size = _even(len(x), TOGETHER) if self.fine else 0
-        numbers, scale, total = round_to(x, blocks, size)
-        return lambda low, high, out: multiply_tiles(self.weight, *self.halves, numbers, scale, total, size, low, high, out)
-
-    @cached_property
-    def halves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scale and minimum by their bits, as the kernel has no float16."""
-        return self.scale.view(np.uint16), self.minimum.view(np.uint16)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """float32 (n, K)."""
@@ -206,11 +178,6 @@ class Quantised:
         return {name: self.weight, name + SCALE: self.scale, **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
 
 
-def _even(n: int, most: int) -> int:
-    """Rows of a group if none has more than so many and all have about as many."""
-    return -(-n // -(-n // most))
-
-
 def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
     """What the arrays of a matrix must be in a file."""
     tiles, blocks = -(-shape[0] // TILE), -(-shape[1] // BLOCK)
@@ -228,12 +195,13 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
     others: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, weights: Mapping[str, np.ndarray], bits: int, exact: tuple[str, ...] = ()) -> QuantisedWeights:
-        """Those of a network, rounded; `exact` as of `bits_of`."""
+    def of(cls, weights: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
+           exact: tuple[str, ...] = ()) -> QuantisedWeights:
+        """Round the weights of a network; `exact` as of `bits_of`."""
         made = cls({}, {})
         with progress.task("quantising", sum(array.size for array in weights.values()), "weights") as bar:
             for name, array in weights.items():
-                if own := bits_of(name, array.shape, bits, exact):
+                if own := bits_of(name, declared[name], bits, exact):
                     made.matrices[name] = Quantised.of(array, own, name)
                 else:
                     made.others[name] = array
@@ -241,12 +209,12 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
         return made
 
     @classmethod
-    def from_file(cls, arrays: Mapping[str, np.ndarray], shapes: Shapes, bits: int,
+    def from_file(cls, arrays: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
                   exact: tuple[str, ...] = ()) -> QuantisedWeights:
-        """Arrays that are what `quantised_specs` says."""
+        """Take arrays that are what `quantised_specs` says."""
         made = cls({}, {})
-        for name, shape in shapes.items():
-            if bits_of(name, shape, bits, exact):
+        for name, (shape, _) in declared.items():
+            if bits_of(name, declared[name], bits, exact):
                 made.matrices[name] = Quantised((shape[0], shape[1]), arrays[name], arrays[name + SCALE],
                                                 arrays.get(name + MINIMUM, _NONE))
             else:
