@@ -87,8 +87,8 @@ class RecurrentStack(nn.Module):
                 final_state: bool = True, trace: Trace | None = None) -> tuple[Tensor, States]:
         """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step.
 
-        Without `final_state` that state is an empty tuple; with `lengths` this is faster. A trace gets outputs
-        of layers (`layers.0.out`), and states and gates (`layers.0.h`, `layers.0.reverse.gates.f`), for which
+        Without `final_state` that state is an empty tuple; with `lengths` this is faster. A trace gets the
+        outputs (`layers.0.out`), and states and gates (`layers.0.h`, `layers.0.reverse.gates.f`), for which
         steps go one by one.
         """
         if x.dim() != 3 or x.shape[2] != self.d_in:
