@@ -25,7 +25,7 @@ LEVELS = {
     "kernels": 1, "reference": 1, "charts": 1,
     "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0,
     "frames": 0, "reporters": 0, "history": 0,
-    "forks": 0, "describing": 0, "_version": 0,
+    "forks": 0, "describing": 0, "trace": 0, "_version": 0,
 }
 SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
 LONGEST = 350  # lines

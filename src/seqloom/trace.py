@@ -1,11 +1,13 @@
 """What a network computes on its way, by name: weights of attention, gates, states, outputs of layers.
 
-A network that is given a `trace` adds to it under the names of its parts, which are those of its saved weights: beside
-`blocks.3.attention.qkv.weight` there is `blocks.3.attention.weights`. Without one nothing is computed or kept.
+A network that is given a `trace` adds to it under the names of its parts, which are those of its saved
+weights: beside `blocks.3.attention.qkv.weight` there is `blocks.3.attention.weights`. Without one nothing is
+computed or kept.
 
 | name ends in | shape | |
 |---|---|---|
-| `attention.weights`, `cross.weights` | (B, heads, T, S) | of self-attention and of attention to a source; rows sum to one |
+| `attention.weights` | (B, heads, T, S) | of a sequence to itself; rows sum to one |
+| `cross.weights` | (B, heads, T, S) | of a target to its source |
 | `pooling.weights` | (B, T) | of the steps, in a mean by attention |
 | `gates.i`, `.f`, `.g`, `.o` | (B, T, H) | of an LSTM, after sigmoid and tanh (g) |
 | `gates.r`, `.z`, `.n` | (B, T, H) | of a GRU |
@@ -33,9 +35,9 @@ Change = Callable[[Any], Any]
 
 
 class Trace(Mapping[str, Any]):
-    """Arrays or tensors by name, in the order in which they were computed; a second pass overwrites those of the first.
+    """Arrays or tensors by name, in the order in which they were added; a second pass overwrites the first.
 
-    `patterns`: which names are wanted, as file names in a shell (`*.weights`, `layers.0.*`); all if there are none.
+    `patterns`: which names are wanted, as of files in a shell (`*.weights`, `layers.0.*`); none: all.
     """
 
     def __init__(self, *patterns: str) -> None:
@@ -45,7 +47,7 @@ class Trace(Mapping[str, Any]):
         self.arrays: dict[str, Any] = {}
 
     def within(self, part: str, change: Change | None = None) -> Trace:
-        """Return a view of the same arrays, in which names are those inside of a part; `change` is applied to what is added."""
+        """Return a view of the same arrays by names inside of a part; what is added goes through `change`."""
         view = Trace(*self.patterns)
         view.arrays = self.arrays
         view.prefix = f"{self.prefix}{part}."

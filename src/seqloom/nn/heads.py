@@ -15,12 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.nn.initialisation import xavier
+from seqloom.nn.linear import MakeLinear, original
 from seqloom.nn.pooling import Pooling
+from seqloom.trace import Trace, within
 
 
-def linear(d_in: int, d_out: int) -> nn.Linear:
-    layer = nn.Linear(d_in, d_out)
-    xavier(layer.weight)
+def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.Linear:
+    """Make a layer whose weight is initialised by Xavier's method, with a bias of zeros."""
+    layer = linear(d_in, d_out, bias=True)
+    xavier(original(layer))
     nn.init.zeros_(layer.bias)
     return layer
 
@@ -29,13 +32,13 @@ class LabelHead(nn.Module):
     """(B, T, D) to the scores of classes (B, C): of one class by a softmax, of several each by a sigmoid."""
 
     def __init__(self, d_in: int, n_classes: int, pooling: Pooling, *, several: bool = False,
-                 label_smoothing: float = 0.0) -> None:
+                 label_smoothing: float = 0.0, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
-        self.pooling, self.linear = pooling, linear(d_in, n_classes)
+        self.pooling, self.linear = pooling, xavier_linear(d_in, n_classes, linear)
         self.several, self.label_smoothing = several, label_smoothing
 
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        return self.linear(self.pooling(x, lengths))
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        return self.linear(self.pooling(x, lengths, within(trace, "pooling")))
 
     def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         """Sum over the examples; targets (B,) of one class each, or (B, C) of zeros and ones."""
@@ -52,11 +55,11 @@ class LabelHead(nn.Module):
 class TagHead(nn.Module):
     """(B, T, D) to the scores of tags (B, T, K); `crf` scores whole sequences of tags instead of single ones."""
 
-    def __init__(self, d_in: int, n_tags: int, *, crf: Any = None) -> None:
+    def __init__(self, d_in: int, n_tags: int, *, crf: Any = None, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
-        self.linear, self.crf = linear(d_in, n_tags), crf
+        self.linear, self.crf = xavier_linear(d_in, n_tags, linear), crf
 
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
         return self.linear(x)
 
     def loss(self, scores: Tensor, targets: Tensor, lengths: Tensor) -> Tensor:

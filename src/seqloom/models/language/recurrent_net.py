@@ -15,6 +15,7 @@ from seqloom.models.network.output_net import Output, make_output
 from seqloom.nn.dropout import VariationalDropout, word_dropout
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.recurrent import RecurrentStack
+from seqloom.trace import Trace, within
 
 Cell = Literal["rnn", "lstm", "gru"]
 
@@ -43,9 +44,9 @@ class RecurrentNet(nn.Module):
         initialise(self.recurrent)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
 
-    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the output layer reads, (B, T, D), and the state after it."""
+    def forward(self, ids: Tensor, state: Any = None, trace: Trace | None = None) -> tuple[Tensor, Any]:
+        """What the output layer reads, (B, T, D), and the state after it; a trace gets `recurrent...`."""
         x = word_dropout(self.embedding, ids, self.word_dropout if self.training else 0.0)
-        x, state = self.recurrent(self.drop_in(x), state)
+        x, state = self.recurrent(self.drop_in(x), state, trace=within(trace, "recurrent"))
         x = self.drop_out(x)
         return (x if self.bridge is None else self.bridge(x)), state

@@ -33,6 +33,7 @@ from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_
 from seqloom.models.translate.preparing import hold_out, make_tokenizer
 from seqloom.runtime.readers import NumberReader, TokenReader
 from seqloom.runtime.weights import Weights
+from seqloom.trace import Trace
 
 if TYPE_CHECKING:
     import torch
@@ -275,7 +276,7 @@ class TranslationModel(NetworkModel, Translator):
 
     def _log_probs(self, network: Any, sources: Encoded, targets: Encoded) -> list[np.ndarray]:
         out: list[np.ndarray] = [np.empty(0, np.float32)] * len(targets)
-        for chosen, features, wanted, _ in self._forced(network, sources, targets):
+        for chosen, features, wanted in self._forced(network, sources, targets):
             flat = check_scores(network.output.token_log_probs(features, wanted).float().cpu().numpy())
             ends = np.cumsum(targets.lengths[chosen])
             for i, part in zip(chosen.tolist(), np.split(flat, ends[:-1])):
@@ -287,21 +288,22 @@ class TranslationModel(NetworkModel, Translator):
         """The weights of the source tokens, `</s>` last, for each target token, `</s>` last: (T, S). The mean over the layers
         and heads of a Transformer, or of one of them (from 0)."""
         read, out = self.encode_sources(sources), [np.empty((0, 0), np.float32)] * len(targets)
-        for chosen, _, _, looked in self._forced(self.network(), read, encode_texts(self.target_tokenizer, targets), look=True):
-            if not looked:
+        trace, wanted = Trace("*cross.weights"), encode_texts(self.target_tokenizer, targets)
+        for chosen, _, _ in self._forced(self.network(), read, wanted, trace):
+            if not trace:
                 return None
-            weights = np.stack([part.float().cpu().numpy() for part in looked], 1)  # (B, layers, heads, T, S)
+            layers = [layer.float().cpu().numpy() for layer in trace.values()]
+            weights = np.stack(layers, 1)[..., len(self.start_ids) - 1:, :]  # (B, layers, heads, T, S)
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
                 out[i] = one[:, :read.lengths[i]] if self.source_start is None else without_start(one[:, :read.lengths[i]])
                 if self.backwards:
                     out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
-        lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
-        return [one[:length] for one, length in zip(out, lengths)]
+        return [one[:length] for one, length in zip(out, wanted.lengths.tolist())]
 
-    def _forced(self, network: Any, sources: Encoded, targets: Encoded, *, look: bool = False) -> Any:
-        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), the tokens (N,), and
-        the weights of the sources where they are wanted."""
+    def _forced(self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None) -> Any:
+        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), and
+        the tokens (N,). The trace then has what the network added, from the first of `start_ids` on."""
         import torch
 
         device = next(network.parameters()).device
@@ -314,10 +316,9 @@ class TranslationModel(NetworkModel, Translator):
                 batch = {name: torch.from_numpy(array).to(device) for name, array in sources.batch(chosen).items()}
                 inputs, wanted, mask = (torch.from_numpy(array).to(device)
                                         for array in (arrays["inputs"], arrays["targets"], there))
-                looked: list[torch.Tensor] | None = [] if look else None
                 before = inputs.shape[1] - wanted.shape[1]  # predictions of what targets begin with are not wanted
-                features = network.features(network.encode(batch), inputs, looked)[:, before:]
-                yield chosen, features[mask], wanted[mask], looked and [part[..., before:, :] for part in looked]
+                features = network.features(network.encode(batch), inputs, trace)[:, before:]
+                yield chosen, features[mask], wanted[mask]
 
 
 def _part(number: int | None, many: int, what: str) -> slice:
