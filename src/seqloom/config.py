@@ -19,7 +19,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -28,7 +28,7 @@ from seqloom.errors import ConfigError, quoted, suggest, suggest_known
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
-OnlyWith = dict[str, dict[str, Collection[Any]]]
+OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
 COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})

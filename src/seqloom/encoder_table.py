@@ -41,9 +41,10 @@ class CellEntry:
     def runtime_class(self) -> Any:
         return _load(self.runtime)
 
-    def own_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of these options that the cell has."""
-        return {name: values[name] for name in self.options if name in values}
+    def own_options(self, values: Mapping[str, Any], *, training: bool = False) -> dict[str, Any]:
+        """Return those of these options that the cell has; with `training` also those that only torch's class has."""
+        names = self.options + self.training if training else self.options
+        return {name: values[name] for name in names if name in values}
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class EncoderEntry:
     fixed: tuple[tuple[str, Any], ...] = ()  # arguments that follow from the name
     layered: bool = True  # has d_hidden and n_layers
 
-    def make_network(self, d_in: int, width: int, n_layers: int, options: Mapping[str, Any], *, dropout: float = 0.0) -> Any:
-        """Make the torch module; `options` that it does not have are left out."""
-        return _load(self.network)(d_in, width, n_layers, dropout=dropout, **self._own(options))
+    def make_network(self, d_in: int, width: int, n_layers: int, options: Mapping[str, Any], **training: Any) -> Any:
+        """Make the torch module; `options` that it does not have are left out. `training`: dropout and linear."""
+        return _load(self.network)(d_in, width, n_layers, **training, **self._own(options))
 
     def take(self, weights: Any, d_in: int, width: int, n_layers: int, options: Mapping[str, Any]) -> Any:
         """Take the same encoder from saved weights."""
@@ -99,7 +100,7 @@ class Names(Iterable[str]):
         return (name for name, entry in self.table.items() if self.wanted(entry))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table and self.wanted(self.table[name])  # type: ignore[index]
+        return name in self.table and self.wanted(self.table[name])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -51,6 +51,17 @@ def random_bits(state):
     return x * np.uint64(0x2545F4914F6CDD1D)
 
 
+@intrinsic
+def trailing_zeros(context, number):
+    """How many zero bits a number that is not zero ends with."""
+    signature = types.uint64(types.uint64)
+
+    def code(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature, code
+
+
 # ---- vectors, for code of LLVM
 
 WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqloom.encoder_table import find_encoder
 from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
 from seqloom.nn.dropout import dropout
 from seqloom.nn.initialisation import scaled_residual, xavier
@@ -22,9 +23,6 @@ from seqloom.nn.position import rotary_angles
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
 from seqloom.trace import Trace, within
-
-ENCODERS = ("bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
-STREAMING = ("bag", "rnn", "lstm", "gru")
 
 
 class Encoder(nn.Module):
@@ -36,19 +34,11 @@ class Encoder(nn.Module):
 
 def make_encoder(name: str, d_in: int, width: int, n_layers: int = 1, *, dropout: float = 0.0, n_heads: int = 4,
                  window: int = 1, linear: MakeLinear = nn.Linear) -> Encoder:
-    """The encoder of that name. `width`: of a layer, in each direction; `window`: steps on either side that `window` and `cnn`
+    """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side that `window` and `cnn`
     look at; `dropout`: between layers, and inside a Transformer's."""
-    if name == "bag":
-        return Bag(d_in)
-    if name in ("window", "cnn"):
-        return Windows(d_in, width, n_layers, window=window, every_layer=name == "cnn", dropout=dropout,
-                       linear=linear)
-    if name == "transformer":
-        return Transformer(d_in, width, n_layers, n_heads=n_heads, dropout=dropout, linear=linear)
-    if name not in ENCODERS:
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}")
-    return Recurrent(name.removeprefix("bi"), d_in, width, n_layers, bidirectional=name.startswith("bi"),
-                     dropout=dropout, linear=linear)
+    options = {"n_heads": n_heads, "window": window}
+    made: Encoder = find_encoder(name).make_network(d_in, width, n_layers, options, dropout=dropout, linear=linear)
+    return made
 
 
 def present(x: Tensor, lengths: Tensor | None) -> Tensor | None:
@@ -67,7 +57,8 @@ def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
 class Bag(Encoder):
     streams = True
 
-    def __init__(self, d_in: int) -> None:
+    def __init__(self, d_in: int, width: int = 0, n_layers: int = 0, *, dropout: float = 0.0,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.d_out = d_in
 
@@ -111,10 +102,10 @@ def neighbours(x: Tensor, reach: int) -> Tensor:
 
 
 class Recurrent(Encoder):
-    def __init__(self, cell: str, d_in: int, width: int, n_layers: int, *, bidirectional: bool,
+    def __init__(self, d_in: int, width: int, n_layers: int, *, cell: str, bidirectional: bool,
                  dropout: float, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
-        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,  # type: ignore[arg-type]
+        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,
                                     dropout=dropout, linear=linear)
         self.streams, self.d_out = not bidirectional, self.stack.d_out
 

@@ -14,14 +14,16 @@ through `cells`; all else takes the fast paths in `fused`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seqloom.encoder_table import CELL_NAMES, find_cell
 from seqloom.nn import fused
-from seqloom.nn.cells import Activation, Cell, GRUCell, Kind, LSTMCell, Reset, RNNCell, State, Update
+from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
 from seqloom.nn.dropout import check_rate, draw_mask, locked_dropout, weight_drop
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.linear import MakeLinear
@@ -37,32 +39,31 @@ class RecurrentStack(nn.Module):
     layer, on W_h and on h. residual adds a layer's input to its output where their widths agree.
     """
 
-    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: Kind = "lstm",
+    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
                  activation: Activation = "tanh", reset: Reset = "after", update: Update = "keep",
                  bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
                  residual: bool = False, learned_start: bool = False, forget_bias: float = 1.0, dropout: float = 0.0,
                  variational: bool = False, weight_drop: float = 0.0, recurrent_dropout: float = 0.0,
-                 linear: MakeLinear = nn.Linear) -> None:
+                 options: Mapping[str, Any] | None = None, linear: MakeLinear = nn.Linear) -> None:
+        """`cell`: a name in `encoder_table`; `options` of a cell that has others than those named here."""
         super().__init__()
         if min(d_in, d_hidden, n_layers) < 1:
             raise ValueError(f"d_in {d_in}, d_hidden {d_hidden} and n_layers {n_layers} must each be at least 1")
         if d_projection is not None and (cell != "lstm" or d_projection < 1):
             raise ValueError(f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
                              "so both need one width), and it must be at least 1")
-        for name, value, known in (("cell", cell, ("rnn", "lstm", "gru")), ("activation", activation, ("tanh", "relu")),
+        for name, value, known in (("cell", cell, CELL_NAMES), ("activation", activation, ("tanh", "relu")),
                                    ("reset", reset, ("after", "before")), ("update", update, ("keep", "replace"))):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; it is {value!r}")
+        entry = find_cell(cell)
+        own = entry.own_options({"activation": activation, "reset": reset, "update": update, "forget_bias": forget_bias,
+                                 "d_projection": d_projection, **(options or {})}, training=True)
 
         def make(width: int) -> Cell:
-            if cell == "lstm":
-                return LSTMCell(width, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
-                                learned_start=learned_start, forget_bias=forget_bias, linear=linear)
-            if cell == "gru":
-                return GRUCell(width, d_hidden, reset=reset, update=update, layer_norm=layer_norm,
-                               learned_start=learned_start, linear=linear)
-            return RNNCell(width, d_hidden, activation=activation, layer_norm=layer_norm,
-                           learned_start=learned_start, linear=linear)
+            made: Cell = entry.network_class()(width, d_hidden, layer_norm=layer_norm, learned_start=learned_start,
+                                               linear=linear, **own)
+            return made
 
         self.d_in, self.bidirectional = d_in, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)

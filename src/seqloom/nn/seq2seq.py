@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqloom.nn.cells import Cell, Kind, State
+from seqloom.encoder_table import find_cell
+from seqloom.nn.cells import Cell, State
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import Encoder, Recurrent, present
 from seqloom.nn.initialisation import xavier
@@ -56,7 +57,7 @@ class Seq2Seq(nn.Module):
     """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder reads them itself."""
 
     def __init__(self, reader: nn.Module | None, encoder: Encoder | None, vocab_size: int, d_embed: int, d_hidden: int,
-                 n_layers: int = 1, *, cell: Kind = "gru", attention: Score | None = "additive", coverage: bool = False,
+                 n_layers: int = 1, *, cell: str = "gru", attention: Score | None = "additive", coverage: bool = False,
                  input_feeding: bool = False, every_step: bool = False, tied: bool = True, dropout: float = 0.0,
                  label_smoothing: float = 0.0, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
@@ -73,7 +74,7 @@ class Seq2Seq(nn.Module):
         d_out = d_embed if tied else d_hidden
         self.decoder = RecurrentStack(d_embed + (d_out if input_feeding else 0) + (d_memory if every_step else 0), d_hidden,
                                       n_layers, cell=cell, dropout=dropout, linear=linear)
-        leaves = len(Cell.leaves) if cell != "lstm" else 2
+        leaves = len(find_cell(cell).network_class().leaves)
         self.initial = None if encoder is None else linear(d_memory, n_layers * leaves * d_hidden, bias=True)
         narrower = attention in BY_WIDTH and d_memory != d_hidden
         self.narrow = linear(d_memory, d_hidden, bias=True) if narrower else None

@@ -54,7 +54,7 @@ class Pages:
         pages[:] = [()] * n
         return Cache(np.zeros(n, np.int64), np.zeros((n, 0), np.int64), pages)
 
-    def extend(self, cache: Cache, ids: Sequence[np.ndarray]) -> Cache:
+    def extend(self, cache: Cache, ids: Sequence[np.ndarray] | np.ndarray) -> Cache:
         """Return the rows with room for these tokens of each, which the caller then computes."""
         lengths, addresses, pages = cache
         longer = lengths + np.array([len(row) for row in ids], np.int64)

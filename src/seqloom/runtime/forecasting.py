@@ -1,4 +1,4 @@
-"""The network of the neural forecaster without torch: `models.series.forecaster_net`, patches of windows in, all steps to come out."""
+"""The network of the neural forecaster (`models.series.forecaster_net`) without torch: windows in, all steps to come out."""
 
 from __future__ import annotations
 

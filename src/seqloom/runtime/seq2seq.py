@@ -71,8 +71,8 @@ class MemoryAttention:
 
 
 class Seq2Seq:
-    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None: sources have the targets' vectors; `encoder` None: the decoder reads
-    them itself."""
+    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None: sources have the targets' vectors; `encoder` None: the decoder
+    reads them itself."""
 
     def __init__(self, weights: Weights, reader: Any, encoder: str | None, vocab_size: int, d_embed: int, d_hidden: int,
                  n_layers: int = 1, *, cell: str = "gru", attention: str | None = "additive", coverage: bool = False,

@@ -1,7 +1,7 @@
 """The Transformer's block, for encoders and decoders, and GPT made of it: `nn.transformer` without torch.
 
-The tokens of all sequences of a call lie one after the other, x (N, D), and blocks change x in place. `Tokens` says which belong
-together and where the keys and values of earlier ones are (`runtime/attention`).
+The tokens of all sequences of a call lie one after the other, x (N, D), and blocks change x in place. `Tokens` says which
+belong together and where the keys and values of earlier ones are (`runtime/attention`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ NO_WEIGHTS = np.empty((0, 0, 0), np.float32)
 _NO_DISTANCES = np.empty((0, 0), np.float32)
 
 
-def take_norm(weights: Weights, name: str, width: int, *, kind: str = "layer", epsilon: float = 1e-5, bias: bool = True) -> Norm:
+def take_norm(weights: Weights, name: str, width: int, *, kind: str = "layer", epsilon: float = 1e-5,
+              bias: bool = True) -> Norm:
     """Take a norm as `nn.transformer.make_norm` makes it."""
     scale = weights.take(f"{name}.weight", width)
     if kind == "rms":

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.network.configs import SoftmaxName
-from seqloom.runtime.outputs import cutoffs
 from seqloom.nn.outputs import NCE, AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from seqloom.runtime.outputs import cutoffs
 
 Output = FullSoftmax | AdaptiveSoftmax
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.encoded import Encoded
-    from seqloom.runtime.composition import Examples, SequenceNetwork
     from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.runtime.composition import Examples, SequenceNetwork
     from seqloom.training.config import TrainConfig
     from seqloom.training.schedules import Late
 

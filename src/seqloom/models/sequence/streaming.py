@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from seqloom.data.spans import OUTSIDE, Scheme, convert
-from seqloom.errors import ConfigError, DataError
 from seqloom.encoder_table import find_encoder
+from seqloom.errors import ConfigError, DataError
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.runtime.composition import RunningPool, Sums
 from seqloom.runtime.encoders import Encoder

@@ -230,7 +230,8 @@ class NeuralTagger(SequenceModel, Tagger):
             from seqloom.nn.linear_chain import Chain
 
             scheme, field = self.learnt["working_scheme"], self.runtime().output.field
-            self._field = self.weights, Chain(*field, legal_transitions(self.tags, scheme) if scheme else None)
+            allowed = legal_transitions(self.tags, scheme) if scheme else None
+            self._field = self.weights, Chain(field[0], field[1], field[2], allowed)
         return self._field[1]
 
     # ---- on disk
