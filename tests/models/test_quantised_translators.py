@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError
-from seqloom.interop import families
 from seqloom.models.network.quantised import Quantised
 from seqloom.models.translate.pairs import encode_texts
 from seqloom.models.translate.seq2seq import Seq2Seq
@@ -85,8 +85,8 @@ def test_matrices_stay_mapped_and_are_never_float32(tmp_path, monkeypatch):
 def test_written_for_transformers_it_has_its_weights_in_float32(tmp_path):
     train = TrainConfig(steps=1, batch_size=2)
     model = Transformer(**TRANSLATOR, **TRANSLATORS["marian"]).fit(REVERSED, train=train).quantised(8)
-    families.write_model(model, "model", tmp_path / "theirs")
-    again = families.read_model(tmp_path / "theirs")
+    interop.write(model, tmp_path / "theirs")
+    again = interop.open(tmp_path / "theirs")
     assert again.bits is None
     assert np.array_equal(again.weights["decoder.0.mlp.up.weight"], model.weights["decoder.0.mlp.up.weight"])
     assert np.allclose(again.score(["abc"], ["cba"]), model.score(["abc"], ["cba"]), atol=0.05)

@@ -303,16 +303,30 @@ class Model(ABC):
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
-        model = cls._unfitted(cls.config_class.from_saved(saved.config))
+        config = cls.config_class.from_saved(saved.config)
         if not cls.starts_without_numba:
             announce_compiling()
-        check_learnt({key: value for key, value in saved.learnt.items()
+        return cls.from_parts(config, saved.tokenizers, saved.learnt, saved.arrays, saved.fit, saved.members)
+
+    @classmethod
+    def from_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
+                   arrays: dict[str, np.ndarray], fit_info: dict[str, Any], members: Collection[Any] = ()) -> Self:
+        """Return the fitted model of these parts, as a file or a converter has them; each is checked before it is used."""
+        model = cls.with_parts(config, tokenizers, learnt, members)
+        model.fit_info, model.fitted = fit_info, True
+        if (specs := model.array_specs(lengths(arrays))) is not None:
+            check_arrays(arrays, specs)
+        model.restore_arrays(arrays)
+        return model
+
+    @classmethod
+    def with_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
+                   members: Collection[Any] = ()) -> Self:
+        """Return a model that lacks nothing but its arrays, of which it can tell the shapes."""
+        model = cls._unfitted(config)
+        check_learnt({key: value for key, value in learnt.items()
                       if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
-        model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True
-        model.tokenizers, model.members = saved.tokenizers, saved.members
-        if (specs := model.array_specs(lengths(saved.arrays))) is not None:
-            check_arrays(saved.arrays, specs)
-        model.restore_arrays(saved.arrays)
+        model.tokenizers, model.learnt, model.members = tokenizers, learnt, list(members)
         return model
 
 

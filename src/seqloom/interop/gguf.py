@@ -6,6 +6,7 @@ gives one line and never takes more memory than it has bytes itself. Tensors sta
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 
 from seqloom.errors import DataError, quoted
 from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, kept_blocks, to_floats
-from seqloom.interop.values import Values
+from seqloom.interop.values import TensorFile
 from seqloom.models.network.quantised import Blocks
 
 MAGIC = b"GGUF"
@@ -40,24 +41,25 @@ class TensorInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GGUFFile(Values):
+class GGUFFile(TensorFile):
     """What a GGUF file holds; lists of numbers are arrays, lists of texts are lists."""
 
     tensors: dict[str, TensorInfo]
     data: np.ndarray  # the whole file, mapped
 
     def array(self, name: str) -> np.ndarray:
-        """A tensor as float32; what is not a finite number is refused."""
         info = self.tensors[name]
         return self.checked(name, to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape))
 
     def blocks(self, name: str, bits: int) -> Blocks:
-        """A matrix with so many bits a weight: as it is stored, or else the nearest numbers."""
         info = self.tensors[name]
         made = kept_blocks(self.data[info.start:info.start + info.size], info.shape, info.form, bits)
         if made is None or not (np.isfinite(made.scale).all() and (made.minimum is None or np.isfinite(made.minimum).all())):
-            return Blocks.of(self.array(name), bits, name)
-        return made
+            return super().blocks(name, bits)
+        return made  # as it is stored
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

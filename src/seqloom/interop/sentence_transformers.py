@@ -13,39 +13,32 @@ from typing import Any
 
 from seqloom import progress
 from seqloom.errors import DataError, quoted
-from seqloom.interop.bert import read_encoder
-from seqloom.interop.bert_writing import encoder_parts, marked_tokenizer
-from seqloom.interop.hugging_face import ModelDirectory, read_json, write_directory
+from seqloom.interop.hugging_face import CONFIG, read_json
 from seqloom.interop.values import Values
-from seqloom.models.encode.sentence_encoder import SentenceEncoder
+from seqloom.models.encode.configs import SentenceEncoderConfig
 from seqloom.text.tokenizer import Tokenizer
 
-MODULES, POOLING, READING, PROMPTS = ("modules.json", "1_Pooling", "sentence_bert_config.json",
-                                      "config_sentence_transformers.json")
-CONFIG = "config.json"
+MODULES, POOLING, READING = "modules.json", "1_Pooling", "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
 _KINDS = "sentence_transformers.models."  # before the name of a step
 _POOLINGS = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens"}
 
 
 def is_sentence_encoder(path: Path) -> bool:
-    """Whether a directory says how texts get their vectors."""
+    """Tell whether a directory says how texts get their vectors."""
     return (path / MODULES).is_file()
 
 
-def read_sentence_encoder(directory: ModelDirectory) -> SentenceEncoder:
-    found, path = read_encoder(directory), directory.path
-    options: dict[str, Any] = {}
-    if is_sentence_encoder(path):
-        options = _steps(path)
-        if (path / READING).is_file():
-            options |= _reading(path, found.layout["context"], found.tokenizer)
-        if (path / PROMPTS).is_file() and (name := read_json(path / PROMPTS).get("default_prompt_name")) is not None:
-            progress.say(f"{path}: the prompt {quoted(name)} is not put before texts by itself; write it before yours")
-    model = SentenceEncoder(**found.layout, **options)
-    model.tokenizer, model.learnt, model.fit_info = found.tokenizer, dict(found.marks), found.info
-    model.net.restore(found.body())
-    model.fitted = True
-    return model
+def read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return how texts get their vectors, as options of a `sentence-encoder`."""
+    if not is_sentence_encoder(path):
+        return {}
+    options = _steps(path)
+    if (path / READING).is_file():
+        options |= _reading(path, context, tokenizer)
+    if (path / PROMPTS).is_file() and (name := read_json(path / PROMPTS).get("default_prompt_name")) is not None:
+        progress.say(f"{path}: the prompt {quoted(name)} is not put before texts by itself; write it before yours")
+    return options
 
 
 def _steps(path: Path) -> dict[str, Any]:
@@ -90,14 +83,12 @@ def _reading(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, Any]:
     return {"longest": min(values.whole("max_seq_length", 4, 1_000_000), context)}
 
 
-def write_sentence_encoder(model: SentenceEncoder, target: str | Path) -> None:
-    """A directory that both transformers and sentence-transformers open."""
-    c = model.config
-    values, arrays = encoder_parts(c, None, model.tokenizer, model.marks, dict(model.weights))
+def pooling_files(config: SentenceEncoderConfig) -> dict[str, str]:
+    """Return the files that say the same, by name."""
+    c = config
     steps = [("Transformer", ""), ("Pooling", POOLING), *([("Normalize", "2_Normalize")] if c.unit_length else [])]
     modules = [{"idx": i, "name": str(i), "path": path, "type": _KINDS + name} for i, (name, path) in enumerate(steps)]
     pooling = {"word_embedding_dimension": c.d_model, **{key: name == c.pooling for name, key in _POOLINGS.items()}}
-    files = {MODULES: modules, f"{POOLING}/{CONFIG}": pooling,
-             READING: {"max_seq_length": c.longest or c.context, "do_lower_case": False}}
-    write_directory(target, values, arrays, {**marked_tokenizer(model.tokenizer, model.marks, c),
-                                             **{name: json.dumps(each, indent=2) + "\n" for name, each in files.items()}})
+    reading = {"max_seq_length": c.longest or c.context, "do_lower_case": False}
+    files = {MODULES: modules, f"{POOLING}/{CONFIG}": pooling, READING: reading}
+    return {name: json.dumps(values, indent=2) + "\n" for name, values in files.items()}

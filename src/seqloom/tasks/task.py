@@ -140,17 +140,16 @@ class Task(ABC):
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
+    foreign_forms: ClassVar[tuple[str, ...]] = ()  # of files with such models, as `interop.opening.form_of` calls them
 
     def recognises(self, path: Path) -> bool:
         """Whether this is such a file, by its name and its first bytes."""
-        return False
+        from seqloom.interop.opening import form_of
+
+        return form_of(path) in self.foreign_forms
 
     def open_file(self, path: Path) -> Any:
         """The model in such a file where commands take it instead of a saved model; None: they do not."""
-        return None
-
-    def import_file(self, path: Path) -> Any:
-        """The model in such a file, for `convert`; None where the file is not of this task."""
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:

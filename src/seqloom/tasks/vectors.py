@@ -49,25 +49,12 @@ class WordVectorsTask(Task):
             raise ConfigError("word vectors are evaluated on --on FILE only; leave out TEXT and other options")
         return shown(model.evaluate(Path(judging.on)))
 
-    def recognises(self, path: Path) -> bool:
-        from seqloom.data.vector_files import file_head, sniff_vectors
-
-        return path.is_file() and sniff_vectors(file_head(path)[0]) is not None
+    foreign_forms: ClassVar[tuple[str, ...]] = ("fasttext", "vectors")
 
     def open_file(self, path: Path) -> Any:
         from seqloom.interop.vectors import read_vectors
 
         return read_vectors(path)
-
-    def import_file(self, path: Path) -> Any:
-        """As `open_file`, but a fastText model keeps its n-grams."""
-        from seqloom.data.vector_files import file_head, sniff_vectors
-        from seqloom.interop.fasttext_model import convert_fasttext
-
-        head, packed = file_head(path)
-        kind = sniff_vectors(head)
-        whole = kind is not None and kind.form == "fasttext-bin" and not packed
-        return convert_fasttext(path) if whole else self.open_file(path)
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
         from seqloom.interop.vectors import write_vectors

@@ -1,4 +1,5 @@
-"""fastText's model file (.bin, .ftz): read without fastText, plain and quantised, with and without labels.
+"""fastText's model file (.bin, .ftz): read without fastText, plain and quantised, with and without labels; as vectors, or as
+a model of our own.
 
 After a magic number and a version follow the options, the dictionary (words, then labels), the input matrix and the output
 matrix. A word's vector is the mean of its own row and of the rows of its character n-grams (none where `maxn` is 0, as for
@@ -18,8 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.data.vector_files import FASTTEXT_MAGIC
-from seqloom.errors import DataError
+from seqloom.errors import DataError, ModelError
+from seqloom.models.vectors.configs import FastTextConfig
+from seqloom.models.vectors.fasttext import FastText
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.text.vocabulary import padded
 
@@ -167,6 +171,46 @@ def _check(made: FastTextFile, path: str) -> None:
     if len(made.input) < needed or low or width != made.options["dim"]:
         raise DataError(f"{path}: damaged: its input matrix is {len(made.input):,} x {width}, its options ask for "
                         f"{needed:,} x {made.options['dim']}")
+
+
+def convert_fasttext(path: str | Path) -> FastText | WordVectors:
+    """Return a `fasttext` model with all rows, which gives vectors to unseen words and learns further.
+
+    It is words alone where the file has no n-grams, is a classifier or is quantised.
+    """
+    file = read_fasttext(path)
+    words, o = file.vectors(), file.options
+    nodes = max(len(words) - 1, 1) if o["loss"] == "hs" else len(words)
+    ngrams = 0 < o["maxn"] >= o["minn"]
+    whole = isinstance(file.input, Dense) and isinstance(file.output, Dense) and len(file.output) >= nodes
+    if not ngrams or not whole or o["model"] == "supervised":
+        words.maker = None
+        if ngrams:
+            what = "a classifier" if o["model"] == "supervised" else "quantised or without an output matrix"
+            progress.say(f"{path}: {what}, so only the vectors of its {len(words):,} words are kept; ask the file itself about "
+                         "other words")
+        return words
+    config = FastTextConfig(dimensions=o["dim"], architecture="cbow" if o["model"] == "cbow" else "skip-gram",
+                     loss="softmax" if o["loss"] == "ova" else o["loss"], window=max(o["ws"], 1),
+                     negatives=max(o["neg"], 1), epochs=max(o["epoch"], 1), min_count=max(o["minCount"], 1),
+                     sample=min(max(o["t"], 0.0), 1.0), min_ngram=max(o["minn"], 1), max_ngram=o["maxn"], buckets=o["bucket"])
+    counts = file.counts[:len(words)]  # labels come behind
+    arrays = {**words.words.arrays(), "counts": counts, "matrix": words.matrix,
+              "input": _rows(file, len(words) + o["bucket"]), "buckets": np.arange(o["bucket"]),
+              "output": file.output.rows(np.arange(nodes))}
+    info = words.fit_info | {"dimensions": o["dim"], "tokens": int(counts.sum())}
+    try:
+        return FastText.from_parts(config, {}, {}, arrays, info)
+    except ModelError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _rows(file: FastTextFile, n: int) -> np.ndarray:
+    made = np.empty((n, file.options["dim"]), np.float32)
+    for low in range(0, n, 1 << 16):
+        part = np.arange(low, min(low + (1 << 16), n))
+        made[part] = file.input.rows(part)
+    return made
 
 
 class _Reader:
