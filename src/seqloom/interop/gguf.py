@@ -19,7 +19,7 @@ import numpy as np
 from seqloom.errors import DataError, quoted
 from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, kept_blocks, to_floats
 from seqloom.interop.values import TensorFile
-from seqloom.models.network.quantised import Blocks
+from seqloom.runtime.quantised import Blocks
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seqloom.models.network.quantised import Blocks
+from seqloom.runtime.quantised import Blocks
 
 PORTION = 1 << 13  # blocks that are turned at a time, so that what lies in between stays small
 

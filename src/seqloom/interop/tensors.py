@@ -17,7 +17,8 @@ import numpy as np
 from seqloom import progress
 from seqloom.errors import ConfigError, ModelError
 from seqloom.interop.values import Shapes, TensorFile
-from seqloom.models.network.quantised import Blocks, bits_of
+from seqloom.runtime.declarations import Declarations, shapes_of
+from seqloom.runtime.quantised import Blocks, bits_of
 
 if TYPE_CHECKING:
     from seqloom.models.network.model import NetworkModel
@@ -200,14 +201,14 @@ class Parts:
         learnt = self.learnt | ({"bits": bits} if bits else {})
         try:
             config = self.cls.config_class(**self.options)
-            shapes = expected_shapes(self.cls.with_parts(config, self.tokenizers, learnt))
-            return self.cls.from_parts(config, self.tokenizers, learnt, self._arrays(shapes, bits), self.info)
+            declared = self.cls.with_parts(config, self.tokenizers, learnt).declared()
+            return self.cls.from_parts(config, self.tokenizers, learnt, self._arrays(declared, bits), self.info)
         except (ConfigError, ModelError) as error:
             self.file.fail(str(error))
 
-    def _arrays(self, shapes: Shapes, bits: int | None) -> dict[str, np.ndarray]:
+    def _arrays(self, declared: Declarations, bits: int | None) -> dict[str, np.ndarray]:
         """Return all arrays as a saved model has them."""
-        file, layout = self.file, self.layout
+        file, layout, shapes = self.file, self.layout, shapes_of(declared)
         prefix = layout.prefix_of(file.shapes)
         places = {name: layout.place(name, shapes, prefix, self.d_head) for name in shapes if not name.endswith(self.absent)}
         wanted = {tensor: shape for place in places.values() for tensor, shape in place.shapes.items()}
@@ -217,7 +218,7 @@ class Parts:
         arrays: dict[str, np.ndarray] = {}
         with progress.task("reading weights", len(shapes), "arrays") as bar:
             for name, shape in shapes.items():
-                own_bits = bits_of(name, shape, bits, self.cls.exact) if bits else None
+                own_bits = bits_of(name, declared[name], bits, self.cls.exact) if bits else None
                 weight = places[name].read(file, own_bits) if name in places else np.zeros(shape, np.float32)
                 arrays |= weight.tiles().arrays(name) if isinstance(weight, Blocks) else {name: weight}
                 bar.advance(1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from seqloom.arrays import LARGEST
 from seqloom.errors import DataError, quoted
-from seqloom.models.network.quantised import Blocks
+from seqloom.runtime.quantised import Blocks
 
 Shapes = Mapping[str, tuple[int, ...]]
 Keys = Mapping[str, tuple[Any, ...]]  # our options: their name and its limits, as `Values.options` takes them
