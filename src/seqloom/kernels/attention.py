@@ -170,8 +170,10 @@ def attend_heads(x: Any, heads: Any, layer: int, tokens: Any, causal: bool, by_d
     out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
 
     def run(bounds: tuple[int, int]) -> None:
-        attend(x, *heads[:2], heads.scale, heads.d_keys, layer, *tokens, causal, heads.window, by_distance,
-               relative, *bounds, out, weights)
+        low, high = bounds
+        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts,
+               tokens.counts, tokens.lengths, causal, heads.window, by_distance, relative, low, high, out,
+               weights)
 
     work = heads.n_heads * heads.d_head * int((tokens.counts * tokens.lengths).sum())
     share = -(-heads.n_heads // thread_count())

@@ -191,13 +191,13 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
         return linear_tiles(matrix, x) if tiles else linear_panels(matrix, x)
     out = np.empty((len(x), parts * (TILE if tiles else WIDTH)), np.float32)
     if tiles:
-        rounded = round_inputs(x, matrix.scale.shape[1], matrix.fine)
+        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
 
         def multiply(bounds: tuple[int, int]) -> None:
-            multiply_tiles(matrix, *rounded, *bounds, out)
+            multiply_tiles(matrix, numbers, scales, sums, bounds[0], bounds[1], out)
     else:
         def multiply(bounds: tuple[int, int]) -> None:
-            multiply_panels(matrix.panels, matrix.bias, x, *bounds, out)
+            multiply_panels(matrix.panels, matrix.bias, x, bounds[0], bounds[1], out)
 
     share_between_threads(multiply, chunk_bounds(parts, -(-parts // thread_count())))
     return out if out.shape[1] == matrix.rows else np.ascontiguousarray(out[:, :matrix.rows])
