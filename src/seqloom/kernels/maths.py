@@ -327,7 +327,8 @@ def character_maxima(ids, lengths, taps, bias, out):
                 for j in range(len(values)):
                     values[j] += after[j]
             for j in range(len(values)):
-                best[j] = max(best[j], values[j])
+                value = values[j]  # which `max` would pass over if it is NaN
+                best[j] = value if value > best[j] or value != value else best[j]
         if length:
             for j in range(len(values)):
                 best[j] += bias[j]
