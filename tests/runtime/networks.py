@@ -165,7 +165,7 @@ RECURRENT = [{}, *_one_by_one(n_layers=(2,), layer_norm=(True,), learned_start=(
 OWN: dict[str, list[dict[str, Any]]] = {
     "rnn": [{"activation": "relu"}, {"activation": "relu", "layer_norm": True, "n_layers": 2}],
     "lstm": [{"d_projection": 20}, {"d_projection": 20, "layer_norm": True, "learned_start": True, "n_layers": 2},
-             {"d_projection": 36, "residual": True, "n_layers": 2}, {"d_projection": 20, "tied": False},
+             {"d_projection": 36, "residual": True, "n_layers": 2}, {"d_projection": 50}, {"d_projection": 20, "tied": False},
              {"d_projection": 20, "softmax": "adaptive"}],
     "gru": [{"reset": "before"}, {"update": "replace"}, {"reset": "before", "update": "replace", "n_layers": 2},
             {"reset": "before", "layer_norm": True, "learned_start": True}, {"update": "replace", "layer_norm": True}]}
