@@ -74,7 +74,7 @@ def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weight
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
-    seen = attend_heads(linear(query, inner), heads, layer, memory, False, none, none, weights)
+    seen = attend_heads(linear(query, inner), heads, layer, memory, False, none, none[:0], weights)
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
