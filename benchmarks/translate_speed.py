@@ -165,7 +165,7 @@ def seqloom_engine(model: Any, vocabulary: int) -> Engine:
 
 
 def with_drawn_weights(model: Any, vocabulary: int) -> Any:
-    """A translator for the words w4, w5, ..., with weights larger than before training, so that not every step writes the same."""
+    """A translator of the words w4, w5, ... with larger weights than before training, so that not all steps write the same."""
     from seqloom.training.config import TrainConfig
 
     words = [f"w{i}" for i in range(4, vocabulary)]
@@ -321,16 +321,10 @@ def torch_multi30k(_: int, threads: int = 0) -> Engine:
 
     import seqloom
     from benchmarks.translate import saved
-    from benchmarks.translate_loop import Loop
 
     if threads:
         torch.set_num_threads(threads)
-    model = seqloom.load(saved("attention"))
-    loop, source, target = Loop(dict(model.weights)).eval(), model.tokenizers["source"], model.target_tokenizer
-
-    def one(text: str) -> str:
-        ids = torch.from_numpy(np.append(source.encode(text), source.eos_id))[None]
-        return target.decode(loop.greedy(ids, target.eos_id, 3 * ids.shape[1] + 10, ends=True)[0].numpy())
+    one = torch_translator(seqloom.load(saved("attention")))
 
     def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
         texts = sentences(n, turn)
@@ -338,6 +332,21 @@ def torch_multi30k(_: int, threads: int = 0) -> Engine:
         return seconds, list(made[0].encode())
 
     return translate
+
+
+def torch_translator(model: Any) -> Callable[[str], str]:
+    """A text to its translation by the loop with the weights of a fitted model."""
+    import torch
+
+    from benchmarks.translate_loop import Loop
+
+    loop, source, target = Loop(dict(model.weights)).eval(), model.tokenizers["source"], model.target_tokenizer
+
+    def one(text: str) -> str:
+        ids = torch.from_numpy(np.append(source.encode(text), source.eos_id))[None]
+        return target.decode(loop.greedy(ids, target.eos_id, 3 * ids.shape[1] + 10, ends=True)[0].numpy())
+
+    return one
 
 
 ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,
