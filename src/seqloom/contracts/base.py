@@ -246,10 +246,14 @@ class Model(ABC):
         least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
+        inserts_marks = hasattr(c, "marks")  # others would have rows for tokens that they never read
+        if inserts_marks:
+            chosen["marks"] = c.marks
         if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
             raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
                               "tokenizer='whitespace', which keeps words as they are")
-        return choose_tokenizer(c.tokenizer, corpus, **chosen)
+        tokenizer = choose_tokenizer(c.tokenizer, corpus, **chosen)
+        return tokenizer if inserts_marks else tokenizer.without_marks()
 
     # ---- persistence
 

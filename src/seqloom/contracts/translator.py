@@ -26,6 +26,7 @@ from seqloom.contracts.translations import Translation, TranslationConfig
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.beam_options import BeamOptions
+from seqloom.decoding.constraints import Without
 from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.greedy import greedy
@@ -301,6 +302,8 @@ class Translator(Model):
 
     def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                 scored: bool = True) -> list[list[Translation]]:
+        if marks := self.target_tokenizer.declared_ids:  # which are no text
+            stepper = Without(stepper, marks)
         if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty and not how.prefix:
             found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
             return [[Translation(self.text_of(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]

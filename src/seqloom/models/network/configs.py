@@ -35,5 +35,6 @@ class PretrainedConfig(Config):
 class NetworkConfig(PretrainedConfig, TextConfig):
     """Of every network that reads running text."""
 
-    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize"})
+    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize",
+                                                         "marks"})
     fit_arguments: ClassVar[frozenset[str]] = TRAINS

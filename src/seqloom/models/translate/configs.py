@@ -40,7 +40,7 @@ class TranslatorConfig(Config):
     fit_arguments: ClassVar[frozenset[str]] = TRAINS
     only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
     training_only: ClassVar[frozenset[str]] = frozenset({
-        "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "max_length", "dropout",
+        "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "marks", "max_length", "dropout",
         "label_smoothing", "scheduled_sampling", "sampling_half", "select_by"})
 
     tokenizer: str = option("bpe", f"tokens of sources and targets: {KINDS}", metavar="KIND|PATH")
@@ -49,6 +49,8 @@ class TranslatorConfig(Config):
     vocab_size: int | None = option(None, "maximum vocabulary size of each side [default for subwords: by the size of the "
                                     "text, 4000 for 2 MB]", minimum=2, maximum=MOST_TOKENS)
     min_count: int = option(1, "tokens seen less often than this become <unk>", minimum=1, maximum=MOST)
+    marks: tuple[str, ...] = option((), "further tokens of either side that no text produces, such as <extra_id_0>",
+                                    metavar="MARK,..", saved=False)
     shared_vocabulary: bool = option(False, "one vocabulary, with one vector for each token, for sources and targets")
     max_length: int = option(250, "pairs with more tokens than this on one side are left out in training",
                              minimum=1, maximum=MOST_TOKENS)

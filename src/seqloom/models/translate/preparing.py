@@ -45,4 +45,4 @@ def subword_size(characters: int) -> int:
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
     """Fitted on the texts, or a saved one."""
     size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count, marks=c.marks)
