@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.corpus import Block, Corpus
+from seqloom.data.corpus import Corpus
+from seqloom.data.pieces import Block
 from seqloom.errors import DataError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.locks import locked
@@ -41,7 +42,7 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    return np.concatenate([ids.astype(dtype) for ids in encoded_text(tokenizer, corpus, unit)])
+    return corpus.read_by(lambda: np.concatenate([ids.astype(dtype) for ids in encoded_text(tokenizer, corpus, unit)]))
 
 
 def encoded_text(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, label: str = "encoding") -> Iterator[np.ndarray]:

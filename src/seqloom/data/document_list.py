@@ -1,0 +1,146 @@
+"""The documents of a corpus, read one after the other as often as is asked.
+
+Whoever reads them to the end first learns on the way what is to be known of them (`contents`), and which files of a directory
+are not text. So nothing is read for that alone, unless somebody asks before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TypeVar
+
+from seqloom import progress
+from seqloom.data.contents import Content, Noting
+from seqloom.data.documents import Document
+from seqloom.data.pieces import Piece
+from seqloom.data.sources import Folder
+from seqloom.data.tables import Table
+from seqloom.errors import EncodingError
+
+T = TypeVar("T")
+
+
+class _ReadAgain(Exception):
+    """A file of a directory is not text, which was seen after part of it had been handed out."""
+
+
+class DocumentList:
+    """Files, texts in memory and tables; files of a directory that turn out not to be text leave the list."""
+
+    def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
+        """`name` None: that of the only document, or how many there are."""
+        self.found = list(documents)  # whether they are text or not
+        self._name = name
+        self._can_begin_again = False  # whoever walks
+
+    @property
+    def name(self) -> str:
+        if self._name is not None:
+            return self._name
+        return self.found[0].name if len(self.found) == 1 else f"{len(self.found)} files"
+
+    @property
+    def texts(self) -> Sequence[Document | Table]:
+        """The documents. Where it is not known yet which files of a directory are text, all are read."""
+        if not self.settled:
+            self.read()
+        return self.found
+
+    @cached_property
+    def contents(self) -> list[Content]:
+        """What there is to know of each of them, once it has been read."""
+        self.read()
+        return [document.content for document in self.found if document.content is not None]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all; None for compressed or transcoded files that were not read yet."""
+        known = [document.content for document in self.found if document.content is not None]
+        return sum(content.size for content in known) if len(known) == len(self.found) else self._expected_size
+
+    @cached_property
+    def _expected_size(self) -> int | None:
+        """The same as far as it can be told without reading."""
+        sizes = [document.size() for document in self.found]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @cached_property
+    def _folders(self) -> list[Folder]:
+        return list({id(document.folder): document.folder for document in self.found if document.folder}.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known which files are text."""
+        return all(folder.settled for folder in self._folders)
+
+    def walk(self, work: Callable[[Iterator[Piece]], Iterator[T]]) -> Iterator[T]:
+        """Yield what `work` makes of the pieces of each document."""
+        if not self.settled and not self._can_begin_again:
+            self.read()
+        for place in range(len(self.found)):
+            yield from self._walk_one(place, work)
+        self._settle()
+
+    def begin_again_if_needed(self, function: Callable[[], T]) -> T:
+        """Return what a function makes that walks once over everything, which need not have been read before.
+
+        It is called again where it has seen part of a file that then had to be left out.
+        """
+        self._can_begin_again = True
+        try:
+            while True:
+                try:
+                    return function()
+                except _ReadAgain:
+                    continue
+        finally:
+            self._can_begin_again = False
+
+    def read(self) -> None:
+        """Read what has not been read."""
+        unread = [place for place, document in enumerate(self.found) if document.content is None]
+        if not unread and self.settled:
+            return
+        with progress.task(f"reading {self.name}", self._expected_size, "bytes") as bar:
+
+            def drain(pieces: Iterator[Piece]) -> Iterator[None]:
+                for piece in pieces:
+                    bar.advance(len(piece.data))
+                return iter(())
+
+            for place in unread:
+                for _ in self._walk_one(place, drain):
+                    pass
+        self._settle()
+
+    def _walk_one(self, place: int, work: Callable[[Iterator[Piece]], Iterator[T]]) -> Iterator[T]:
+        document = self.found[place]
+        if _left_out(document):
+            return
+        noting, begun = Noting(document), False
+        try:
+            for made in work(iter(noting) if document.content is None else document.pieces()):
+                begun = True
+                yield made
+        except EncodingError as error:
+            if document.folder is None or document.folder.settled:
+                raise
+            document.folder.leave_out(document.name, error)
+            if begun:
+                raise _ReadAgain from None
+        if noting.content is not None:
+            self.found[place] = replace(document, content=noting.content)
+
+    def _settle(self) -> None:
+        """Everything has been read: take out and report what is not text."""
+        if not self.settled:
+            self.found = [document for document in self.found if not _left_out(document)]
+            for folder in self._folders:
+                folder.report(self.found)
+
+
+def _left_out(document: Document | Table) -> bool:
+    """Whether it turned out not to be text."""
+    return document.folder is not None and document.name in document.folder.misread
