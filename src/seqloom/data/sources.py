@@ -32,8 +32,8 @@ class Folder:
     Which are text in its encoding is known when all of them have been read to the end.
     """
 
-    def __init__(self, name: str, encoding: str, strict: bool) -> None:
-        self.name, self.encoding, self.strict = name, encoding, strict
+    def __init__(self, name: str, files: Sequence[str], encoding: str, strict: bool) -> None:
+        self.name, self.files, self.encoding, self.strict = name, files, encoding, strict
         self.binary = 0
         self.misread: dict[str, EncodingError] = {}  # by the names of the files
         self.settled = False  # all have been read
@@ -47,12 +47,13 @@ class Folder:
     def report(self, texts: Sequence[object]) -> None:
         """All have been read: say what was left out; refuse where no text is left."""
         self.settled = True
-        if not texts and self.misread:
-            raise next(iter(self.misread.values()))
+        misread = [file for file in self.files if file in self.misread]
+        if not texts and misread:
+            raise self.misread[misread[0]]
         if not texts:
             raise DataError(f"there is no text file in the directory {self.name}" if os.path.isdir(self.name) else
                             f"{self.name} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
-        report_skipped(self.name, self.binary, list(self.misread), self.encoding)
+        report_skipped(self.name, self.binary, misread, self.encoding)
 
 
 def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False, strict: bool = False,
@@ -92,7 +93,8 @@ def _check_head(document: Document) -> None:
 
 def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> list[Document]:
     """Those that are text; the others are skipped and reported, or refused."""
-    folder, texts = Folder(name, documents[0].encoding, strict), []
+    folder = Folder(name, [document.name for document in documents], documents[0].encoding, strict)
+    texts = []
     total = sum(document.path.stat().st_size for document in documents if document.path)
     with progress.task(f"reading {name}", total, "bytes") if check else nullcontext() as bar:
         for document in documents:

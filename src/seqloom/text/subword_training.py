@@ -67,7 +67,8 @@ def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundar
                     yield from parts
                 bar.advance(len(block))
 
-        return maker(chain([first], filled), texts, size - 1, min_count, boundary)  # one id is left for the end
+        return maker(chain([first], filled), lambda some: progress.in_this_context(texts(some)), size - 1, min_count,
+                     boundary)  # one id is left for the end
 
     return Subword(interruptible(make), None)
 
