@@ -156,7 +156,13 @@ class Translator(Model):
                 part = sources[start:start + PORTION]
                 read = [member.read_sources(part) for member in (self, *ensemble)]
                 for chosen in self._batches(read[0]):
-                    for i, best in zip(chosen, self._batch(read, chosen, first + start, how, nbest, scored)):
+                    if not ensemble and type(self).translate_batch is not Translator.translate_batch:
+                        found = self.translate_batch([part[i] for i in chosen], how, nbest)
+                    else:
+                        steppers = [each.decoder(chosen) for each in read]
+                        found = self._search(Ensemble(steppers) if ensemble else steppers[0],
+                                             [first + start + i for i in chosen], how, nbest, scored)
+                    for i, best in zip(chosen, found):
                         answers[start + i] = best
                     bar.advance(len(chosen))
                 if self.writes_tokens:  # to others length does not matter
@@ -286,15 +292,6 @@ class Translator(Model):
                 raise ConfigError(f"member {number} of the ensemble has other target tokens than the first "
                                   f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit all members "
                                   "with the same target tokenizer")
-
-    def _batch(self, read: Sequence[ReadSources], chosen: Sequence[int], first: int, how: TranslationConfig, nbest: int,
-               scored: bool) -> list[list[Translation]]:
-        """The best translations of some sources, as one model or an ensemble reads them; `first`: the number of source 0."""
-        if len(read) == 1 and type(self).translate_batch is not Translator.translate_batch:
-            return self.translate_batch([read[0].sources[i] for i in chosen], how, nbest)
-        steppers = [each.decoder(chosen) for each in read]
-        stepper = Ensemble(steppers) if len(steppers) > 1 else steppers[0]
-        return self._search(stepper, [first + i for i in chosen], how, nbest, scored)
 
     def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                 scored: bool = True) -> list[list[Translation]]:

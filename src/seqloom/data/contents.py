@@ -6,7 +6,6 @@ It is noted on the way, by whoever reads a document to its end for the first tim
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,36 +25,39 @@ class Content(NamedTuple):
     ends: np.ndarray  # of a table's rows, or of some of them when there are very many
 
 
-class Noting:
-    """Hands on the pieces of a document; `content` is there once it has been read to its end."""
+class Notes:
+    """What is noted of a document while its pieces are read."""
 
-    def __init__(self, document: Document | Table) -> None:
-        self.document = document
-        self.content: Content | None = None
+    def __init__(self) -> None:
+        self._text, self._row_ends = hashlib.sha256(), hashlib.sha256()
+        self._rows = _Ends()
+        self._size = 0
+        self._closed = False
 
-    def __iter__(self) -> Iterator[Piece]:
-        digest, row_ends = hashlib.sha256(), hashlib.sha256()
-        size, rows, last = 0, _Ends(), b""
-        for piece in self.document.pieces():
-            last = piece.data
-            digest.update(last)
-            if len(piece.ends):
-                row_ends.update((piece.ends + size).astype("<i8").tobytes())
-                rows.add(piece.ends + size)
-            size += len(last)
-            yield piece
-        if isinstance(self.document, Table):
-            digest.update(row_ends.digest())  # rows are documents: the same text in other rows is another corpus
-        self.content = Content(digest.hexdigest(), size, last.endswith(b"\n"), rows.kept)
+    def add(self, piece: Piece) -> None:
+        """Note the next piece."""
+        self._text.update(piece.data)
+        if len(piece.ends):
+            ends = piece.ends + self._size
+            self._row_ends.update(ends.astype("<i8").tobytes())
+            self._rows.add(ends)
+        self._size += len(piece.data)
+        self._closed = piece.data.endswith(b"\n")
+
+    def content(self, document: Document | Table) -> Content:
+        """Return what is known now that all pieces of the document have been read."""
+        if isinstance(document, Table):  # rows are documents: the same text in other rows is another corpus
+            self._text.update(self._row_ends.digest())
+        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
 
 
 def read_content(document: Document, bar: progress.Task) -> Content:
     """Read a document for this alone."""
-    noting = Noting(document)
-    for piece in noting:
+    notes = Notes()
+    for piece in document.pieces():
+        notes.add(piece)
         bar.advance(len(piece.data))
-    assert noting.content is not None
-    return noting.content
+    return notes.content(document)
 
 
 class _Ends:

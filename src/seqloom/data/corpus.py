@@ -73,9 +73,10 @@ class Corpus:
     def blocks(self, cut: Callable[[bytes, bool], int], size: int = 4 << 20) -> Iterator[Block]:
         """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
-        for block in self._list.walk(lambda pieces: blocks_of(pieces, cut, size)):
-            empty = False
-            yield block
+        for pieces in self._list.walk():
+            for block in blocks_of(pieces, cut, size):
+                empty = False
+                yield block
         if empty:
             columns = {document.column for document in self.documents if isinstance(document, Table)}
             raise DataError(f"no row of {self.name} has text in column {', '.join(sorted(columns))}" if columns else
@@ -127,7 +128,7 @@ class Corpus:
 
     def text(self) -> str:
         """The whole text; for small corpora."""
-        return b"".join(self._list.walk(lambda pieces: (piece.data for piece in pieces))).decode("utf-8")
+        return b"".join(piece.data for pieces in self._list.walk() for piece in pieces).decode("utf-8")
 
     def each_document(self) -> Iterator[tuple[str, str]]:
         """Name and text of every document; a row of a table is one, called `reviews.csv:7`."""
@@ -135,10 +136,11 @@ class Corpus:
 
     def lines(self) -> Iterator[str]:
         """Line by line, without the newline."""
-        return (line.decode("utf-8") for line in self._raw_lines())
+        return (line.decode("utf-8") for line in self.raw_lines())
 
-    def _raw_lines(self) -> Iterator[bytes]:
-        return self._list.walk(lines_of)
+    def raw_lines(self) -> Iterator[bytes]:
+        """The same in UTF-8."""
+        return (line for pieces in self._list.walk() for line in lines_of(pieces))
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
         """Training, validation and test parts: contiguous ones of a single file, whole files of several.
@@ -304,7 +306,7 @@ def _opened(document: Document, column: str | None) -> Document | Table:
 
 def overlap(train: Corpus, test: Corpus) -> float:
     """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
-    hashes = [array("q", (hash(line) for raw in corpus._raw_lines() if len(line := raw.strip()) >= _LINE))
+    hashes = [array("q", (hash(line) for raw in corpus.raw_lines() if len(line := raw.strip()) >= _LINE))
               for corpus in (train, test)]
     known, asked = (np.frombuffer(h, np.int64) for h in hashes)
     return float(np.isin(asked, known).mean()) if len(asked) else 0.0

@@ -7,12 +7,13 @@ are not text. So nothing is read for that alone, unless somebody asks before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
 from seqloom import progress
-from seqloom.data.contents import Content, Noting
+from seqloom.data.contents import Content, Notes
 from seqloom.data.documents import Document
 from seqloom.data.pieces import Piece
 from seqloom.data.sources import Folder
@@ -75,12 +76,12 @@ class DocumentList:
         """Whether it is known which files are text."""
         return all(folder.settled for folder in self._folders)
 
-    def walk(self, work: Callable[[Iterator[Piece]], Iterator[T]]) -> Iterator[T]:
-        """Yield what `work` makes of the pieces of each document."""
+    def walk(self) -> Iterator[Iterator[Piece]]:
+        """Yield the pieces of one document after the other."""
         if not self.settled and not self._can_begin_again:
             self.read()
         for place in range(len(self.found)):
-            yield from self._walk_one(place, work)
+            yield self._pieces(place)
         self._settle()
 
     def begin_again_if_needed(self, function: Callable[[], T]) -> T:
@@ -104,34 +105,32 @@ class DocumentList:
         if not unread and self.settled:
             return
         with progress.task(f"reading {self.name}", self._expected_size, "bytes") as bar:
-
-            def drain(pieces: Iterator[Piece]) -> Iterator[None]:
-                for piece in pieces:
-                    bar.advance(len(piece.data))
-                return iter(())
-
             for place in unread:
-                for _ in self._walk_one(place, drain):
-                    pass
+                with suppress(_ReadAgain):
+                    for piece in self._pieces(place):
+                        bar.advance(len(piece.data))
         self._settle()
 
-    def _walk_one(self, place: int, work: Callable[[Iterator[Piece]], Iterator[T]]) -> Iterator[T]:
-        document = self.found[place]
+    def _pieces(self, place: int) -> Iterator[Piece]:
+        """Yield the pieces of a document; what there is to know of it is noted on the way."""
+        document, notes, begun = self.found[place], Notes(), False
         if _left_out(document):
             return
-        noting, begun = Noting(document), False
         try:
-            for made in work(iter(noting) if document.content is None else document.pieces()):
+            for piece in document.pieces():
+                if document.content is None:
+                    notes.add(piece)
                 begun = True
-                yield made
+                yield piece
         except EncodingError as error:
             if document.folder is None or document.folder.settled:
                 raise
             document.folder.leave_out(document.name, error)
             if begun:
                 raise _ReadAgain from None
-        if noting.content is not None:
-            self.found[place] = replace(document, content=noting.content)
+            return
+        if document.content is None:
+            self.found[place] = replace(document, content=notes.content(document))
 
     def _settle(self) -> None:
         """Everything has been read: take out and report what is not text."""

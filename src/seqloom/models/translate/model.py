@@ -188,7 +188,7 @@ class TranslationModel(NetworkModel, Translator):
         most = min(2 * int(pairs.targets.lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1)
         said: list[str] = [""] * len(pairs.data)
         for chosen in pairs.sources.buckets(SCORED):
-            stepper = self._network_decoder(network, pairs.sources.part(chosen))
+            stepper = self.network_decoder(network, pairs.sources.part(chosen))
             found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1, max_tokens=most)
             for i, best in zip(chosen.tolist(), found):
                 said[i] = self.text_of(best[0].ids)
@@ -253,14 +253,7 @@ class TranslationModel(NetworkModel, Translator):
 
     def decoder(self, sources: Any) -> Stepper:
         self.check_fitted()
-        return self.decoder_of(self.encode_sources(sources))
-
-    def decoder_of(self, encoded: Encoded) -> Stepper:
-        """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
-        if not self.net.on_cpu:
-            return self._network_decoder(self.network(), encoded)
-        self.check_lengths(encoded, "source")
-        return self.steps().decoder(encoded)
+        return self.read_sources(sources).decoder(range(len(sources)))
 
     def read_sources(self, sources: Any) -> ReadSources:
         return EncodedSources(self, sources)
@@ -272,9 +265,10 @@ class TranslationModel(NetworkModel, Translator):
         return self._steps[1]
 
     def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
-        return self._network_decoder(network, self.encode_sources(sources))
+        return self.network_decoder(network, self.encode_sources(sources))
 
-    def _network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
+    def network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
+        """Return a Stepper that runs the network itself."""
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
         target = self.target_tokenizer

@@ -52,8 +52,14 @@ class EncodedSources(ReadSources):
         return self.encoded.lengths - self.model.marks_of_sources
 
     def decoder(self, chosen: Sequence[int]) -> Stepper:
-        every = len(chosen) == len(self.sources)  # a batch, which is in their order
-        return self.model.decoder_of(self.encoded if every else self.encoded.part(np.array(chosen)))
+        """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
+        model, encoded = self.model, self.encoded
+        if len(chosen) < len(self.sources):  # all of them are a batch in their order
+            encoded = encoded.part(np.array(chosen))
+        if not model.net.on_cpu:
+            return model.network_decoder(model.network(), encoded)
+        model.check_lengths(encoded, "source")
+        return model.steps().decoder(encoded)
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None) -> Encoded:

@@ -74,7 +74,7 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
         corpus.read_through()
     on_disk = (corpus.n_bytes or 0) > (IN_MEMORY if memory is None else memory)
     with tempfile.TemporaryFile(prefix="seqloom-ids-") as file:
-        for block in encoded_blocks(tokenizer, corpus, unit):
+        for block in encoded_blocks(tokenizer, corpus, unit, end_stream=False):
             place_and_count(block, table, totals)
             if on_disk:
                 file.write(block.tobytes())
