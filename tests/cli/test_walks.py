@@ -19,7 +19,7 @@ from seqloom.comparison.labels import LabelLadder
 from seqloom.contracts import Forecaster
 from seqloom.data.documents import CHUNK, Document
 from seqloom.data.parquet import Parquet
-from seqloom.models.vectors import reading
+from seqloom.models.vectors.reading import read_words
 from seqloom.text.tokenizer import Tokenizer
 from tests.comparison.test_tasks import reviews
 from tests.fuzz.specimens import SPECIMENS
@@ -148,16 +148,12 @@ def test_all_models_of_text_read_it_twice(seqloom, tmp_path, readings, text, mod
     assert readings["a.gz"] <= 2
 
 
-def test_a_packed_text_that_no_tokenizer_has_read_is_worked_on_in_a_file_too(seqloom, tmp_path, readings, text, monkeypatch):
+def test_a_packed_text_that_no_tokenizer_has_read_is_worked_on_in_a_file_too(tmp_path, readings, text):
     (tmp_path / "a.gz").write_bytes(gzip.compress(text.encode()))
-    library.Tokenizer(kind="whitespace").fit(text).save(tmp_path / "t")
-    monkeypatch.setattr(reading, "IN_MEMORY", len(text) - 1)
-    mapped = []
-    monkeypatch.setattr(np, "memmap", lambda file, *rest, real=np.memmap: mapped.append(rest) or real(file, *rest))
-    done = seqloom("fit", "word2vec", "a.gz", "-o", "m", "--epochs", 1, "--dimensions", 4, "--tokenizer", "t", "--json")
-    assert done.json()[0]["bytes"] == len(text)
-    assert mapped
-    assert readings["a.gz"] <= 2
+    tokenizer = Tokenizer(kind="whitespace").fit(text)
+    stream = read_words(library.read(tmp_path / "a.gz"), tokenizer, "line", memory=len(text) - 1)
+    assert isinstance(stream.ids.base, np.memmap)
+    assert readings["a.gz"] == 2
 
 
 def test_labelled_and_parallel_tables_are_read_once(seqloom, tmp_path, readings, shakespeare):
