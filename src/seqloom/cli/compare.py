@@ -97,7 +97,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     try:
         with nullcontext() if as_json else shown(table):
-            comparison = compare(whole, task=ladder.name, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
+            comparison = compare(whole, task=ladder, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
                             work=work, seed=seed, on_start=start, on_rung=table.add,
                             curve=bool(output) if curve is None else curve, **held_out, **comparing.to_dict())
             table.finished = True

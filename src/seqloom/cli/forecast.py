@@ -40,9 +40,9 @@ def command(model: str, data: tuple[str, ...], horizon: int | None, start: str |
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
     found = loaded.forecast(series, horizon, start=start)
     if chart is not None:
-        from seqloom.inspect import forecast
+        from seqloom.inspect.series import forecast_sheet
 
-        forecast(loaded, series, horizon=horizon, start=start).save(chart)
+        forecast_sheet(loaded, series, found).save(chart)
     if not as_json:
         click.echo(str(found))
         return

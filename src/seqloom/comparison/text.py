@@ -50,7 +50,7 @@ class TextLadder(Ladder):
         return bundled() if data is None else as_corpus(data)
 
     def split(self, data: Corpus, valid: Corpus | None, test: Corpus | None) -> Parts:
-        _ = data.fingerprint  # tells the size of compressed files too
+        data.read_through()  # which tells the size of compressed files too
         if (data.n_bytes or 0) < SMALLEST:
             raise DataError(f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
         if (parts := self.brought(data, valid, test)) is None:

@@ -252,7 +252,7 @@ class Model(ABC):
         if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
             raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
                               "tokenizer='whitespace', which keeps words as they are")
-        tokenizer = choose_tokenizer(c.tokenizer, corpus, **chosen)
+        tokenizer = corpus.read_by(lambda: choose_tokenizer(c.tokenizer, corpus, **chosen))
         return tokenizer if inserts_marks else tokenizer.without_marks()
 
     # ---- persistence
@@ -330,6 +330,11 @@ class Model(ABC):
         check_learnt({key: value for key, value in learnt.items() if key not in own}, cls.learnt_values)
         model.tokenizers, model.learnt = tokenizers, learnt
         return model
+
+
+def data_record(corpus: Corpus) -> dict[str, Any]:
+    """Which text a model was fitted on, for its record; what has been read to the end is not read again."""
+    return {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
 
 
 def _words(name: str) -> str:

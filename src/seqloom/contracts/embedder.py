@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 import numpy as np
 
 from seqloom.arrays import LARGEST
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
@@ -62,8 +62,8 @@ class Embedder(Model):
         how = self.fitting(memory, train, device, run, valid)
         corpus = as_corpus(data)
         with self.learning():
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
             self.fit_corpus(corpus, how)
+            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
         return self
 
     @property

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from seqloom.config import TextConfig, Unit
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
 from seqloom.contracts.scoring import score_batch, sums
 from seqloom.data.corpus import Corpus, as_corpus
@@ -156,8 +156,8 @@ class LanguageModel(Model):
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             if valid is not None and self.trained:  # others have no use for it
                 how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
-                             "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
+            self.fit_info = {**data_record(corpus), "tokens": len(ids),
+                             "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
                 self.fit_info["data_files"] = [digest[:16] for digest in files]
             self.fit_ids(ids, how)

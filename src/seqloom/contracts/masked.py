@@ -16,7 +16,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import Config, TextConfig
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.metrics import bootstrap
@@ -82,8 +82,8 @@ class MaskedModel(Model):
         corpus = as_corpus(data)
         with self.learning():
             self.tokenizer = tokenizer or self._make_tokenizer(corpus)
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
             self.fit_corpus(corpus, how)
+            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
         return self
 
     # ---- the verbs

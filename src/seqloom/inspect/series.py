@@ -26,7 +26,11 @@ def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, start:
     if backtest:
         longest = max(series.tracks, key=len)
         start = series.clock.show(int(series.times(longest)[max(len(longest) - ahead, 1)]))
-    made = model.forecast(series, horizon, start=start)
+    return forecast_sheet(model, series, model.forecast(series, horizon, start=start))
+
+
+def forecast_sheet(model: Forecaster, series: Series, made: Forecast) -> Sheet:
+    """Draw a forecast that the model has made for the series."""
     return Sheet(f"{model.label()}: forecast", lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
                  made.to_dict())
 

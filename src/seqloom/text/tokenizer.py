@@ -129,7 +129,7 @@ class Tokenizer:
 
         config = self.config
         with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
-            return train(kind or config.kind, lambda: map(self._normalized, text_blocks(data, self.cut, PIECE)),
+            return train(kind or config.kind, map(self._normalized, text_blocks(data, self.cut, PIECE)),
                          config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:

@@ -9,13 +9,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from seqloom.contracts.translations import ReadSources
+from seqloom.data.parallel import Parallel
+from seqloom.decoding.stepper import Stepper
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.batches import Batch, Cursor
+
+if TYPE_CHECKING:
+    from seqloom.models.translate.model import TranslationModel
+
+
+class EncodedPairs(NamedTuple):
+    """Pairs, and both sides as the network reads them."""
+
+    data: Parallel
+    sources: Encoded
+    targets: Encoded
+
+    def part(self, chosen: np.ndarray) -> EncodedPairs:
+        """Return some of the pairs."""
+        return EncodedPairs(self.data.part(chosen), self.sources.part(chosen), self.targets.part(chosen))
+
+
+class EncodedSources(ReadSources):
+    """Sources that were tokenised together."""
+
+    model: TranslationModel  # that reads them
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        return self.model.encode_sources(self.sources)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return self.encoded.lengths - self.model.marks_of_sources
+
+    def decoder(self, chosen: Sequence[int]) -> Stepper:
+        encoded = self.encoded
+        if len(chosen) < len(self.sources):  # all of them are a batch in their order
+            encoded = encoded.part(np.array(chosen))
+        return self.model.encoded_decoder(encoded)
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None) -> Encoded:
