@@ -28,7 +28,7 @@ from seqloom.training.devices import memory_advice
 from seqloom.training.interrupts import Interrupts
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
-from seqloom.training.schedules import Late, Schedule
+from seqloom.training.schedules import DelayedGroup, Schedule
 from seqloom.training.states import leaves, rebuilt, shape_of
 from seqloom.training.task import Task
 from seqloom.training.update import Diverged, Update, Updater
@@ -49,7 +49,7 @@ class Report:
 
 
 def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, late: Sequence[Late] = ()) -> Report:
+          facts: dict[str, Any] | None = None, groups: Sequence[DelayedGroup] = ()) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights."""
     gpus = [device] if device.type == "cuda" else []
 
@@ -57,7 +57,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
         """The number of steps, and of those between two evaluations: as an earlier start has fixed them."""
         fixed = run.open(facts or {}) if run is not None else {}
         if "steps" not in fixed:
-            steps, every = count_steps(task, config, device, late)
+            steps, every = count_steps(task, config, device, groups)
             fixed = {"steps": steps, "evaluate_every": every}
             if run is not None:
                 run.fix(**fixed)
@@ -65,16 +65,16 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
 
     with torch.random.fork_rng(devices=gpus), memory_advice(config), nullcontext() if run is None else run.held():
         fixed = ranks.from_first(decide)
-        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], late).run_all()
+        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], groups).run_all()
 
 
 class _Loop:
     def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 evaluate_every: int, late: Sequence[Late]) -> None:
+                 evaluate_every: int, groups: Sequence[DelayedGroup]) -> None:
         self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
         self.evaluate_every = evaluate_every
         self.log = Log(run, config, task)
-        self.updater = Updater(task, config, device, late)
+        self.updater = Updater(task, config, device, groups)
         self.network = self.updater.network
         self.schedule, self.average = Schedule(config, steps), Average(config, self.network, steps)
         self.step, self.best_step, self.waited = 0, 0, 0

@@ -13,8 +13,9 @@ from seqloom.training.batches import Batch, Cursor
 from seqloom.training.clipping import Clipper
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
+from seqloom.training.groups import delayed_groups
 from seqloom.training.optimizers import make_optimizer
-from seqloom.training.schedules import Late
+from seqloom.training.schedules import DelayedGroup
 from seqloom.training.states import detached, leading
 from seqloom.training.task import Task
 
@@ -34,12 +35,12 @@ class Update(NamedTuple):
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, late: Sequence[Late] = ()) -> None:
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device, groups: Sequence[DelayedGroup] = ()) -> None:
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
         self.network = task.build().to(device)
-        self.late = tuple(late)
-        self.optimizer = make_optimizer(config, self.network, [each.names for each in self.late])
+        self.groups = delayed_groups(self.network, groups, config)
+        self.optimizer = make_optimizer(config, self.network, [group.patterns for group in self.groups])
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
         self.carried: Any = None
         self.cursor: Cursor = (0, 0)
@@ -47,9 +48,9 @@ class Updater:
 
     def update(self, step: int, steps: int, rate: float) -> Update:
         """Update number `step` of `steps`, at this learning rate."""
-        shares = [1.0, *(each.share(step, steps) for each in self.late)]  # of the learning rate, for each kind of group
-        for each, share in zip(self.late, shares[1:]):
-            for name in each.names:
+        shares = [1.0, *(group.share(step, steps) for group in self.groups)]  # of the learning rate; the first is of the rest
+        for delayed, share in zip(self.groups, shares[1:]):
+            for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)
         batches = self._batches()
         count, total = sum(batch.count for batch in batches), 0.0
@@ -68,7 +69,7 @@ class Updater:
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise Diverged(f"the gradient is {norm}")
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * shares[group["late"]]
+            group["lr"] = rate * shares[group["delayed"]]
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

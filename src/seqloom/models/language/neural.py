@@ -106,7 +106,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         config, device = prepare(self.name, how)
         from seqloom.models.language.task_net import LanguageTask
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):
@@ -127,7 +127,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
         network, record = train_network(
             task, config, device, run=how.run, facts=facts,
-            late=[Late(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
+            groups=[DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
         self.net.keep(network)
         self.fit_info |= record
 

@@ -14,7 +14,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
     from seqloom.training.task import Task
 
 
@@ -45,7 +45,7 @@ def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
 
 
 def train_network(task: Task, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
-                  late: Sequence[Late] = ()) -> tuple[torch.nn.Module, dict[str, Any]]:
+                  groups: Sequence[DelayedGroup] = ()) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The trained network, and what the model's record says of it.
 
     `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
@@ -53,8 +53,10 @@ def train_network(task: Task, config: TrainConfig, device: torch.device, *, run:
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
 
-    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"} | {"optimizer": config.rule}
-    report = train(task, config, device=device, run=Run(run) if run else None, facts={**facts, "train": options}, late=late)
+    # An empty list (freeze, delay, lr_scale) is left out, as it is in the runs of earlier versions.
+    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard" and value != []}
+    options["optimizer"] = config.rule
+    report = train(task, config, device=device, run=Run(run) if run else None, facts={**facts, "train": options}, groups=groups)
     report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
     return report.network, {"train": options | {"steps": report.facts["steps"]}, **report.facts,
                             f"valid_{task.criterion.name}": report.valid, "best_step": report.best_step}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.training.config import TrainConfig
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
 
 FEWEST = 50  # examples, below which none are held out
 
@@ -123,27 +123,27 @@ class SequenceModel(NetworkModel):
     def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any,
               opened: Opened | None = None) -> None:
         """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
         c, published = self.config, self.published
-        late: list[Late] = []
+        groups: list[DelayedGroup] = []
         tuned = published is not None and not c.frozen
         if tuned:
             config = fine_tuning(config)
         task = make_task(config, device)
         if published is not None and tuned:
-            late = slower(published, c, config)
+            groups = slower(published, c, config)
             task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
         elif c.pretrained is not None and c.pretrained_training == "gradual":
-            late = [Late(("reader.embedding.weight",), c.pretrained_frozen_for)]
+            groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint,
                  "vectors": self.fit_info.get("pretrained", {}).get("vectors"),
                  **({"encoder": self.fit_info["encoder"]} if c.published else {})}
-        network, record = train_network(task, config, device, run=how.run, facts=facts, late=late)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups)
         self.net.keep(network)
         self.fit_info |= record
         if opened is not None and c.frozen:  # the head alone was trained
