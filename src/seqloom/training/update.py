@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import nn
 
-from seqloom.errors import TrainingError
+from seqloom.errors import ConfigError, TrainingError
 from seqloom.training.batches import Batch, Cursor
 from seqloom.training.clipping import Clipper
 from seqloom.training.config import TrainConfig
@@ -32,13 +34,44 @@ class Update(NamedTuple):
     targets: float  # how many, each by its weight
 
 
+def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Give a network all of its weights and buffers; others in number, name or shape are refused."""
+    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    given = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name in [*wanted, *given]:
+        if wanted.get(name) != given.get(name):
+            raise ConfigError(f"the weights to start from are of another network: {name} is {given.get(name, 'not there')}, "
+                              f"here {wanted.get(name, 'not there')}")
+    network.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
+
+
+def frozen_network(task: Task) -> nn.Module | None:
+    """Return the second network of a task, if it has one."""
+    return getattr(task, "frozen_network", None)
+
+
+def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None:
+    """Put the second network of a task beside the first, where it only answers."""
+    own = set(map(id, trained.parameters()))
+    if any(id(weight) in own for weight in frozen.parameters()):
+        raise ValueError("the frozen network shares weights with the trained one; give it a copy of them")
+    frozen.to(device).eval().requires_grad_(False)
+
+
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, groups: Sequence[DelayedGroup] = ()) -> None:
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device, groups: Sequence[DelayedGroup] = (),
+                 initial: Mapping[str, np.ndarray] | None = None) -> None:
+        """`initial`: weights by name that take the place of those that the network is built with."""
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
-        self.network = task.build().to(device)
+        network = task.build()
+        if initial is not None:
+            load_weights(network, initial)
+        self.network = network.to(device)
+        if (frozen := frozen_network(task)) is not None:
+            _freeze(frozen, self.network, device)
         self.groups = delayed_groups(self.network, groups, config)
         self.optimizer = make_optimizer(config, self.network, [group.patterns for group in self.groups])
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
