@@ -129,7 +129,8 @@ def test_layers_are_released_from_the_last_one_down(options, tmp_path):
     for steps, moving in ((awake[0], 0), (awake[0] + 1, 1), (10, len(groups))):
         exact = NeuralClassifier(encoder=place, gradual=True, frozen_for=float(awake[-1]), hold_out=0.0)
         model = exact.fit(TEXTS, train=TrainConfig(steps=steps, batch_size=3))
-        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.patterns) for part in groups]
+        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.patterns)
+                 for part in groups]
         assert moved == [i < moving for i in range(len(groups))]
 
 

@@ -196,3 +196,39 @@ def test_weights_of_another_network_are_refused(change, message):
     change(first)
     with pytest.raises(ConfigError, match=message):
         run(Distil(teacher()), initial=first)
+
+
+# ---- weights and masks of tokens in the losses of models
+
+@pytest.mark.parametrize("weights", [None, (6, 5), (6,)], ids=str)
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_sum_of_losses_by_mask_and_weight(weights, masked):
+    from seqloom.models.network.output_net import summed_loss
+    from seqloom.nn.outputs import FullSoftmax
+    from seqloom.training.devices import on_device
+
+    torch.manual_seed(0)
+    output, features = FullSoftmax(4, 9), torch.randn(6, 5, 4)
+    targets, mask = RNG.integers(0, 9, (6, 5)), RNG.random((6, 5)) < 0.6
+    weights = None if weights is None else RNG.random(weights).astype(np.float32)
+    batch = Batch({"targets": targets}, mask=mask if masked else None, weights=weights)
+    each = -output.log_probs(features).gather(2, torch.from_numpy(targets)[..., None])[..., 0].detach().numpy()
+    counted = np.ones((6, 5)) if weights is None else np.broadcast_to(weights.reshape(6, -1), (6, 5))
+    counted = counted * mask if masked else counted
+    loss = summed_loss(output, features, on_device(batch, CPU)).detach()
+    assert float(loss) == pytest.approx((each * counted).sum(), rel=1e-5)
+    assert batch.count == pytest.approx(counted.sum(), rel=1e-6)
+
+
+def test_of_several_batches_one_may_have_nothing_to_learn_from():
+    from seqloom.models.network.output_net import summed_loss
+    from seqloom.nn.outputs import FullSoftmax
+    from seqloom.training.devices import on_device
+
+    output, features, targets = FullSoftmax(4, 9), torch.randn(6, 5, 4, requires_grad=True), np.zeros((6, 5), np.int64)
+    for empty in (Batch({"targets": targets}, mask=np.zeros((6, 5), bool)),
+                  Batch({"targets": targets}, weights=np.zeros((6, 5), np.float32))):
+        loss = summed_loss(output, features, on_device(empty, CPU))
+        loss.backward()
+        assert float(loss.detach()) == 0
+        assert not features.grad.any()

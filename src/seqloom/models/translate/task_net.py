@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqloom.models.network.output_net import summed_loss
 from seqloom.training.devices import Tensors
 
 ROWS = 1024  # places for which predictions are drawn at a time
@@ -24,12 +25,7 @@ def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float 
     if sampling != "none" and network.training:
         share = true_share(sampling, float(batch["epochs"][0]), half)
         inputs = mixed_inputs(network, memory, inputs, share)
-    features, targets = network.features(memory, inputs), batch["targets"]
-    if batch.mask is not None:
-        features, targets = features[batch.mask], targets[batch.mask]
-    targets = targets.reshape(-1)
-    loss: Tensor = network.output.loss(features.reshape(len(targets), -1), targets) * len(targets)
-    return loss
+    return summed_loss(network.output, network.features(memory, inputs), batch)
 
 
 def true_share(decay: str, epochs: float, half: float) -> float:
