@@ -55,7 +55,7 @@ def _fit() -> list[str]:
              "sentences, and save it."]
     first = _rows(_command_for("lstm"))
     groups = {"Options of every model": {name: first[name] for name in ("output", "valid")},
-              "Training": _config_rows(TrainConfig) | {name: first[name] for name in ("device", "restart")} | {
+              "Training": _config_rows(TrainConfig) | {name: first[name] for name in ("device", "restart", "start")} | {
                   "memory": _rows(_command_for("ngram"))["memory"]},
               "Tokenizer and units": _config_rows(TextConfig)}
     readings = {task.reading: task.phrase for task in reversed(list(tasks.every())) if task.name in

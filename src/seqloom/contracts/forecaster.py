@@ -26,6 +26,7 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast, Unusual
 from seqloom.contracts.learnt import Kind, names, optional, positive
 from seqloom.contracts.series_scale import RATES, SMALLEST
+from seqloom.contracts.starting import columns_of_start
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.data.series_windows import Prepared, Windows
 from seqloom.data.times import Step
@@ -108,27 +109,37 @@ class Forecaster(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
+            device: str | None = None, run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
 
-        Intervals are learnt from the errors on `valid`, or else on the last fifth of the data.
+        Intervals are learnt from the errors on `valid`, or else on the last fifth of the data. `start`: of a network, a saved
+        model of the same kind, whose weights, scale, columns and options training starts from.
         """
         series = as_series(data)
+        how = self.fitting(memory, train, device, run, start=start)
+        origin = None if how.start is None else how.start.model
+        if how.start is not None:
+            series = columns_of_start(series, how.start)
         held_out = None if valid is None else as_series(valid, series.key_column).like(
             series.columns, series.known_columns).following(series)
-        how = self.fitting(memory, train, device, run, held_out)
-        if len(series) < self.horizon + 2:
-            raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {self.horizon}; give more, "
+        how = replace(how, valid=held_out)
+        horizon = self.horizon if origin is None else origin.horizon
+        if len(series) < horizon + 2:
+            raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {horizon}; give more, "
                             "or a smaller horizon")
-        with self.learning():
-            self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
-                           "step": [series.step.count, series.step.unit], "time_zone": series.clock.zone,
-                           "season": series_scale.season_of(self.config.season, series), "until": series.last_time,
-                           "key_column": series.key_column}
+        with self.learning(how):
+            if origin is None:
+                self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
+                               "step": [series.step.count, series.step.unit],
+                               "season": series_scale.season_of(self.config.season, series)}
+            self.learnt |= {"time_zone": series.clock.zone, "until": series.last_time, "key_column": series.key_column}
             self.fit_info = {"data": series.name, "data_hash": series.fingerprint[:16], "series": len(series.tracks),
                              "steps_seen": len(series)}
             self.scale = series_scale.scaling(series, self.season)
-            self.learnt["window"] = self.choose_window(series)
+            if origin is None:
+                self.learnt["window"] = self.choose_window(series)
+            else:
+                self.scale |= {name: origin.scale[name] for name in series_scale.SCALED_BY}
             learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
             self.fit_series(learnt, replace(how, valid=kept))
             self.scale |= calibration.learn(self, learnt, kept)
@@ -215,7 +226,7 @@ class Forecaster(Model):
         `start`: forecast from this time on, as if nothing that came then were known.
         """
         self.check_fitted()
-        ahead, series = self._ahead(horizon), self._read(history)
+        ahead, series = self._ahead(horizon), self.read_like(history)
         if start is not None:
             series = series.before(second_of(start, series))
         mean, std = self.scale["mean"], self.scale["std"]
@@ -237,7 +248,7 @@ class Forecaster(Model):
         `start`: a time; what comes before is history. Where the data goes on after the training data, that is the default.
         """
         self.check_fitted()
-        ahead, series = self._ahead(horizon), self._started(self._read(data), start)
+        ahead, series = self._ahead(horizon), self._started(self.read_like(data), start)
         parts: list[tuple[np.ndarray, ...]] = []
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
         each = max(JUDGED // len(series.tracks), 100)
@@ -278,7 +289,7 @@ class Forecaster(Model):
         if not {"step_error", "thresholds"} <= self.scale.keys():
             raise ModelError("this model was fitted by an earlier version of seqloom, which scored steps in another way; "
                              "fit it again to find anomalies")
-        series = self._started(self._read(data), start)
+        series = self._started(self.read_like(data), start)
         threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
         found: list[Unusual] = []
         scores, values = {}, {}
@@ -299,7 +310,7 @@ class Forecaster(Model):
     def signature(self, data: Series | None = None) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None,
-                         extras={"train": self.recorded("data_hash", "")[:8], "horizon": self.horizon})
+                         extras={**self.training_extras(), "horizon": self.horizon})
 
     # ---- reading
 
@@ -311,7 +322,8 @@ class Forecaster(Model):
                               f"{horizon}; fit another with horizon={max(horizon, 1)}")
         return horizon
 
-    def _read(self, data: Any) -> Series:
+    def read_like(self, data: Any) -> Series:
+        """The series with the columns that the model learned from; other steps are refused."""
         series = as_series(data, self.key_column).like(self.columns, tuple(self.learnt["known_columns"]))
         if series.step != self.step:
             raise DataError(f"{series.name} has steps of {series.step}, the model learned from steps of {self.step}; give data "

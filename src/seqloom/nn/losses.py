@@ -124,7 +124,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # Given away rather than kept: the engine then takes dW itself as .grad, where it would copy what is shared.
         grads, ctx.grads = ctx.grads, None
         if grads is None:  # a second backward pass over a retained graph
-            grads = _run(*ctx.saved_tensors, ctx.asked, ctx.needs_input_grad[:3], ctx.scale)[1]
+            features, weight, bias = ctx.saved_tensors
+            grads = _run(features, weight, bias, ctx.asked, ctx.needs_input_grad[:3], ctx.scale)[1]
         if grad.device.type != "cpu" or grad.item() != 1.0:
             for part in grads:
                 if part is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST_WIDTH, TRAINS, OnlyWith, SeriesConfig, option
+from seqloom.config import CONTINUES, MOST_WIDTH, OnlyWith, SeriesConfig, option
 
 MOST_WINDOW = 100_000
 RECURRENT = ("rnn", "lstm", "gru")  # encoders whose last state has read all
@@ -52,8 +52,9 @@ class LinearWindowConfig(SeriesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralForecasterConfig(SeriesConfig):
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": ("transformer",)}}
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     encoder: Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"] = option(
         "gru", "what reads the window, patch after patch")

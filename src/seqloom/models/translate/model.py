@@ -103,8 +103,10 @@ class TranslationModel(NetworkModel, Translator):
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+        from seqloom.models.sequence.building_net import NOTHING
+
         data, valid = hold_out(data, how.valid)
-        start = self._begin(data)
+        start = self._begin(data) if how.start is None else NOTHING
         sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
         chosen = self._short_enough(sources.lengths, targets.lengths, data.name)
         if len(chosen) < len(data):
@@ -117,7 +119,7 @@ class TranslationModel(NetworkModel, Translator):
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
         network, record = train_network(self._task(sources, targets, valid, start, config), config, device, run=how.run,
-                                        facts=facts)
+                                        facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 
@@ -146,11 +148,14 @@ class TranslationModel(NetworkModel, Translator):
         """The numbers of the pairs that are trained on."""
         if not sources.min():
             raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
-        short = np.flatnonzero(np.maximum(sources, targets) <= self.config.max_length)
+        most = self.config.max_length
+        if self.longest is not None:  # positions for what a target begins with as well
+            most = min(most, self.longest - len(self.start_ids) + 1)
+        short = np.flatnonzero(np.maximum(sources, targets) <= most)
         if not len(short):
-            raise DataError(f"all pairs of {name} are longer than max_length {self.config.max_length}; give a larger one")
+            raise DataError(f"all pairs of {name} are longer than max_length {most}; give a larger one")
         if len(short) < len(sources):
-            progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {self.config.max_length} "
+            progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {most} "
                          "tokens and are left out; --max-length sets this")
         return short
 
@@ -174,7 +179,7 @@ class TranslationModel(NetworkModel, Translator):
                 total = sum(float(part.sum()) for part in self._log_probs(network, *held))
                 return -total / len(held[1].steps["ids"])
 
-        batches = PairBatches(sources, targets, self.target_tokenizer.eos_id, most_tokens=TOKENS, batch_size=train.batch_size,
+        batches = PairBatches(sources, targets, self.start_ids, most_tokens=TOKENS, batch_size=train.batch_size,
                               seed=train.seed)
         return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),
