@@ -60,8 +60,8 @@ class Config:
     only_with: ClassVar[OnlyWith] = {}
     fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
     training_only: ClassVar[frozenset[str]] = frozenset()  # options without meaning for published weights, with those of bases
-    changeable: ClassVar[frozenset[str]] = frozenset()  # may differ from those of a model that training starts from
-    initial_options: ClassVar[frozenset[str]] = frozenset()  # say what a network begins with, unless it starts from a model
+    changeable: ClassVar[frozenset[str]] = frozenset()  # may differ from those of a model to start from
+    initial_options: ClassVar[frozenset[str]] = frozenset()  # what a network begins with, if not with a model
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))
@@ -111,11 +111,11 @@ class Config:
 
     @classmethod
     def gathered(cls, names: str) -> frozenset[str]:
-        """Return the options that a class and its bases list as `training_only`, `changeable` or `initial_options`."""
+        """Return what a class and its bases list as `training_only`, `changeable` or `initial_options`."""
         return frozenset(name for base in cls.__mro__ for name in vars(base).get(names, ()))
 
     def may_change(self, name: str) -> bool:
-        """Tell whether training may go on with another value of that option than a model to start from has."""
+        """Tell whether training may start from a model with another value of that option."""
         return name in self.gathered("changeable")
 
     def to_dict(self) -> dict[str, Any]:

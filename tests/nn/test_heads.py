@@ -32,7 +32,9 @@ def test_soft_labels_and_weights_of_examples(label_smoothing):
     torch.testing.assert_close(made.loss(scores, soft, weights), (weights * expected).sum())
     assert torch.autograd.gradcheck(lambda x: made.loss(x, soft, weights), (scores,))
     hard = torch.tensor([0, 2, 1, 1, 0])
-    torch.testing.assert_close(made.loss(scores, F.one_hot(hard, C), weights), made.loss(scores, hard, weights))
+    torch.testing.assert_close(
+        made.loss(scores, F.one_hot(hard, C), weights), made.loss(scores, hard, weights)
+    )
 
 
 def test_several_labels_by_probability_and_weight():
@@ -55,8 +57,10 @@ def test_tags_by_probability_and_weight_of_each_step():
     torch.testing.assert_close(made.loss(scores, soft, lengths, weights), (each * weights).sum())
     assert torch.autograd.gradcheck(lambda x: made.loss(x, soft, lengths, weights), (scores,))
     hard = soft.argmax(2)
-    torch.testing.assert_close(made.loss(scores, hard, lengths, weights),
-                               made.loss(scores, F.one_hot(hard, C).double(), lengths, weights))
+    torch.testing.assert_close(
+        made.loss(scores, hard, lengths, weights),
+        made.loss(scores, F.one_hot(hard, C).double(), lengths, weights),
+    )
 
 
 def test_a_crf_takes_neither():

@@ -1,4 +1,5 @@
-"""Weights that learn later, more slowly or not at all, noise and means, on a loss whose gradient is one: all has a closed form.
+"""Weights that learn later, more slowly or not at all, noise and means, on a loss whose gradient is one: all
+has a closed form.
 """
 
 from types import SimpleNamespace
@@ -126,6 +127,6 @@ def test_noise_on_gradients_falls_with_the_steps(monkeypatch):
 @pytest.mark.parametrize(("options", "mean"), [
     ({}, 10), ({"average": "exponential"}, 5.5), ({"average": "tail"}, 9), ({"optimizer": "asgd"}, 9)], ids=str)
 def test_means_of_the_weights(options, mean):
-    """After update t the weights are -rate x t. A run as short as this has the plain mean as its exponential one; the tail is
-    what comes after three quarters: updates 8, 9 and 10."""
+    """After update t the weights are -rate x t. A run as short as this has the plain mean as its exponential
+    one; the tail is what comes after three quarters: updates 8, 9 and 10."""
     assert np.allclose(trained(None, **options)[0], -RATE * mean, atol=1e-5)

@@ -1,5 +1,5 @@
-"""What a task may have besides a network, batches and a loss: weights to start from, a second network that is frozen, and
-batches that are corrupted anew in each epoch; all of it resumes to the bit."""
+"""What a task may have besides a network, batches and a loss: weights to start from, a second network that is
+frozen, and batches that are corrupted anew in each epoch; all of it resumes to the bit."""
 
 import copy
 from dataclasses import replace
@@ -28,15 +28,25 @@ class Noisy(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.norm, self.drop, self.last = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 3)
+        self.first, self.norm, self.drop, self.last = (
+            nn.Linear(4, 6),
+            nn.BatchNorm1d(6),
+            nn.Dropout(0.5),
+            nn.Linear(6, 3),
+        )
 
     def forward(self, x):
         return self.last(self.drop(torch.relu(self.norm(self.first(x)))))
 
 
 def noise(batch, rng):
-    return replace(batch, arrays={**batch.arrays, "inputs": batch["inputs"] + rng.normal(size=batch["inputs"].shape
-                                                                                        ).astype(np.float32) / 4})
+    return replace(
+        batch,
+        arrays={
+            **batch.arrays,
+            "inputs": batch["inputs"] + rng.normal(size=batch["inputs"].shape).astype(np.float32) / 4,
+        },
+    )
 
 
 class Distil:
@@ -45,7 +55,9 @@ class Distil:
     counted, unit, criterion = "examples", "nats", Criterion("nats")
 
     def __init__(self, teacher=None, *, fail_at=None, corrupt=noise, seed=0):
-        examples = Examples([1] * len(INPUTS), lambda i: Batch({"inputs": INPUTS[i], "targets": i}), batch_size=5, seed=seed)
+        examples = Examples(
+            [1] * len(INPUTS), lambda i: Batch({"inputs": INPUTS[i], "targets": i}), batch_size=5, seed=seed
+        )
         self.batches = Corrupted(examples, corrupt, seed=seed)
         if teacher is not None:
             self.frozen_network = teacher
@@ -72,7 +84,9 @@ class Distil:
 
 def run(task, place=None, initial=None, **options):
     config = TrainConfig(**{"steps": 12, "lr": 0.01, **options})
-    return loop.train(task, config, device=CPU, run=Run(place) if place else None, facts={"a": 1}, initial=initial)
+    return loop.train(
+        task, config, device=CPU, run=Run(place) if place else None, facts={"a": 1}, initial=initial
+    )
 
 
 def arrays(network):
@@ -106,11 +120,16 @@ def test_the_second_network_answers_and_never_changes_by_a_bit(tmp_path):
 
 def test_it_goes_where_the_first_one_goes(monkeypatch):
     moved, real = [], nn.Module.to
-    monkeypatch.setattr(nn.Module, "to", lambda self, *args, **rest: (moved.append((type(self), args)),
-                                                                     real(self, *args, **rest))[1])
+    monkeypatch.setattr(
+        nn.Module,
+        "to",
+        lambda self, *args, **rest: (moved.append((type(self), args)), real(self, *args, **rest))[1],
+    )
     run(Distil(teacher()), steps=1)
     assert [(kind, args) for kind, args in moved if kind in (Noisy, nn.Sequential)] == [
-        (nn.Sequential, (CPU,)), (Noisy, (CPU,))]
+        (nn.Sequential, (CPU,)),
+        (Noisy, (CPU,)),
+    ]
 
 
 def test_weights_of_both_are_refused():
@@ -130,22 +149,28 @@ def test_it_resumes_to_the_bit_with_noise_and_only_with_the_same_second_network(
         run(Distil(teacher(2)), tmp_path / "r")
     resumed = run(Distil(teacher()), tmp_path / "r")
     assert same(arrays(whole.network), arrays(resumed.network))
-    assert not same(arrays(whole.network), arrays(run(Distil(teacher(), corrupt=lambda batch, rng: batch)).network))
+    assert not same(
+        arrays(whole.network), arrays(run(Distil(teacher(), corrupt=lambda batch, rng: batch)).network)
+    )
 
 
 # ---- corrupted batches
 
 IDS = RNG.integers(0, 9, 200)
-LAYOUTS = {"carried": lambda: Carried(IDS, 8, batch_size=4, truncation=7), "shuffled": lambda: Shuffled(
-    IDS, 8, batch_size=3, window=10), "separate": lambda: Separate(IDS, 8, batch_size=3, window=10)}
+LAYOUTS = {
+    "carried": lambda: Carried(IDS, 8, batch_size=4, truncation=7),
+    "shuffled": lambda: Shuffled(IDS, 8, batch_size=3, window=10),
+    "separate": lambda: Separate(IDS, 8, batch_size=3, window=10),
+}
 
 
 def hide(batch, rng):
     """A fifth of the inputs is hidden, and the loss counts only those."""
     hidden = rng.random(batch["inputs"].shape) < 0.2
     arrays = {**batch.arrays, "inputs": np.where(hidden, -1, batch["inputs"]), "drawn": rng.random(1)}
-    return replace(batch, arrays=arrays, mask=hidden,
-                   following=(9, 9), fresh=False)  # what belongs to the layout stays that of the layout
+    return replace(
+        batch, arrays=arrays, mask=hidden, following=(9, 9), fresh=False
+    )  # what belongs to the layout stays that of the layout
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -167,6 +192,7 @@ def test_noise_is_a_function_of_seed_and_cursor(layout):
 
 # ---- weights to start from
 
+
 def test_training_begins_with_the_weights_that_are_given():
     first = arrays(run(Distil(teacher())).network)
     still = run(Distil(teacher()), initial=first, lr=0.0, steps=3)
@@ -184,13 +210,19 @@ def test_a_run_from_given_weights_resumes_to_the_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with pytest.raises(RuntimeError, match="plug"):
         run(Distil(teacher(), seed=1, fail_at=6), tmp_path / "r", initial=first)
-    assert same(arrays(run(Distil(teacher(), seed=1), tmp_path / "r", initial=first).network), arrays(whole.network))
+    assert same(
+        arrays(run(Distil(teacher(), seed=1), tmp_path / "r", initial=first).network), arrays(whole.network)
+    )
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda w: w.pop("3.bias"), r"3.bias is not there, here \(3,\)"),
-    (lambda w: w.update({"9.bias": w["3.bias"]}), r"9.bias is \(3,\), here not there"),
-    (lambda w: w.update({"3.bias": np.zeros(4, np.float32)}), r"3.bias is \(4,\), here \(3,\)")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop("3.bias"), r"3.bias is not there, here \(3,\)"),
+        (lambda w: w.update({"9.bias": w["3.bias"]}), r"9.bias is \(3,\), here not there"),
+        (lambda w: w.update({"3.bias": np.zeros(4, np.float32)}), r"3.bias is \(4,\), here \(3,\)"),
+    ],
+)
 def test_weights_of_another_network_are_refused(change, message):
     first = arrays(run(Distil(teacher()), steps=1).network)
     change(first)
@@ -199,6 +231,7 @@ def test_weights_of_another_network_are_refused(change, message):
 
 
 # ---- weights and masks of tokens in the losses of models
+
 
 @pytest.mark.parametrize("weights", [None, (6, 5), (6,)], ids=str)
 @pytest.mark.parametrize("masked", [True, False])
@@ -212,7 +245,9 @@ def test_the_sum_of_losses_by_mask_and_weight(weights, masked):
     targets, mask = RNG.integers(0, 9, (6, 5)), RNG.random((6, 5)) < 0.6
     weights = None if weights is None else RNG.random(weights).astype(np.float32)
     batch = Batch({"targets": targets}, mask=mask if masked else None, weights=weights)
-    each = -output.log_probs(features).gather(2, torch.from_numpy(targets)[..., None])[..., 0].detach().numpy()
+    each = (
+        -output.log_probs(features).gather(2, torch.from_numpy(targets)[..., None])[..., 0].detach().numpy()
+    )
     counted = np.ones((6, 5)) if weights is None else np.broadcast_to(weights.reshape(6, -1), (6, 5))
     counted = counted * mask if masked else counted
     loss = summed_loss(output, features, on_device(batch, CPU)).detach()
@@ -225,9 +260,15 @@ def test_of_several_batches_one_may_have_nothing_to_learn_from():
     from seqloom.nn.outputs import FullSoftmax
     from seqloom.training.devices import on_device
 
-    output, features, targets = FullSoftmax(4, 9), torch.randn(6, 5, 4, requires_grad=True), np.zeros((6, 5), np.int64)
-    for empty in (Batch({"targets": targets}, mask=np.zeros((6, 5), bool)),
-                  Batch({"targets": targets}, weights=np.zeros((6, 5), np.float32))):
+    output, features, targets = (
+        FullSoftmax(4, 9),
+        torch.randn(6, 5, 4, requires_grad=True),
+        np.zeros((6, 5), np.int64),
+    )
+    for empty in (
+        Batch({"targets": targets}, mask=np.zeros((6, 5), bool)),
+        Batch({"targets": targets}, weights=np.zeros((6, 5), np.float32)),
+    ):
         loss = summed_loss(output, features, on_device(empty, CPU))
         loss.backward()
         assert float(loss.detach()) == 0

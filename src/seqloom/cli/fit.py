@@ -25,7 +25,7 @@ EXAMPLES = {
                     "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
     "lstm": "  seqloom fit lstm corpus.txt -o model --minutes 10\n"
             "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5\n"
-            "  seqloom fit lstm more.txt -o model2 --start model      # goes on with the weights of a saved model",
+            "  seqloom fit lstm more.txt -o model2 --start model      # goes on with the weights of a model",
     "hmm": "  seqloom fit hmm corpus.txt -o model --states 32\n"
            "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
     "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"

@@ -31,8 +31,9 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
             function = click.option("--restart", is_flag=True,
                                     help="Start over instead of resuming an unfinished run.")(function)
         if "start" in config.fit_arguments:
-            function = click.option("--start", metavar="DIR", help="Saved model of this kind to continue training from, with "
-                                    "its tokenizer and options.")(function)
+            function = click.option("--start", metavar="DIR",
+                                    help="Saved model of this kind to continue training from, with its "
+                                         "tokenizer and options.")(function)
         if "train" in config.fit_arguments:
             function = click.option("--device", metavar="NAME",
                                     help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]")(function)
@@ -73,7 +74,8 @@ class How:
 
 
 def make_model(name: str, config_class: type[Config], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the model that is to be fitted, and the model that it starts from as an argument of `fit`, if there is one."""
+    """Return the model that is to be fitted, and as an argument of `fit` the model that it starts from, if
+    any."""
     chosen = given(config_class, options)
     start = options["start"] if "start" in config_class.fit_arguments else None
     if start is None:
@@ -104,7 +106,10 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
 
 
 def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How, start: dict[str, Any]) -> None:
-    """Fit, with checkpoints beside the output where the model has some, then save; `start`: what `make_model` gave."""
+    """Fit, with checkpoints beside the output where the model has some, then save.
+
+    `start`: the model to start from, as `make_model` gave it.
+    """
     if how.run is None:
         model.fit(data, valid=valid, **how.options)
         model.save(output)

@@ -160,7 +160,8 @@ class Model(ABC):
             progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
 
     def data_hashes(self) -> set[str]:
-        """Return beginnings of the hashes of what it, its members and the model it started from were fitted on."""
+        """Return beginnings of the hashes of what it, its members and the model it started from were fitted
+        on."""
         nothing: list[Any] = []
         lists = (self.recorded(name, nothing) for name in ("data_files", "start_data"))
         known = {self.recorded("data_hash", ""), *map(str, chain.from_iterable(lists))}
@@ -200,7 +201,8 @@ class Model(ABC):
 
     @abstractmethod
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
         """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -234,7 +236,8 @@ class Model(ABC):
                 valid: Any = None, start: Any = None) -> Fitting:
         """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run, "start": start}
+        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run,
+                 "start": start}
         idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
         if idle == ["start"] and hasattr(self.config, "start"):
             raise ConfigError(f"start is an option of {self.name} models: {type(self).__name__}(start=...)")
@@ -247,7 +250,8 @@ class Model(ABC):
     def learning(self, how: Fitting | None = None) -> Iterator[None]:
         """Context in which the model is fitted; after an error it is not fitted.
 
-        It begins with nothing learnt, or with options, tokenizers and learnt values of the model that `how` starts from.
+        It begins with nothing learnt, or with the options, tokenizers and learnt values of the model to start
+        from.
         """
         before = self.config
         self._forget()

@@ -99,8 +99,11 @@ class Classifier(Model):
     def fit(self, data: Any, labels: Any = None, *, valid: Any = None, memory: int | str | None = None,
             train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
             start: str | Path | Model | None = None) -> Self:
-        """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame. `start`: of a
-        network, a saved model of the same kind, whose weights, tokenizer, classes and options training starts from."""
+        """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame.
+
+        `start`: of a network, a saved model of the same kind, whose weights, tokenizer, classes and options
+        training starts from.
+        """
         labelled = as_labelled(data, labels)
         how = self.fitting(memory, train, device, run, start=start)
         if how.start is not None:
@@ -119,7 +122,8 @@ class Classifier(Model):
                          f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}")
         with self.learning(how):
             if how.start is None:
-                self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {}),
+                self.learnt = {"classes": labelled.classes,
+                               **({"multi_label": True} if labelled.multi_label else {}),
                                **({"pairs": True} if labelled.pairs else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
                              "lengths": length_record(list(map(extent, labelled.examples)))}

@@ -56,10 +56,14 @@ class Embedder(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
-        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are texts or lists
-        of words. `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors have
-        an option of that name."""
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
+        are texts or lists of words.
+
+        `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors
+        have an option of that name.
+        """
         how = self.fitting(memory, train, device, run, valid, start)
         corpus = as_corpus(data)
         with self.learning(how):

@@ -143,13 +143,13 @@ class LanguageModel(Model):
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
             memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
             run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
-        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are texts or lists
-        of words.
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
+        are texts or lists of words.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
-        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on; `start`: a
-        saved model of the same kind, whose weights, tokenizer and options training starts from instead of random weights.
+        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on;
+        `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
         how = self.fitting(memory, train, device, run, start=start)
         check_tokenizer_alone(tokenizer, how)

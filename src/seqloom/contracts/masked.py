@@ -79,8 +79,10 @@ class MaskedModel(Model):
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None, memory: int | str | None = None,
             train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
             start: str | Path | Model | None = None) -> Self:
-        """Learn. `data`: a corpus, a Path, the text itself, or a list of texts. `start`: a saved model of the same kind, whose
-        weights, tokenizer and options training starts from."""
+        """Learn. `data`: a corpus, a Path, the text itself, or a list of texts.
+
+        `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
+        """
         how = self.fitting(memory, train, device, run, None if valid is None else as_corpus(valid), start)
         check_tokenizer_alone(tokenizer, how)
         corpus = as_corpus(data)

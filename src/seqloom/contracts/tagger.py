@@ -88,8 +88,8 @@ class Tagger(Model):
             start: str | Path | Model | None = None) -> Self:
         """Learn. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags).
 
-        `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training starts
-        from.
+        `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training
+        starts from.
         """
         how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid), start)
         given = as_tagged(data, tags)

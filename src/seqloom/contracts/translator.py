@@ -88,8 +88,11 @@ class Translator(Model):
     def fit(self, data: Any, targets: Any = None, *, valid: Any = None, memory: int | str | None = None,
             train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
             start: str | Path | Model | None = None) -> Self:
-        """Learn. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame. `start`: of a
-        network, a saved model of the same kind, whose weights, tokenizers and options training starts from."""
+        """Learn. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame.
+
+        `start`: of a network, a saved model of the same kind, whose weights, tokenizers and options training
+        starts from.
+        """
         pairs = Parallel.of(data, targets)
         held_out = None if valid is None else Parallel.of(valid)
         how = self.fitting(memory, train, device, run, held_out, start)
@@ -109,7 +112,8 @@ class Translator(Model):
 
     def note_longest(self, sources: Sources) -> None:
         """Remember the length of the longest source of training, also of that of the model to start from."""
-        self.learnt["longest_source"] = max(int(self.source_lengths(sources).max()), self.learnt.get("longest_source", 1))
+        longest = int(self.source_lengths(sources).max())
+        self.learnt["longest_source"] = max(longest, self.learnt.get("longest_source", 1))
 
     # ---- the verbs
 

@@ -40,13 +40,15 @@ class LabelHead(nn.Module):
     def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the sum over the examples, each by its weight (B,).
 
-        Targets: (B,) of one class each, or soft ones (B, C) that sum to one; of several labels (B, C) from zero to one.
+        Targets: (B,) of one class each, or soft ones (B, C) that sum to one; of several labels (B, C) from 0
+        to 1.
         """
         soft = targets.to(scores.dtype) if targets.ndim == 2 else targets
         if self.several:
             each = F.binary_cross_entropy_with_logits(scores, soft, reduction="none")  # (B, C)
         else:
-            each = F.cross_entropy(scores, soft, reduction="none", label_smoothing=self.label_smoothing)  # (B,)
+            smoothing = self.label_smoothing
+            each = F.cross_entropy(scores, soft, reduction="none", label_smoothing=smoothing)  # (B,)
         if weights is None:
             return each.sum()
         return (each * (weights[:, None] if self.several else weights)).sum()
@@ -68,11 +70,13 @@ class TagHead(nn.Module):
     def loss(self, scores: Tensor, targets: Tensor, lengths: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the sum over the steps that are there, each by its weight (B, T).
 
-        Targets: tags (B, T), or soft ones (B, T, K); a CRF, which scores whole sequences, takes neither these nor weights.
+        Targets: tags (B, T), or soft ones (B, T, K); a CRF, which scores whole sequences, takes neither these
+        nor weights.
         """
         if self.crf is not None:
             if weights is not None or targets.ndim != 2:
-                raise ValueError("a CRF scores whole sequences of tags; soft targets and weights of steps need a head without")
+                raise ValueError("a CRF scores whole sequences of tags; soft targets and weights of steps "
+                                 "need a head without")
             loss: Tensor = self.crf(scores, targets, lengths)
             return loss
         there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(scores.device).unsqueeze(1)

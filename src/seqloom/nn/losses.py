@@ -10,8 +10,9 @@ With e = exp(logits - max) and s = 1 / sum(e) the softmax is s e, row by row. It
 narrow matrices, dX = s (e W) - W[target] and dW = e' (s X) - scatter(X), so a chunk is only exponentiated in place.
 Label smoothing likewise costs no pass over the chunk: the mean logit of a row is x . mean(W) + mean(b).
 
-The target of a token is a word, or a distribution over all words (soft targets: q instead of a word). Then a chunk becomes
-sum(q) softmax - q in place, the gradient of its logits. Each token may have a weight; a mask is weights of zero and one.
+The target of a token is a word, or a distribution q over all words (soft targets). Then a chunk becomes in
+place sum(q) softmax - q, the gradient of its logits. Each token may have a weight; a mask is weights of zero
+and one.
 """
 
 from __future__ import annotations
@@ -34,17 +35,21 @@ Grads = tuple[Tensor | None, Tensor | None, Tensor | None]
 SoftTargets = Callable[[int, int], Tensor]  # the distributions of tokens `low` to `high`, (high - low, V)
 
 
-def linear_cross_entropy(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor | SoftTargets, *,
-                         weights: Tensor | None = None, label_smoothing: float = 0.0, chunk: int | None = None,
+def linear_cross_entropy(features: Tensor, weight: Tensor, bias: Tensor | None,
+                         targets: Tensor | SoftTargets, *, weights: Tensor | None = None,
+                         label_smoothing: float = 0.0, chunk: int | None = None,
                          reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
-    """Return -log softmax(features weight' + bias)[targets] in nats, as F.cross_entropy(F.linear(...)) to rounding.
+    """Return -log softmax(features weight' + bias)[targets] in nats, as F.cross_entropy(F.linear(...)) does.
 
-    features (N, D), weight (V, D), bias (V) or None. targets: words (N,), distributions over words (N, V), or a function
-    that gives the distributions of some rows, so that these need not be held at once either. `weights` (N,): how much each
-    token counts; a mean is divided by their sum. `chunk` is how many rows are held at a time. "mean" and "sum" carry
-    gradients, but none to targets and weights; "none" gives one number a token, (N,), and carries none.
+    features (N, D), weight (V, D), bias (V) or None. targets: words (N,), distributions over words (N, V), or
+    a function that gives the distributions of some rows, so that these need not be held at once either.
+    `weights` (N,): how much each token counts; a mean is divided by their sum. `chunk` is how many rows are
+    held at a time. "mean" and "sum" carry gradients, but none to targets and weights; "none" gives one number
+    a token, (N,), and carries none.
     """
-    asked = _Asked(targets, None if weights is None else weights.detach().to(weight.dtype), label_smoothing, chunk)
+    if weights is not None:
+        weights = weights.detach().to(weight.dtype)
+    asked = _Asked(targets, weights, label_smoothing, chunk)
     _check(features, weight, asked)
     features = features.to(weight.dtype)  # half precision ends here: the sums over V are made in the weights' precision
     if reduction == "none":
@@ -95,12 +100,13 @@ def _check(features: Tensor, weight: Tensor, asked: _Asked) -> None:
     n, targets = len(features), asked.targets
     fits = features.ndim == 2 and features.shape[1] == weight.shape[1]
     if isinstance(targets, Tensor):
-        fits = fits and targets.shape in ((n,), (n, len(weight))) and targets.is_floating_point() == asked.soft
+        shaped = targets.shape in ((n,), (n, len(weight)))
+        fits = fits and shaped and targets.is_floating_point() == asked.soft
     if not fits or (asked.weights is not None and asked.weights.shape != (n,)):
         given = {"features": features, "weight": weight, "targets": targets, "weights": asked.weights}
         shown = ", ".join(f"{name} {tuple(x.shape)}" for name, x in given.items() if isinstance(x, Tensor))
-        raise ValueError(f"{shown} must be features (N, D), weight (V, D), targets (N,) whole numbers or (N, V) shares, and "
-                         "weights (N,)")
+        raise ValueError(f"{shown} must be features (N, D), weight (V, D), targets (N,) whole numbers or "
+                         "(N, V) shares, and weights (N,)")
     if not 0.0 <= asked.label_smoothing < 1.0:
         raise ValueError(f"label_smoothing is {asked.label_smoothing}; it must be at least 0 and below 1")
     if asked.chunk is not None and asked.chunk < 1:
@@ -111,7 +117,8 @@ def _check(features: Tensor, weight: Tensor, asked: _Asked) -> None:
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked, reduction: str) -> Tensor:
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
+                reduction: str) -> Tensor:
         ctx.save_for_backward(features, weight, bias)
         ctx.asked = asked
         ctx.scale = 1.0 / asked.total_weight(len(features)) if reduction == "mean" else 1.0
@@ -133,8 +140,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*grads, None, None)
 
 
-def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked, needed: tuple[bool, bool, bool],
-         scale: float = 1.0) -> tuple[Tensor, Grads]:
+def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
+         needed: tuple[bool, bool, bool], scale: float = 1.0) -> tuple[Tensor, Grads]:
     """Return the loss of each token (N,), and the gradients of `scale` times their sum."""
     n, vocab_size = len(features), len(weight)
     rows = asked.chunk or max(CHUNK_ROWS, CHUNK_BYTES // (vocab_size * weight.element_size()))
@@ -176,7 +183,8 @@ def _run(features: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked, n
 
 def _hard_chunk(e: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, asked: _Asked,
                 part: slice) -> tuple[Tensor, Tensor]:
-    """Turn logits into their exponentials; return what each row is divided by to be a softmax (C, 1), and the losses (C,)."""
+    """Turn logits into exponentials; return what rows are divided by to be a softmax (C, 1), and losses
+    (C,)."""
     assert isinstance(asked.targets, Tensor)
     top = e.amax(1, keepdim=True)
     target = e.gather(1, asked.targets[part, None])
@@ -189,7 +197,8 @@ def _hard_chunk(e: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, asked
 
 
 def _soft_chunk(e: Tensor, asked: _Asked, part: slice, gradients: bool) -> tuple[Tensor, Tensor]:
-    """Turn logits into the gradients of their losses, if these are wanted; return what they are divided by, one, and losses."""
+    """Turn logits into the gradients of their losses, if wanted; return their divisor, one, and the
+    losses."""
     q = asked.distributions(part.start, part.stop, e)
     smoothing, mass = asked.label_smoothing, q.sum(1, keepdim=True)  # of a distribution 1
     target = torch.linalg.vecdot(q, e)[:, None]
@@ -219,7 +228,8 @@ def _add_product(total: Tensor, e: Tensor, x: Tensor, *, first: bool) -> None:
 
 
 def _subtract_truth(features: Tensor, weight: Tensor, asked: _Asked, scale: float, grads: Grads) -> None:
-    """Subtract what the softmax's gradient lacks: the target's share, and what smoothing gives to every word."""
+    """Subtract what the softmax's gradient lacks: the target's share, and what smoothing gives to all
+    words."""
     assert isinstance(asked.targets, Tensor)
     d_features, d_weight, d_bias = grads
     targets, weights, smoothing = asked.targets, asked.weights, asked.label_smoothing

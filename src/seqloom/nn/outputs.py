@@ -48,9 +48,10 @@ class FullSoftmax(nn.Module):
 
     def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
              weights: Tensor | None = None) -> Tensor:
-        """Return the mean nats of a token (with label smoothing: of the smoothed target), each by its weight (N,).
+        """Return the mean nats of a token (with label smoothing: of the smoothed target) by weights (N,).
 
-        features (N, D); targets (N,) words, (N, V) distributions, or a function that gives the latter by rows.
+        features (N, D); targets: words (N,), distributions (N, V), or a function that gives the latter by
+        rows.
         """
         return linear_cross_entropy(features, self.matrix(), self.bias, targets, weights=weights,
                                     label_smoothing=self.label_smoothing)
@@ -82,7 +83,7 @@ class SampledSoftmax(FullSoftmax):
 
     def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
              weights: Tensor | None = None) -> Tensor:
-        """Return the mean nats of the choice; its scale is not that of the full softmax, whose optimum it shares."""
+        """Return the mean nats of the choice; the full softmax has the same optimum, but another scale."""
         true, drawn = _corrected_scores(self, self.proposal, features, _words(targets), generator)
         return _mean(torch.cat((true[:, None], drawn), 1).logsumexp(1) - true, weights)
 
@@ -97,7 +98,7 @@ class NCE(FullSoftmax):
 
     def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
              weights: Tensor | None = None) -> Tensor:
-        """Return the mean over tokens of the loss of all S + 1 decisions (Mnih and Teh 2012, equation 8), in nats."""
+        """Return the mean nats of the S + 1 decisions of a token (Mnih and Teh 2012, equation 8)."""
         true, drawn = _corrected_scores(self, self.noise, features, _words(targets), generator)
         # log V: an untrained layer then begins normalised. log S: how much more noise there is than data.
         offset = math.log(self.vocab_size) + math.log(self.noise.samples)
@@ -161,11 +162,12 @@ class AdaptiveSoftmax(nn.Module):
              weights: Tensor | None = None) -> Tensor:
         """Return the mean nats of a token, each by its weight (N,); features (N, D), targets (N,)."""
         ranks, heads = self._places(_words(targets))
-        total = linear_cross_entropy(features, self.head.weight, self.head.bias, heads, weights=weights, reduction="sum")
+        total = linear_cross_entropy(features, self.head.weight, self.head.bias, heads, weights=weights,
+                                     reduction="sum")
         for i, rows in self._rows(ranks):
-            tail = self._tail(i)
-            total = total + linear_cross_entropy(tail.down(features[rows]), tail.up.weight, None, ranks[rows] - self.edges[i],
-                                                 weights=None if weights is None else weights[rows], reduction="sum")
+            tail, own = self._tail(i), None if weights is None else weights[rows]
+            total = total + linear_cross_entropy(tail.down(features[rows]), tail.up.weight, None,
+                                                 ranks[rows] - self.edges[i], weights=own, reduction="sum")
         return total / (len(ranks) if weights is None else weights.sum())
 
     def log_probs(self, features: Tensor) -> Tensor:

@@ -110,11 +110,12 @@ class Examples:
 class Corrupted:
     """Batches that are changed before the network sees them: noise, masks, words left out.
 
-    `corrupt(batch, rng)` returns the changed batch. Its random numbers are made from the seed and the cursor, so they are
-    others in each epoch, and a resumed run draws the same ones again.
+    `corrupt(batch, rng)` returns the changed batch. Its random numbers are made from the seed and the cursor,
+    so they are others in each epoch, and a resumed run draws the same ones again.
     """
 
-    def __init__(self, batches: Batches, corrupt: Callable[[Batch, np.random.Generator], Batch], *, seed: int = 0) -> None:
+    def __init__(self, batches: Batches, corrupt: Callable[[Batch, np.random.Generator], Batch], *,
+                 seed: int = 0) -> None:
         self.batches, self.corrupt, self.seed = batches, corrupt, seed
 
     def length(self, cursor: Cursor) -> int:

@@ -58,13 +58,15 @@ class TrainConfig(Config):
     recompute: bool = option(False, "activation checkpointing: less memory, slower")
     seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
     tensorboard: bool = option(False, "write TensorBoard files next to the log")
-    freeze: tuple[str, ...] = option((), "weights that keep their values, by name; * stands for any part of a name; may be "
-                                     "repeated", metavar="NAME", repeated=True)
-    delay: tuple[str, ...] = option((), "weights that are frozen for this share of the steps, or number of steps if above 1; "
-                                    "their learning rate then rises over as many; may be repeated", metavar="NAME=SHARE",
-                                    repeated=True)
-    lr_scale: tuple[str, ...] = option((), "weights whose learning rate is that of the others times a factor; may be repeated",
-                                       metavar="NAME=FACTOR", repeated=True)
+    freeze: tuple[str, ...] = option(
+        (), "weights that keep their values, by name; * stands for any part of a name; may be repeated",
+        metavar="NAME", repeated=True)
+    delay: tuple[str, ...] = option(
+        (), "weights that are frozen for this share of the steps, or number of steps if above 1; their "
+        "learning rate then rises over as many; may be repeated", metavar="NAME=SHARE", repeated=True)
+    lr_scale: tuple[str, ...] = option(
+        (), "weights whose learning rate is that of the others times a factor; may be repeated",
+        metavar="NAME=FACTOR", repeated=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +86,8 @@ class TrainConfig(Config):
             except ValueError:
                 value = math.nan
             if not pattern or not 0.0 <= value <= MOST:
-                raise ConfigError(f"{option} must be NAME=NUMBER, such as embedding.*=0.3; got {quoted(text)}")
+                raise ConfigError(f"{option} must be NAME=NUMBER, such as embedding.*=0.3; "
+                                  f"got {quoted(text)}")
             found[pattern] = value
         return found
 

@@ -1,8 +1,8 @@
-"""Which weights of a network learn later, more slowly or not at all: patterns of names become groups of weights.
+"""Which weights of a network learn later, more slowly or not at all: patterns of names become groups.
 
-A model has groups of its own (pretrained vectors that are frozen at first, the layers of a published encoder); the
-options `freeze`, `delay` and `lr_scale` of training overrule them weight by weight. Of several patterns that match a
-weight the first counts.
+A model has groups of its own (pretrained vectors that are frozen at first, the layers of a published
+encoder); the options `freeze`, `delay` and `lr_scale` of training overrule them weight by weight. Of several
+patterns that match a weight the first counts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ FROZEN = 1.0  # `frozen_for` of what never learns: a share of all steps
 SHOWN = 4  # names that an error lists
 
 
-def delayed_groups(network: nn.Module, groups: Sequence[DelayedGroup], config: TrainConfig) -> list[DelayedGroup]:
-    """Return groups with the full names of weights, none of them in two, from groups and options with patterns."""
+def delayed_groups(network: nn.Module, groups: Sequence[DelayedGroup],
+                   config: TrainConfig) -> list[DelayedGroup]:
+    """Return groups with full names of weights, none of them in two, from groups and options with
+    patterns."""
     named = dict(network.named_parameters())
     learning = [name for name, weight in named.items() if weight.requires_grad]
     own = [list(matching(group.patterns, named, "a group of weights")) for group in groups]
@@ -31,21 +33,21 @@ def delayed_groups(network: nn.Module, groups: Sequence[DelayedGroup], config: T
         made = _overruled(learning, named, made, config)
     waiting = {name for group in made if group.frozen_for or not group.lr_scale for name in group.patterns}
     if waiting.issuperset(learning):
-        raise ConfigError("all weights are frozen at first, so that there is nothing to learn; leave some out of freeze, "
-                          "delay and lr_scale")
+        raise ConfigError("all weights are frozen at first, so that there is nothing to learn; leave some "
+                          "out of freeze, delay and lr_scale")
     return made
 
 
 def matching(patterns: Iterable[str], names: Iterable[str], what: str) -> dict[str, str]:
-    """Return the names that match a pattern, each with the first one; a pattern that matches none is refused."""
+    """Return the names that match a pattern, each with the first; a pattern that matches none is refused."""
     known = list(names)
     found: dict[str, str] = {}
     for pattern in patterns:
         chosen = [name for name in known if fnmatchcase(name, pattern)]
         if not chosen:
             others = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
-            near = suggest(pattern, known)
-            raise ConfigError(f"{what}: no weight has a name like {quoted(pattern)}{near or f'; there are {others}'}")
+            hint = suggest(pattern, known) or f"; there are {others}"
+            raise ConfigError(f"{what}: no weight has a name like {quoted(pattern)}{hint}")
         for name in chosen:
             found.setdefault(name, pattern)
     return found
@@ -66,7 +68,8 @@ def _overruled(learning: Iterable[str], names: Iterable[str], groups: Sequence[D
     """Regroup the weights after the options of training have changed what groups say of them."""
     settings = dict.fromkeys(learning, (0.0, 1.0, 1.0))  # frozen for, scale of the rate, fraction
     for group in groups:
-        settings |= {name: (group.frozen_for, group.lr_scale, group.fraction) for name in group.patterns if name in settings}
+        own = group.frozen_for, group.lr_scale, group.fraction
+        settings |= {name: own for name in group.patterns if name in settings}
     scales, delays = config.by_pattern("lr_scale"), config.by_pattern("delay")
     for name, pattern in matching(scales, names, "lr_scale").items():
         if name in settings:

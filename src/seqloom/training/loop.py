@@ -54,7 +54,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
           initial: Mapping[str, np.ndarray] | None = None) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights.
 
-    `groups`: weights that learn later or more slowly; `initial`: weights to start from instead of random ones.
+    `groups`: weights that learn later or more slowly; `initial`: weights to start from, by name.
     """
     gpus = [device] if device.type == "cuda" else []
     facts = {**(facts or {}), **_frozen_facts(task)}
@@ -80,12 +80,14 @@ def _frozen_facts(task: Task) -> dict[str, str]:
     frozen = frozen_network(task)
     if frozen is None:
         return {}
-    return {"frozen_network": digest({name: weight.cpu().numpy() for name, weight in frozen.state_dict().items()})}
+    weights = {name: weight.cpu().numpy() for name, weight in frozen.state_dict().items()}
+    return {"frozen_network": digest(weights)}
 
 
 class _Loop:
     def __init__(self, updater: Updater, run: files.Run | None, steps: int, evaluate_every: int) -> None:
-        self.updater, self.task, self.config, self.device = updater, updater.task, updater.config, updater.device
+        self.updater, self.task = updater, updater.task
+        self.config, self.device = updater.config, updater.device
         self.run, self.steps, self.evaluate_every = run, steps, evaluate_every
         self.log = Log(run, self.config, self.task)
         self.network = updater.network

@@ -20,7 +20,8 @@ def make_optimizer(config: TrainConfig, network: nn.Module,
                    delayed: Sequence[Collection[str]] = ()) -> torch.optim.Optimizer:
     """Weight decay holds for matrices only; biases and gains of norms are left alone.
 
-    Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0 for none.
+    Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0
+    for none.
     """
     numbers = {name: number for number, names in enumerate(delayed, 1) for name in names}
     hidden = hidden_matrices(network) if config.rule == "muon" else set()
@@ -29,7 +30,8 @@ def make_optimizer(config: TrainConfig, network: nn.Module,
         if p.requires_grad:
             kinds.setdefault((numbers.get(name, 0), p.dim() < 2, name in hidden), []).append(p)
     groups: list[dict[str, Any]] = [
-        {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "delayed": kind[0], "muon": kind[2]}
+        {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "delayed": kind[0],
+         "muon": kind[2]}
         for kind in sorted(kinds)]
     lr = config.rate
     if config.rule == "muon":

@@ -57,11 +57,11 @@ class Schedule:
 
 @dataclass(frozen=True)
 class DelayedGroup:
-    """Weights that begin to learn after the rest, or at a learning rate of their own, by patterns of their names (fnmatch).
+    """Weights that begin to learn after the rest, or at a rate of their own, by patterns of names (fnmatch).
 
-    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of it, they do not
-    change by a bit and have no gradient; then their learning rate rises over as many steps to `lr_scale` times that of the
-    rest.
+    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of
+    it, they do not change by a bit and have no gradient; then their learning rate rises over as many steps to
+    `lr_scale` times that of the rest.
     """
 
     patterns: tuple[str, ...]
@@ -70,7 +70,7 @@ class DelayedGroup:
     fraction: float = 1.0
 
     def share(self, step: int, steps: int) -> float:
-        """Return the share of the learning rate that update number `step` of `steps`, counted from 0, gives them."""
+        """Return their share of the learning rate in update number `step` of `steps`, counted from 0."""
         wait = round(_count(self.frozen_for, steps) * self.fraction)
         return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
 

@@ -40,8 +40,8 @@ def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
     given = {name: tuple(weight.shape) for name, weight in weights.items()}
     for name in [*wanted, *given]:
         if wanted.get(name) != given.get(name):
-            raise ConfigError(f"the weights to start from are of another network: {name} is {given.get(name, 'not there')}, "
-                              f"here {wanted.get(name, 'not there')}")
+            raise ConfigError(f"the weights to start from are of another network: {name} is "
+                              f"{given.get(name, 'not there')}, here {wanted.get(name, 'not there')}")
     network.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
 
 
@@ -61,7 +61,8 @@ def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, groups: Sequence[DelayedGroup] = (),
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device,
+                 groups: Sequence[DelayedGroup] = (),
                  initial: Mapping[str, np.ndarray] | None = None) -> None:
         """`initial`: weights by name that take the place of those that the network is built with."""
         torch.manual_seed(config.seed)
@@ -81,7 +82,8 @@ class Updater:
 
     def update(self, step: int, steps: int, rate: float) -> Update:
         """Update number `step` of `steps`, at this learning rate."""
-        shares = [1.0, *(group.share(step, steps) for group in self.groups)]  # of the learning rate; the first is of the rest
+        # Of the learning rate; the first is that of weights in no group.
+        shares = [1.0, *(group.share(step, steps) for group in self.groups)]
         for delayed, share in zip(self.groups, shares[1:]):
             for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)

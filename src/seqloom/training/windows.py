@@ -55,8 +55,8 @@ class Carried:
 class Shuffled:
     def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
                  start_id: int | None = None, seed: int = 0) -> None:
-        """`before`: how many tokens the network also sees in front of a window without being trained on them; `start_id`:
-        what stands before the first token, if not `</s>`."""
+        """`before`: how many tokens the network also sees in front of a window without being trained on them;
+        `start_id`: what stands before the first token, if not `</s>`."""
         self.ids, self.before, self.seed = ids, before, seed
         self.start_id = eos_id if start_id is None else start_id
         self.window = min(window, len(ids))
@@ -92,9 +92,10 @@ class Shuffled:
 
 class Separate:
     def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
-                 carried: bool = False, vary: bool = False, start_id: int | None = None, seed: int = 0) -> None:
-        """`carried`: a unit of several windows is read on with its state; else each window is by itself. `start_id`: what
-        stands before the first token of a unit, if not `</s>`.
+                 carried: bool = False, vary: bool = False, start_id: int | None = None,
+                 seed: int = 0) -> None:
+        """`carried`: a unit of several windows is read on with its state; else each window is by itself.
+        `start_id`: what stands before the first token of a unit, if not `</s>`.
 
         A unit that is longer than a row of `Carried` would be is cut like one, or it would be read all alone.
         """

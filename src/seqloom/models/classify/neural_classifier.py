@@ -98,7 +98,7 @@ class NeuralClassifier(SequenceModel, Classifier):
             self._decide(valid)
 
     def _continue(self, data: Labelled) -> Start:
-        """Return what the network knows of the data where it starts from another model, whose sizes it has."""
+        """Return what a network that starts from another model, whose sizes it has, knows of the data."""
         from seqloom.models.sequence.building_net import Start
 
         c, sizes = self.config, self.sizes

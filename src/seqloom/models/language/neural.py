@@ -124,11 +124,12 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
-        gradual = self.config.pretrained_training == "gradual"
+        groups = []
+        if self.config.pretrained_training == "gradual":
+            groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
-        network, record = train_network(
-            task, config, device, run=how.run, facts=facts, start=how.start,
-            groups=[DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 

@@ -36,8 +36,8 @@ class NeuralConfig(NetworkConfig):
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
-    changeable: ClassVar[frozenset[str]] = frozenset({"dropout", "input_dropout", "word_dropout", "recurrent_dropout",
-                                                      "weight_drop", "variational"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout", "input_dropout", "word_dropout",
+                                                      "recurrent_dropout", "weight_drop", "variational"})
 
     d_hidden: int | None = option(None, "hidden size [default: chosen by text size and time]", minimum=1, maximum=MOST_WIDTH)
     d_embed: int | None = option(None, "embedding size [default: the hidden size, or that of pretrained]",

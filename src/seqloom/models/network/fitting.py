@@ -58,8 +58,8 @@ def train_network(task: Task, config: TrainConfig, device: torch.device, *, run:
                   start: Origin | None = None) -> tuple[torch.nn.Module, dict[str, Any]]:
     """Return the trained network, and what the model's record says of it.
 
-    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued. `groups`:
-    weights that learn later or more slowly; `start`: whose weights it starts from.
+    `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
+    `groups`: weights that learn later or more slowly; `start`: whose weights it starts from.
     """
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train

@@ -14,7 +14,8 @@ Output = FullSoftmax | AdaptiveSoftmax
 
 
 def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
-    """Return the sum of the losses of a batch's targets (B, T) by its mask and weights; features (B, T, D) predict them."""
+    """Return the sum of the losses of a batch's targets (B, T) by mask and weights, from features (B, T,
+    D)."""
     targets, weights = batch["targets"], batch.weights
     if weights is not None:  # of the first axes, for every target
         weights = weights.reshape(weights.shape + (1,) * (targets.ndim - weights.ndim)).expand(targets.shape)

@@ -31,8 +31,8 @@ class EncoderConfig(PretrainedConfig):
 
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     initial_options: ClassVar[frozenset[str]] = frozenset({"pretrained_words"})
-    changeable: ClassVar[frozenset[str]] = frozenset({"frozen", "encoder_lr", "gradual", "frozen_for", "dropout",
-                                                      "word_dropout", "hold_out"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"frozen", "encoder_lr", "gradual", "frozen_for",
+                                                      "dropout", "word_dropout", "hold_out"})
     only_with: ClassVar[OnlyWith] = {
         "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
         "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},

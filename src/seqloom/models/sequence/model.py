@@ -162,7 +162,8 @@ class SequenceModel(NetworkModel):
         if start is not None and opened is not None and c.frozen:  # the head alone is trained
             head = {name: weight for name, weight in start.weights.items() if name not in opened.weights}
             start = replace(start, weights=head)
-        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups, start=start)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=start)
         self.net.keep(network)
         self.fit_info |= record
         if opened is not None and c.frozen:

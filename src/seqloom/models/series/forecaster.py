@@ -72,8 +72,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         valid = how.valid if how.valid is not data else None
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(ForecastTask(self, data, valid, config), config, device, run=how.run, facts=facts,
-                                        start=how.start)
+        task = ForecastTask(self, data, valid, config)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 

@@ -78,8 +78,7 @@ class NeuralTagger(SequenceModel, Tagger):
             valid = valid.converted(inside)
         if how.start is not None:
             opened, start = self.take_published(how.start), self._continue(data, how.start)
-            self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
-                       opened)
+            self._train(data, valid, start, how, opened)
             return
         if c.published:
             opened = self.open_published()
@@ -103,18 +102,26 @@ class NeuralTagger(SequenceModel, Tagger):
             d_model = opened.published.layout.d_model
             self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
             start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
-                   opened)
+        self._train(data, valid, start, how, opened)
+
+    def _train(self, data: Tagged, valid: Tagged | None, start: Start, how: Fitting,
+               opened: Opened | None) -> None:
+        def task(train: TrainConfig, device: torch.device) -> SequenceTask:
+            return self._task(data, valid, start, train, self._reading(opened, device))
+
+        self.train(task, how, valid, opened)
 
     def _continue(self, data: Tagged, origin: Origin) -> Start:
-        """Take the words of the model to start from over; return what the network knows of them in the data."""
+        """Take over the words of the model to start from; return what the network knows of them in the
+        data."""
         from seqloom.models.sequence.building_net import Start
 
         c, sizes = self.config, self.sizes
         self.rows = dict(origin.model.rows)
         if c.published:
             return Start(given=sizes.d_embed if c.frozen else 0)
-        counts = np.bincount([self._row(word) for word in chain.from_iterable(data.sentences)], minlength=sizes.vocab_size)
+        rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
+        counts = np.bincount(rows, minlength=sizes.vocab_size)
         return Start(counts=counts[:sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0)
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:

@@ -38,8 +38,8 @@ class TranslatorConfig(Config):
     """Of every network that writes a target for a source."""
 
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
-    changeable: ClassVar[frozenset[str]] = frozenset({"max_length", "dropout", "label_smoothing", "scheduled_sampling",
-                                                      "sampling_half", "select_by"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"max_length", "dropout", "label_smoothing",
+                                                      "scheduled_sampling", "sampling_half", "select_by"})
     only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
     training_only: ClassVar[frozenset[str]] = frozenset({
         "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "max_length", "dropout",

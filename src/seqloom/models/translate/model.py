@@ -179,8 +179,8 @@ class TranslationModel(NetworkModel, Translator):
                 total = sum(float(part.sum()) for part in self._log_probs(network, *held))
                 return -total / len(held[1].steps["ids"])
 
-        batches = PairBatches(sources, targets, self.start_ids, most_tokens=TOKENS, batch_size=train.batch_size,
-                              seed=train.seed)
+        batches = PairBatches(sources, targets, self.start_ids, most_tokens=TOKENS,
+                              batch_size=train.batch_size, seed=train.seed)
         return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),

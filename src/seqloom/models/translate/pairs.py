@@ -67,8 +67,8 @@ class PairBatches:
 
     def __init__(self, sources: Encoded, targets: Encoded, start: Sequence[int], *, most_tokens: int,
                  batch_size: int | None = None, seed: int = 0) -> None:
-        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch with its padding;
-        `batch_size`: instead, how many pairs."""
+        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
+        with its padding; `batch_size`: instead, how many pairs."""
         self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
         self.most_tokens, self.batch_size = most_tokens, batch_size
         self._epoch: tuple[int, list[np.ndarray]] | None = None

@@ -22,7 +22,7 @@ ROWS = 1024  # places for which predictions are drawn at a time
 def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float = 1.0) -> Tensor:
     """The sum of the losses of the target tokens."""
     memory, inputs = network.encode(batch.arrays), batch["inputs"]
-    begin = inputs.shape[1] - batch["targets"].shape[1]  # tokens before the one that predicts the first target
+    begin = inputs.shape[1] - batch["targets"].shape[1]  # inputs before that which predicts the first target
     if sampling != "none" and network.training:
         share = true_share(sampling, float(batch["epochs"][0]), half)
         inputs = mixed_inputs(network, memory, inputs, share, begin)
@@ -47,8 +47,8 @@ def true_share(decay: str, epochs: float, half: float) -> float:
 
 @torch.no_grad()
 def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float, begin: int = 0) -> Tensor:
-    """Inputs (B, T) of which each after the first `begin` + 1 is true with probability `share`, else drawn from what the
-    network predicts there after the true ones before it."""
+    """Return inputs (B, T) of which each after the first `begin` + 1 is true with probability `share`, else
+    drawn from what the network predicts there after the true ones before it."""
     drawn = draw(network, network.features(memory, inputs))
     own = torch.rand(inputs.shape, device=inputs.device) >= share
     own[:, :begin + 1] = False
