@@ -32,6 +32,7 @@ OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
 COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})
+CONTINUES = TRAINS | {"start"}  # and a fitted model whose weights training starts from
 
 # The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
 MOST = 10**9
@@ -61,6 +62,8 @@ class Config:
     only_with: ClassVar[OnlyWith] = {}
     fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
     training_only: ClassVar[frozenset[str]] = frozenset()  # options without meaning for published weights, with those of bases
+    changeable: ClassVar[frozenset[str]] = frozenset()  # may differ from those of a model to start from
+    initial_options: ClassVar[frozenset[str]] = frozenset()  # what a network begins with, if not with a model
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))
@@ -102,11 +105,20 @@ class Config:
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
         """The options that have an effect beside the others, as plain values; `trained`: whether there was a training here."""
-        values, cls = self.to_dict(), type(self)
-        without = {name for name, _ in unused(cls, values)}
+        values = self.to_dict()
+        without = {name for name, _ in unused(type(self), values)}
         if not trained:
-            without |= {name for base in cls.__mro__ for name in vars(base).get("training_only", ())}
+            without |= self.gathered("training_only")
         return {name: value for name, value in values.items() if name not in without}
+
+    @classmethod
+    def gathered(cls, names: str) -> frozenset[str]:
+        """Return what a class and its bases list as `training_only`, `changeable` or `initial_options`."""
+        return frozenset(name for base in cls.__mro__ for name in vars(base).get(names, ()))
+
+    def may_change(self, name: str) -> bool:
+        """Tell whether training may start from a model with another value of that option."""
+        return name in self.gathered("changeable")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

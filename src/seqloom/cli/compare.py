@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress, tasks
-from seqloom.cli.options import common, emit, options_of, task_options
+from seqloom.cli.options import common, emit, former_name, options_of, task_options
 from seqloom.config import MOST_MINUTES
 from seqloom.errors import ConfigError
 
@@ -58,6 +58,7 @@ Examples:
 @click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that generates text.")
 @task_options(_configs)
 @common
+@former_name("start", "since")
 def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
             output: str | None, rungs: str | None, pretrained: tuple[str, ...], minutes: float | None, limit: float | None,
             curve: bool | None, save: str | None, work: str | None, seed: int, samples: bool, as_json: bool,

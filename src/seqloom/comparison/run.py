@@ -27,6 +27,7 @@ from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.comparison.timing import check_time
+from seqloom.describing import renamed
 from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
 from seqloom.paths import cache_directory
 
@@ -50,7 +51,7 @@ def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequen
     as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
     default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
 
-    `options` are those of one task: `horizon`, `season` and `start` for forecasters.
+    `options` are those of one task: `horizon`, `season` and `since` for forecasters.
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
@@ -115,6 +116,9 @@ def _open(ladder: Ladder, place: str | Path) -> Any:
 
 def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
     own = [f.name for f in fields(ladder.comparing)]
+    for old, new in ladder.former_names.items():
+        if old in options:
+            options[new] = renamed(new, options.get(new), old, options.pop(old))
     for name in options:
         if name not in own:
             others = [other.models for other in ladders.every() if name in {f.name for f in fields(other.comparing)}]

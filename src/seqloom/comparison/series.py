@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
@@ -72,6 +72,7 @@ class SeriesLadder(Ladder):
     python = "seqloom.load({path}).forecast(history)"
     rungs: Sequence[Rung] = RUNGS
     comparing = SeriesComparing
+    former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
     ahead: int = USUAL  # steps that are forecast, once the data is known
 
@@ -105,18 +106,18 @@ class SeriesLadder(Ladder):
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
-        start = self.options.start
+        since = self.options.since
         if (parts := self.brought(data, valid, test)) is not None:
-            if start is not None:
-                raise ConfigError("start says where the test part of the data begins, but other data was given for that; "
-                                  "leave one out")
+            if since is not None:
+                raise ConfigError("since says where the test part of the data begins, but other data was "
+                                  "given for that; leave one out")
             after = None if parts.valid is None else parts.valid.following(data)
             return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
         first, second = SHARES
-        if start is None:
+        if since is None:
             return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
                          "the last 20 % of the time, after 10 % for validation")
-        begin = second_of(start, data)
+        begin = second_of(since, data)
         before = data.before(begin)
         return Parts(before.between(0, first / second), before.between(first / second, 1.0), data.starting(begin),
                      f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation")

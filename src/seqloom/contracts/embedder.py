@@ -56,12 +56,17 @@ class Embedder(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
-        texts or lists of words."""
-        how = self.fitting(memory, train, device, run, valid)
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
+        are texts or lists of words.
+
+        `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors
+        have an option of that name.
+        """
+        how = self.fitting(memory, train, device, run, valid, start)
         corpus = as_corpus(data)
-        with self.learning():
+        with self.learning(how):
             self.fit_corpus(corpus, how)
             self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
         return self
@@ -276,7 +281,7 @@ class Embedder(Model):
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
-                         data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
+                         data=data[:8] if data else None, extras={**self.training_extras(), **extras})
 
 
 def checked(vectors: np.ndarray) -> np.ndarray:

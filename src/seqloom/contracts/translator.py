@@ -22,6 +22,7 @@ from seqloom import progress
 from seqloom.config import make
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, positive
+from seqloom.contracts.starting import check_numeric
 from seqloom.contracts.translations import Answers, ReadSources, Translation, TranslationConfig, token_counts
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import BeamConfig, beam_search
@@ -89,14 +90,21 @@ class Translator(Model):
     # ---- fitting
 
     def fit(self, data: Any, targets: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame."""
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame.
+
+        `start`: of a network, a saved model of the same kind, whose weights, tokenizers and options training
+        starts from.
+        """
         pairs = Parallel.of(data, targets)
         held_out = None if valid is None else Parallel.of(valid)
-        how = self.fitting(memory, train, device, run, held_out)
+        how = self.fitting(memory, train, device, run, held_out, start)
         if held_out is not None and held_out.numeric != pairs.numeric:
             raise DataError(f"the sources of {pairs.name} and of {held_out.name} must both be texts or both be numbers")
-        with self.learning():
+        if how.start is not None:
+            check_numeric(pairs.numeric, how.start.model.reads_numbers, f"the sources of {pairs.name}")
+        with self.learning(how):
             self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
                              "source": pairs.source_name, "target": pairs.target_name}
             self.fit_pairs(pairs, how)
@@ -227,7 +235,7 @@ class Translator(Model):
 
     def signature(self, data: Parallel | None = None, how: TranslationConfig | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        extras: dict[str, Any] = {"train": self.recorded("data_hash", "")[:8]}
+        extras = self.training_extras()
         if how is not None:
             extras |= {"search": how.search, **({"beams": how.beams, "length_penalty": how.length_penalty}
                                                 if how.search == "beam" else {"seed": how.seed})}

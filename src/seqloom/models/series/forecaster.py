@@ -54,6 +54,9 @@ class NeuralForecaster(NetworkModel, Forecaster):
         self.learnt["missing"] = bool(any(np.isnan(track.values).any() for track in data.tracks))
         return window
 
+    def settled_options(self) -> dict[str, Any]:
+        return self.get_params() | {name: self.learnt[name] for name in ("season", "window", "patch")}
+
     def build_fitted(self) -> Any:
         from seqloom.models.series import forecaster_net
 
@@ -71,7 +74,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         valid = how.valid if how.valid is not data else None
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(ForecastTask(self, data, valid, config), config, device, run=how.run, facts=facts)
+        task = ForecastTask(self, data, valid, config)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_TOKENS, MOST_WIDTH, TRAINS, Config, OnlyWith, option
+from seqloom.config import CONTINUES, MOST, MOST_TOKENS, MOST_WIDTH, Config, OnlyWith, option
 from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES, LAYERED, encoders_with
 from seqloom.errors import ConfigError
 
@@ -37,7 +37,9 @@ class DictionaryConfig(Config):
 class TranslatorConfig(Config):
     """Of every network that writes a target for a source."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+    changeable: ClassVar[frozenset[str]] = frozenset({"max_length", "dropout", "label_smoothing",
+                                                      "scheduled_sampling", "sampling_half", "select_by"})
     only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
     training_only: ClassVar[frozenset[str]] = frozenset({
         "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "marks", "max_length", "dropout",
@@ -110,6 +112,7 @@ class TransformerConfig(TranslatorConfig):
     only_with: ClassVar[OnlyWith] = {"context": {"positions": ("learned",)}, "buckets": {"positions": ("t5",)},
                                      "max_distance": {"positions": ("t5",)}}
     training_only: ClassVar[frozenset[str]] = frozenset({"attention_dropout"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"attention_dropout"})
 
     d_model: int = option(128, "width of the network", minimum=2, maximum=MOST_WIDTH)
     dropout: float = option(0.2, "dropout of vectors and layers", minimum=0.0, maximum=0.95)

@@ -104,11 +104,16 @@ class TranslationModel(NetworkModel, Translator):
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
+        from seqloom.models.sequence.building_net import NOTHING
+
         texts, held_texts = hold_out(data, how.valid)
-        start = self._begin(texts)
+        start = self._begin(texts) if how.start is None else NOTHING
         train = self._encode_pairs(texts)
         longest_target = int(train.targets.lengths.max())
-        train = short_enough(train, self.config.max_length)
+        most = self.config.max_length
+        if self.longest is not None:  # positions for what a target begins with as well
+            most = min(most, self.longest - len(self.start_ids) + 1)
+        train = short_enough(train, most)
         config, device = prepare(self.name, how)
         held = None
         if held_texts is None:
@@ -119,11 +124,13 @@ class TranslationModel(NetworkModel, Translator):
             self.check_lengths(held.targets, "held-out target")
             if held_texts is not how.valid:  # but a part of the data
                 longest_target = max(longest_target, int(held.targets.lengths.max()))
-        self.learnt["longest_source"] = int(train.sources.lengths.max()) - self.marks_of_sources or 1
-        self.learnt["longest_target"] = longest_target
+        longest_source = int(train.sources.lengths.max()) - self.marks_of_sources or 1
+        for name, longest in (("longest_source", longest_source), ("longest_target", longest_target)):
+            self.learnt[name] = max(longest, self.learnt.get(name, 1))  # also of the model to start from
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if held is None else held.data.fingerprint}
-        network, record = train_network(self._task(train, held, start, config), config, device, run=how.run, facts=facts)
+        network, record = train_network(self._task(train, held, start, config), config, device, run=how.run, facts=facts,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 
@@ -167,7 +174,7 @@ class TranslationModel(NetworkModel, Translator):
                 total = sum(float(part.sum()) for part in self._log_probs(network, held.sources, held.targets))
                 return -total / len(held.targets.steps["ids"])
 
-        batches = PairBatches(pairs.sources, pairs.targets, self.target_tokenizer.eos_id, most_tokens=TOKENS,
+        batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
                               batch_size=train.batch_size, seed=train.seed)
         return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),

@@ -105,10 +105,11 @@ def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) ->
 class PairBatches:
     """Batches of pairs for the training engine, in a new order in each epoch."""
 
-    def __init__(self, sources: Encoded, targets: Encoded, eos_id: int, *, most_tokens: int, batch_size: int | None = None,
-                 seed: int = 0) -> None:
-        """`most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many pairs."""
-        self.sources, self.targets, self.eos_id, self.seed = sources, targets, eos_id, seed
+    def __init__(self, sources: Encoded, targets: Encoded, start: Sequence[int], *, most_tokens: int,
+                 batch_size: int | None = None, seed: int = 0) -> None:
+        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
+        with its padding; `batch_size`: instead, how many pairs."""
+        self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
         self.most_tokens, self.batch_size = most_tokens, batch_size
         self._epoch: tuple[int, list[np.ndarray]] | None = None
 
@@ -127,7 +128,7 @@ class PairBatches:
                        following=(epoch + 1, 0) if end else (epoch, number + 1))
 
     def collate(self, chosen: np.ndarray) -> Batch:
-        arrays, there = target_arrays(self.targets, chosen, [self.eos_id])
+        arrays, there = target_arrays(self.targets, chosen, self.start)
         return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
 
     def groups(self, epoch: int) -> list[np.ndarray]:
