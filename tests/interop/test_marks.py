@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from seqloom.interop.families import read_model, write_model
+from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
 from tokenizers import Tokenizer as Engine
 
 import seqloom
 from seqloom import Tokenizer
 from seqloom.errors import ConfigError
-from seqloom.interop.families import read_model, write_model
-from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
 from seqloom.training.config import TrainConfig
 
 TEXT = "the cat sat on the mat [MASK]\nthe dog sat </s> on the <|user|> log\n" * 30

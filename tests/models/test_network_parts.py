@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from torch import nn  # noqa: E402
 
 from seqloom import LSTM  # noqa: E402
@@ -15,7 +16,6 @@ from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
-from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
 from seqloom.models.network.trained import TrainedNetwork, array_specs  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402

@@ -318,7 +318,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
-        """Return the scores of the classes of each example (E, C), without torch; of documents in windows the mean of theirs."""
+        """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
         found = []
         for part, scores in self.outputs(encoded):
             if self.config.long == "windows":

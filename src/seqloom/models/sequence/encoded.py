@@ -100,7 +100,7 @@ class Encoded:
         return arrays
 
     def examples(self, low: int = 0, high: int | None = None) -> Examples:
-        """Return the examples from `low` to `high` as networks without torch read them: one after the other, without padding."""
+        """Return the examples from `low` to `high` as networks without torch read them: without padding."""
         high = len(self) if high is None else high
         first_row = self.first_row[low:high + 1]
         offsets = self.borders[first_row[0]:first_row[-1] + 1]

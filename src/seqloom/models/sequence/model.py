@@ -17,13 +17,14 @@ from seqloom.contracts.starting import Origin
 from seqloom.data.splitting import hashed_order
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import parallel_map
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
-from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
+from seqloom.models.sequence.published import Opened, Published, check_match, is_published, named, open_encoder
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class SequenceModel(NetworkModel):
         if published is None:
             return None
         self.fit_info["encoder"] = start.model.recorded("encoder", "")
-        names = published.shapes(self.tokenizer.vocab_size)
+        names = map(named, encoder_shapes(published.layout, self.tokenizer.vocab_size))
         return Opened(published, self.tokenizer, {name: start.weights[name] for name in names})
 
     def settled_options(self) -> dict[str, Any]:

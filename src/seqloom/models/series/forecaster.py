@@ -62,8 +62,9 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
         columns = 1 if self.config.columns == "separate" else len(self.columns)
         try:
-            return forecaster_net.ForecastNet(self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"],
-                               window=self.window, patch=self.learnt["patch"], horizon=self.horizon)
+            return forecaster_net.ForecastNet(
+                self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"], window=self.window,
+                patch=self.learnt["patch"], horizon=self.horizon)
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
 
