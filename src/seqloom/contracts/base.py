@@ -311,22 +311,20 @@ class Model(ABC):
     @classmethod
     def from_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
                    arrays: dict[str, np.ndarray], fit_info: dict[str, Any], members: Collection[Any] = ()) -> Self:
-        """Return the fitted model of these parts, as a file or a converter has them; each is checked before it is used."""
-        model = cls.with_parts(config, tokenizers, learnt, members)
-        model.fit_info, model.fitted = fit_info, True
+        """Return the fitted model of these parts, of which each is checked before it is used."""
+        model = cls.with_parts(config, tokenizers, learnt)
+        model.members, model.fit_info, model.fitted = list(members), fit_info, True
         if (specs := model.array_specs(lengths(arrays))) is not None:
             check_arrays(arrays, specs)
         model.restore_arrays(arrays)
         return model
 
     @classmethod
-    def with_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
-                   members: Collection[Any] = ()) -> Self:
-        """Return a model that lacks nothing but its arrays, of which it can tell the shapes."""
-        model = cls._unfitted(config)
-        check_learnt({key: value for key, value in learnt.items()
-                      if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
-        model.tokenizers, model.learnt, model.members = tokenizers, learnt, list(members)
+    def with_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any]) -> Self:
+        """Return a model that lacks its arrays but can tell their shapes."""
+        model, own = cls._unfitted(config), {attributes.KEY} if cls._saves_attributes() else set()
+        check_learnt({key: value for key, value in learnt.items() if key not in own}, cls.learnt_values)
+        model.tokenizers, model.learnt = tokenizers, learnt
         return model
 
 

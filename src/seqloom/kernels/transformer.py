@@ -76,13 +76,14 @@ def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotatio
 
 
 def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weights):
-    """Add what each token sees of its source to x;
-    the keys and values of the sources are in the pages of `memory`.
+    """Add what each token sees of its source to x; the keys and values of the sources are in the pages of `memory`.
+
+    `none` (heads, 0): nothing is added to the scores.
     """
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
-    seen = attend_heads(linear(query, inner), heads, layer, memory, False, none, none, weights)
+    seen = attend_heads(linear(query, inner), heads, layer, memory, False, none, none[:0], weights)
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)

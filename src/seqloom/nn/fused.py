@@ -33,6 +33,8 @@ def can_fuse(cell: Cell, x: Tensor) -> bool:
     if isinstance(cell, GRUCell):
         ours = x.device.type == "cpu" and x.dtype in REAL
         return cell.reset == "after" and (ours or (x.is_cuda and cell.update == "keep"))
+    if cell.w_p is not None and cell.d_out == cell.d_hidden:
+        return False  # torch tells a projection by its width and would not see this one
     return isinstance(cell, LSTMCell | RNNCell)
 
 

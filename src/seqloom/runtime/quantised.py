@@ -172,11 +172,12 @@ class Quantised:
         numbers = self.weight[tile, :, lane]  # (n, groups, 4)
         if self.bits == 4:
             numbers = np.stack([numbers & 15, numbers >> 4], axis=2)
-        blocks = numbers.reshape(*places.shape, -1, BLOCK).astype(np.float32)
+        n_blocks = self.scale.shape[1]  # named, since there may be no rows
+        blocks = numbers.reshape(*places.shape, n_blocks, BLOCK).astype(np.float32)
         blocks *= self.scale[tile, :, lane].astype(np.float32)[..., None]
         if self.bits == 4:
             blocks += self.minimum[tile, :, lane].astype(np.float32)[..., None]
-        return blocks.reshape(*places.shape, -1)[..., :self.shape[1]]
+        return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., :self.shape[1]]
 
     def floats(self) -> np.ndarray:
         """All rows."""

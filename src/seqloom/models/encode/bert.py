@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/bert`).
+"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/encoders`).
 
 `fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
 that depends on the whole text. On a CPU the network runs without torch (`runtime/bert`), on other devices with it

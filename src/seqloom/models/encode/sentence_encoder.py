@@ -1,7 +1,7 @@
 """Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
 
 The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest of each feature; divided by
-its length, so that products are cosines. Published weights are converted (`interop/sentence_transformers`). On a CPU the
+its length, so that products are cosines. Published weights are converted (`interop/encoders`). On a CPU the
 network runs without torch (`runtime/bert`), on other devices with it (`encoder_net`).
 """
 

@@ -1,6 +1,6 @@
 """GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
-With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/llama`). What stood before a text when
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What stood before a text when
 such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
 was none. Then the first token is predicted from the start token alone, which no other token sees.
 
