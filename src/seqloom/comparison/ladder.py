@@ -138,6 +138,10 @@ class Ladder(ABC):
     def rungs(self) -> Sequence[Rung]:
         """In the order of the ladder."""
 
+    def further_rung(self, name: str) -> Rung | None:
+        """Return a rung that is not in the ladder but can be asked for: a network with another encoder or cell, say."""
+        return None
+
     @abstractmethod
     def judge(self, model: Any, parts: Parts) -> Judged: ...
 

@@ -205,6 +205,8 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     known = {r.name: r for r in ladder.rungs}
     names = [name for name in wanted if isinstance(name, str)]
     for name in names:
+        if name not in known and (further := ladder.further_rung(name)) is not None:
+            known[name] = further
         if name not in known:
             raise ConfigError(f"unknown rung {name!r}{suggest_known(name, known)}")
     chosen = [known[name] for name in known if name in names]

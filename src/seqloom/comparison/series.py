@@ -19,6 +19,7 @@ from seqloom.comparison.bench import Bench, NotPossible, Rung
 from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
 from seqloom.comparison.options import SeriesComparing
 from seqloom.data.series import Series, as_series, second_of
+from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, forecasting
 from seqloom.registry import model_class
@@ -41,9 +42,9 @@ def horizon_of(train: Series) -> int:
     return max(min(season if 1 < season <= longest // 3 else USUAL, MOST, longest // SMALLEST), 1)
 
 
-def _made(name: str) -> Callable[[Bench], Any]:
+def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
     """The registered model of that name, with the horizon and the season of the comparison."""
-    return lambda bench: model_class(name)(**bench.options)
+    return lambda bench: model_class(name)(**bench.options, **options)
 
 
 RUNGS = (
@@ -75,6 +76,11 @@ class SeriesLadder(Ladder):
     former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
     ahead: int = USUAL  # steps that are forecast, once the data is known
+
+    def further_rung(self, name: str) -> Rung | None:
+        if not has_encoder(name):
+            return None
+        return Rung(name, "network", "", _made("forecaster", encoder=name), 0, f"patches of the last steps, the encoder {name}")
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Series):
