@@ -162,7 +162,8 @@ def run(*args, cwd):
 
 def test_from_the_command_line_and_in_comparisons(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 8)
-    (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in LABELLED * 8))
+    rows = [(f"{text} {i}", label) for i, (text, label) in enumerate(LABELLED * 8)]
+    (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
     done = run("fit", "mingru", "text.txt", "-o", "model", "--steps", "5", "--tokenizer", "char", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert run("generate", "model", "the", "--max-tokens", "5", cwd=tmp_path).returncode == 0

@@ -10,8 +10,10 @@ both (`bi` before it). A package of one's own adds a line:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
@@ -109,8 +111,14 @@ class Names(Iterable[str]):
 def _known(table: Mapping[Any, Any], name: object) -> bool:
     """Tell whether a name is in a table, after packages were asked that may add to it."""
     if name not in table:
-        import_module("seqloom.registry").load_plugins()  # by name, since it stands above
+        _ask_packages(tuple(sys.path))
     return name in table
+
+
+@cache
+def _ask_packages(path: tuple[str, ...]) -> None:
+    """Load packages that have models of their own, once for each path on which they are looked for."""
+    import_module("seqloom.registry").load_plugins()  # by name, since it stands above
 
 
 CELL_NAMES = Names(CELLS)
