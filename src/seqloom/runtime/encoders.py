@@ -121,11 +121,11 @@ class Transformer(Encoder):
         return normed(x, self.norm) * np.float32(self.d_out ** -0.5)
 
 
-def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None,
+def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None, name: str = "blocks",
              trace: Trace | None = None, **options: Any) -> np.ndarray:
     """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`: how many in all, where
-    blocks are used more than once."""
+    blocks are used more than once; `name`: what a trace calls them."""
     scratch = Scratch(offsets, blocks[0].attention.heads.d_keys)
     for i in range(len(blocks) if times is None else times):
-        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"blocks.{i}"), **options)
+        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"), **options)
     return x

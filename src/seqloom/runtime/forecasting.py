@@ -10,6 +10,7 @@ import numpy as np
 from seqloom.encoder_table import ENCODERS
 from seqloom.kernels.maths import RELU, activate
 from seqloom.runtime.weights import Linear, Weights
+from seqloom.trace import Trace, within
 
 SMALLEST = 1e-4  # of a standard deviation
 
@@ -34,7 +35,8 @@ class ForecastNet:
         self.ahead: Linear | None = weights.linear("ahead", n_columns * 3, n_known) if n_known else None
         self.highway: Linear | None = weights.linear("highway", horizon, window, bias=False) if highway else None
 
-    def __call__(self, values: np.ndarray, known: np.ndarray | None = None, absent: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, values: np.ndarray, known: np.ndarray | None = None, absent: np.ndarray | None = None,
+                 trace: Trace | None = None) -> np.ndarray:
         level, scale = self._normal(values)
         past = (values - level) / scale
         parts = [past]
@@ -47,7 +49,7 @@ class ForecastNet:
             x = np.concatenate([np.repeat(x[:, :1], short, axis=1), x], axis=1)
         rows = len(x)
         x = activate(self.reader(x.reshape(rows * self.steps, -1)), RELU)
-        x = self.encoder(x, np.arange(rows + 1) * self.steps).reshape(rows, self.steps, -1)
+        x = self.encoder(x, np.arange(rows + 1) * self.steps, within(trace, "encoder")).reshape(rows, self.steps, -1)
         y = self.head(x[:, -1] if self.last else x.reshape(rows, -1)).reshape(rows, self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:
             later = np.ascontiguousarray(known[:, self.window:]).reshape(rows * self.horizon, -1)
