@@ -10,7 +10,9 @@ import typing
 from importlib import import_module
 from typing import Any, Literal
 
+from seqloom import progress
 from seqloom.config import Config, field_types, in_words, parts
+from seqloom.errors import ConfigError
 
 _TRAIN, _SAMPLING = "seqloom.training.config:TrainConfig", "seqloom.decoding.sampling:SamplingConfig"
 
@@ -61,6 +63,17 @@ def _flat(groups: dict[str, Any]) -> dict[tuple[str, str], Any]:
     """Values by group and name; what is in no group is a group of its own."""
     return {(group, name): value for group, whole in groups.items()
             for name, value in (whole.items() if isinstance(whole, dict) else [(group, whole)])}
+
+
+def renamed(new: str, value: Any, old: str, former: Any) -> Any:
+    """Return the value of an option that had another name before, whichever name was used; both are
+    refused."""
+    if former is None:
+        return value
+    if value is not None:
+        raise ConfigError(f"{old} is the former name of {new}; give one of them")
+    progress.say(f"{old} is now called {new}")
+    return former
 
 
 def scikit_learn_tags(kind: str | None) -> Any:

@@ -117,6 +117,16 @@ def encoders_with(option: str) -> Names:
     return Names(ENCODERS, lambda entry: option in entry.options)
 
 
+def has_cell(name: str) -> bool:
+    """Tell whether there is a cell of that name."""
+    return name in CELLS
+
+
+def has_encoder(name: str) -> bool:
+    """Tell whether there is an encoder of that name."""
+    return name in ENCODERS
+
+
 def find_cell(name: str) -> CellEntry:
     """Return the cell of that name."""
     if name not in CELLS:

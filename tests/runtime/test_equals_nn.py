@@ -18,7 +18,16 @@ from tests.runtime.answers import (  # noqa: E402
     traced_pairs,
     translation_pairs,
 )
-from tests.runtime.networks import CASES, LANGUAGE, POSITIONS, TRANSLATORS, composed, forecaster, language, translator  # noqa: E402
+from tests.runtime.networks import (  # noqa: E402
+    CASES,
+    LANGUAGE,
+    POSITIONS,
+    TRANSLATORS,
+    composed,
+    forecaster,
+    language,
+    translator,
+)
 
 CLOSE = 1e-5
 ROUNDED_16 = 2e-3  # inputs are off by half of 1 / 32639 of the largest of their row; deep networks make 6e-4 of it here

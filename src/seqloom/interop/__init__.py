@@ -1,4 +1,4 @@
-"""Models of other programs: `interop.open(path)` reads one, `interop.write(model, target)` writes one for transformers."""
+"""Models of other programs: `interop.open(path)` reads one, `interop.write(model, target)` writes one."""
 
 from seqloom.interop.opening import open, write
 

@@ -1,12 +1,14 @@
 """The weights of g2p-en, English spelling to pronunciation, as a `seq2seq` model.
 
-Its file `checkpoint20.npz` has a GRU that reads the letters of a word and `</s>`, and a second that begins with `<s>` in the
-last state of the first and writes ARPAbet phonemes until `</s>`. That is `seq2seq` without attention and tied weights: the
-initial state is the summary itself (an identity matrix), and the two biases of a gate become one, but for the candidate's.
-A decoder here begins with the vector of `</s>`, so that is the one of `<s>` there; as an input the other `</s>` never occurs.
+Its file `checkpoint20.npz` has a GRU that reads the letters of a word and `</s>`, and a second that begins
+with `<s>` in the last state of the first and writes ARPAbet phonemes until `</s>`. That is `seq2seq` without
+attention and tied weights: the initial state is the summary itself (an identity matrix), and the two biases of
+a gate become one, but for the candidate's. A decoder here begins with the vector of `</s>`, so that is the one
+of `<s>` there; as an input the other `</s>` never occurs.
 
-The letters that it knows are lower-case ones, and g2p-en makes every text lower-case before it; so does the tokenizer of the
-sources here. g2p-en writes greedily and stops after 20 phonemes: `translate(word, beams=1, max_tokens=20)`.
+The letters that it knows are lower-case ones, and g2p-en makes every text lower-case before it; so does the
+tokenizer of the sources here. g2p-en writes greedily and stops after 20 phonemes:
+`translate(word, beams=1, max_tokens=20)`.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ from seqloom.models.sequence.sizes import Sizes
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.text.tokenizer import Tokenizer
 
-VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # each without stress, with the main and with a weaker one
+VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
-PHONEMES = sorted([*(vowel + stress for vowel in VOWELS.split() for stress in "012"), *CONSONANTS.split(), "UW"])
-NAMES = {f"{side}_{part}" for side in ("enc", "dec") for part in ("emb", "w_ih", "w_hh", "b_ih", "b_hh")} | {"fc_w", "fc_b"}
+STRESSED = [vowel + stress for vowel in VOWELS.split() for stress in "012"]  # none, the main, a weaker one
+PHONEMES = sorted([*STRESSED, *CONSONANTS.split(), "UW"])
+NAMES = {f"{side}_{part}" for side in ("enc", "dec") for part in ("emb", "w_ih", "w_hh", "b_ih", "b_hh")}
+NAMES |= {"fc_w", "fc_b"}
 LONGEST = 20  # phonemes that g2p-en writes at most; how long its training data was is not in the file
 
 
@@ -46,7 +50,8 @@ class Checkpoint(TensorFile):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tensor.shape for name, tensor in self.tensors.items()} | {"identity": (self.d_hidden, self.d_hidden)}
+        shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
+        return shapes | {"identity": (self.d_hidden, self.d_hidden)}
 
     def array(self, name: str) -> np.ndarray:
         array = np.eye(self.d_hidden) if name == "identity" else self.tensors[name]
@@ -66,14 +71,15 @@ def is_g2p(path: Path) -> bool:
 
 
 def read_g2p(path: Path) -> Parts:
-    """Return the parts of a translator of words, read in lower case, into phonemes with blanks between them."""
+    """Return the parts of a translator of words, in lower case, into phonemes with blanks between them."""
     file = Checkpoint(str(path), {}, _tensors(path))
     d_embed = file.tensors["enc_emb"].shape[-1]
     options = {"source_tokenizer": "char", "target_tokenizer": "whitespace", "encoder": "gru", "cell": "gru",
                "attention": "none", "d_embed": d_embed, "d_hidden": file.d_hidden, "tied": False}
     source = Tokenizer.from_tokens(list(string.ascii_lowercase), kind="char", normalize="case=lower")
-    target = Tokenizer.from_tokens(["<pad>", "<s>", *PHONEMES])  # both are never written, but they have probabilities
-    learnt = {"sizes": Sizes(source.vocab_size, d_embed).to_dict(), "longest_source": LONGEST, "longest_target": LONGEST}
+    target = Tokenizer.from_tokens(["<pad>", "<s>", *PHONEMES])  # the first two only have probabilities
+    sizes = Sizes(source.vocab_size, d_embed).to_dict()
+    learnt = {"sizes": sizes, "longest_source": LONGEST, "longest_target": LONGEST}
     return Parts(file, Seq2Seq, options, {"source": source, "target": target}, learnt, G2P,
                  file.record("letters", target="phonemes"), absent=("initial.bias",))
 
@@ -83,15 +89,16 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
         with np.load(path) as file:
             tensors = {name: file[name] for name in NAMES}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy of the file") from None
+        raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy") from None
     for name, tensor in tensors.items():
         if tensor.dtype.kind != "f" or tensor.ndim != (1 if "_b" in name else 2) or not tensor.size:
-            raise DataError(f"{path}: the tensor {name!r} is {tensor.dtype} of shape {tensor.shape}; expected floats in a "
-                            f"{'vector' if '_b' in name else 'matrix'}")
+            raise DataError(f"{path}: the tensor {name!r} is {tensor.dtype} of shape {tensor.shape}; "
+                            f"expected floats in a {'vector' if '_b' in name else 'matrix'}")
     for side in ("enc", "dec"):
         inner, outer = (tensors.pop(f"{side}_{bias}").astype(np.float32) for bias in ("b_ih", "b_hh"))
         gates = 2 * len(inner) // 3  # of r and z, whose biases are only ever added
         if len(inner) != len(outer):
-            raise DataError(f"{path}: the tensors '{side}_b_ih' and '{side}_b_hh' have {len(inner)} and {len(outer)} numbers")
-        tensors |= {f"{side}_b": np.append(inner[:gates] + outer[:gates], inner[gates:]), f"{side}_b_h": outer[gates:]}
+            raise DataError(f"{path}: the two biases of {side} have {len(inner)} and {len(outer)} numbers")
+        tensors[f"{side}_b"] = np.append(inner[:gates] + outer[:gates], inner[gates:])
+        tensors[f"{side}_b_h"] = outer[gates:]
     return tensors

@@ -1,7 +1,7 @@
 """A directory as Hugging Face's transformers saves models: config.json, weights in safetensors files, tokenizer files.
 
 Only what is asked for is read, and every tensor is held against the size of its file before it is mapped. Weights in pickled
-`.bin` files are read by torch's loader for weights alone, which runs no code; `seqloom convert` is the only caller.
+`.bin` files are read by torch's loader for weights alone, which runs no code.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def read_directory(path: str | Path) -> ModelDirectory:
     """The values and the places of the tensors of a directory, all of them checked."""
     place = Path(path)
     values = read_json(place / CONFIG)
+    if values.get("format") == "seqloom":
+        raise DataError(f"{path}: a model of seqloom, not {WHAT}; seqloom.load opens it")
     made = ModelDirectory(str(path), values, place, {})
     for whole, pickled in ((WEIGHTS, False), (PICKLED, True)):
         names = _parts(made, whole)

@@ -1,6 +1,6 @@
-"""The tokenizer of a directory of transformers: the tokens that have a role in its texts, its chat template, writing it.
+"""The tokenizer of a directory of transformers: tokens that have a role in its texts, its chat template, writing.
 
-No text produces a token that has a role: what looks like one is encoded as the characters that it consists of.
+No text produces a token that has a role: what looks like one is encoded as the characters it consists of.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 PADDED = ("t5", "mt5", "llama")  # families whose published embeddings may have rows that no token uses
 ROUND, MOST_UNUSED = 8, 4096  # a padded embedding has a multiple of so many rows, and at most so many unused ones
 
+_ROLES = {"[MASK]": "mask_token", "<mask>": "mask_token", "[CLS]": "cls_token", "<cls>": "cls_token",
+          "[SEP]": "sep_token", "<sep>": "sep_token", "[PAD]": "pad_token", "<pad>": "pad_token"}
 _ENDS = ("</s>", "<|endoftext|>", "<|end|>")  # names for an end that had none
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
@@ -124,13 +126,14 @@ def _fill(directory: ModelDirectory, spec: Spec, rows: int) -> None:
 def read_template(directory: Path) -> str | None:
     """Return the chat template of a directory, if it has one; of several, that named default."""
     if (directory / TEMPLATE).is_file():
-        where, template = directory / TEMPLATE, read_text(directory / TEMPLATE)
+        where = directory / TEMPLATE
+        template: Any = read_text(where)
     else:
         where = directory / SETTINGS
         template = read_values(where).values.get("chat_template")
         if isinstance(template, list):
-            named = [one.get("template") for one in template if isinstance(one, dict) and one.get("name") == "default"]
-            template = named[0] if named else None
+            named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+            template = named.get("default")
     if template is not None:
         check_template(template, str(where))
     return template
@@ -147,7 +150,7 @@ def check_template(template: Any, where: str) -> None:
 
 
 class Around(NamedTuple):
-    """The tokens around a text, and between the first and the second text of a pair, which may be of another type."""
+    """The tokens around a text, and between the texts of a pair, of which the second may be of another type."""
 
     before: list[int]
     after: list[int]
@@ -174,38 +177,69 @@ class Around(NamedTuple):
 def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: int | None = None,
                     around: Around | None = None, roles: Mapping[str, int | None] = {},
                     further: Mapping[str, Any] = {}) -> dict[str, str]:
-    """Return the texts of tokenizer.json and tokenizer_config.json, which transformers opens; ids are the tokenizer's own.
+    """Return the texts of tokenizer.json and tokenizer_config.json; ids are the tokenizer's own.
 
-    `start`: the token that every text begins with; `around`: all that stands around texts, if not that alone; `roles`: tokens
-    by what they are called, such as pad; `further` settings.
+    `start`: the token that every text begins with; `around`: all that stands around texts, if not that alone;
+    `roles`: tokens by what they are called, such as pad; `further` settings.
     """
     spec = _spec(tokenizer)
     names = {i: token for token, i in ids_of(spec).items()}
+    for i in tokenizer.declared_ids:
+        _add_mark(spec, names, i, tokenizer.token(i))
     if tokenizer.eos_id not in names:
         names[tokenizer.eos_id] = next(name for name in _ENDS if name not in names.values())
         spec["added_tokens"].append(added_token(tokenizer.eos_id, names[tokenizer.eos_id]))
     mark(spec, [names[i] for i in (tokenizer.eos_id, start) if i is not None])
-    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": names[tokenizer.eos_id],
-                                "bos_token": names[tokenizer.eos_id if start is None else start],
-                                "add_bos_token": start is not None, "clean_up_tokenization_spaces": False}
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": names[tokenizer.eos_id],
+        "bos_token": names[tokenizer.eos_id if start is None else start],
+        "add_bos_token": start is not None,
+        "clean_up_tokenization_spaces": False,
+    }
     if tokenizer.unk_id is not None:
         settings["unk_token"] = names[tokenizer.unk_id]
+    settings |= _mark_settings(tokenizer)
     if longest is not None:
         settings["model_max_length"] = longest
     settings |= {f"{role}_token": names[i] for role, i in roles.items() if i is not None} | dict(further)
     first = [] if start is None else [start]
     spec["post_processor"] = (around or Around(first, [], first)).template(names)
-    return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n", SETTINGS: json.dumps(settings, indent=2) + "\n"}
+    return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n",
+            SETTINGS: json.dumps(settings, indent=2) + "\n"}
+
+
+def _add_mark(spec: Spec, names: dict[int, str], i: int, name: str) -> None:
+    """Add a declared mark; transformers has one id for each name."""
+    if name in names.values():
+        raise ConfigError(f"its mark {name!r} is spelled like an ordinary token of its vocabulary, and transformers cannot "
+                          "tell the two apart; fit the tokenizer with another name for the mark")
+    names[i] = name
+    spec["added_tokens"].append(added_token(i, name))
+
+
+def _mark_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What transformers calls the declared marks: by their role where the name says it, else further special tokens."""
+    settings: dict[str, Any] = {}
+    further = []
+    for name in tokenizer.config.marks:
+        role = _ROLES.get(name)
+        if role is None or role in settings:
+            further.append(name)
+        else:
+            settings[role] = name
+    return settings | ({"additional_special_tokens": further} if further else {})
 
 
 def _spec(tokenizer: Tokenizer) -> Spec:
     if tokenizer.normalizer is not None:
         raise ConfigError(f"{tokenizer.loses()} before it is cut into tokens; transformers has no such steps")
     if tokenizer.kind == "byte":
-        return byte_level_spec({character: byte for byte, character in enumerate(ALPHABET)}, [], [byte_level(rule=False)])
+        ids = {character: byte for byte, character in enumerate(ALPHABET)}
+        return byte_level_spec(ids, [], [byte_level(rule=False)])
     if not tokenizer.subword:
-        raise ConfigError(f"its tokens are of the kind {tokenizer.kind!r}; byte, bpe, unigram and wordpiece can be written "
-                          "for transformers")
+        raise ConfigError(f"its tokens are of the kind {tokenizer.kind!r}; byte, bpe, unigram and wordpiece can "
+                          "be written for transformers")
     with TemporaryDirectory() as folder:
         tokenizer.write_files(Path(folder))
         return json.loads((Path(folder) / TOKENIZER).read_text("utf-8"))

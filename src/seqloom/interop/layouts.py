@@ -1,8 +1,9 @@
-"""Where published tensors lie: for each family a table from our layers to its tensors, for reading and for writing.
+"""Where published tensors lie: for each family a table from our layers to its tensors, in both directions.
 
-A line names a layer of ours and those of the file that make it, which lie one below the other in ours: queries, keys and
-values; gates and units. `{i}` is the number of a block. `.weight` and `.bias` stand behind the names of both sides, unless the
-line names an array itself. What else is done with a tensor, a `Line` says (`interop/tensors`).
+A line names a layer of ours and the tensors that make it, which lie one below the other in ours: queries,
+keys and values; gates and units. `{i}` is the number of a block. `.weight` and `.bias` stand behind the names
+of both sides, unless the line names an array. What else is done with a tensor, a `Line` says
+(`interop/tensors`).
 """
 
 from __future__ import annotations
@@ -87,22 +88,26 @@ _ALBERT_BLOCKS = within("blocks.{i}.", "encoder.albert_layer_groups.0.albert_lay
 
 
 def _encoder(family: str, blocks: Lines, further: Lines, head: str) -> Layout:
-    """Return the layout of an encoder; `head`: the tensors of dense layer, norm, bias and output layer of its head."""
-    layers = ("head.dense", "head.norm", "head", "head.output")
-    return Layout(family, {**_EMBEDDINGS, **blocks, **further}, f"{family}.", dict(zip(layers, head.split(), strict=True)),
-                  ("position_ids", "token_type_ids"))
+    """Return the layout of an encoder; `head` names the dense layer, norm, bias and output layer."""
+    lines = dict(zip(("head.dense", "head.norm", "head", "head.output"), head.split(), strict=True))
+    buffers = ("position_ids", "token_type_ids")
+    return Layout(family, {**_EMBEDDINGS, **blocks, **further}, f"{family}.", lines, buffers)
 
 
 ENCODERS = {layout.family: layout for layout in (
     _encoder("bert", _BERT_BLOCKS, {"pooler": "pooler.dense"},
-             "cls.predictions.transform.dense cls.predictions.transform.LayerNorm cls.predictions cls.predictions.decoder"),
+             "cls.predictions.transform.dense cls.predictions.transform.LayerNorm "
+             "cls.predictions cls.predictions.decoder"),
     _encoder("roberta", _BERT_BLOCKS, {"pooler": "pooler.dense"},
              "lm_head.dense lm_head.layer_norm lm_head lm_head.decoder"),
-    _encoder("distilbert", _DISTILBERT_BLOCKS, {}, "vocab_transform vocab_layer_norm vocab_projector vocab_projector"),
-    _encoder("albert", _ALBERT_BLOCKS, {"pooler": "pooler", "projection": "encoder.embedding_hidden_mapping_in"},
+    _encoder("distilbert", _DISTILBERT_BLOCKS, {},
+             "vocab_transform vocab_layer_norm vocab_projector vocab_projector"),
+    _encoder("albert", _ALBERT_BLOCKS,
+             {"pooler": "pooler", "projection": "encoder.embedding_hidden_mapping_in"},
              "predictions.dense predictions.LayerNorm predictions predictions.decoder"),
     _encoder("electra", _BERT_BLOCKS, {"projection": "embeddings_project"},
-             "generator_predictions.dense generator_predictions.LayerNorm generator_lm_head generator_lm_head"),
+             "generator_predictions.dense generator_predictions.LayerNorm "
+             "generator_lm_head generator_lm_head"),
 )}
 
 # ---- encoder-decoders
@@ -160,7 +165,7 @@ def _bart(family: str, embeddings: Lines, *, sines_first: bool = False) -> Layou
             f"{stack}_entrance.norm": f"{stack}.layernorm_embedding",
             **within(f"{stack}.{{i}}.", f"{stack}.layers.{{i}}.", block),
         }
-    head = {"output.bias": Line("final_logits_bias", one_row=True), "output": "lm_head"}
+    head: Lines = {"output.bias": Line("final_logits_bias", one_row=True), "output": "lm_head"}
     ignored = ("embed_tokens.weight", "lm_head.weight", "encoder.version", "decoder.version")
     sinusoids = ("embed_positions.weight",) if sines_first else ()
     return Layout(family, lines, "model.", head, (*ignored, *sinusoids), sines_first)
@@ -171,8 +176,10 @@ BART = _bart("BART", {"embedding": "shared"})
 MARIAN = _bart("Marian", {"embedding": "shared"}, sines_first=True)
 MARIAN_OF_TWO = _bart("Marian", _TWO_TABLES, sines_first=True)
 
-# ---- g2p-en: rows are <pad>, <unk>, </s> and letters there, </s>, <unk> and letters here; <pad>, <unk>, <s>, </s> and
-# phonemes there, </s>, <unk>, <pad>, <s> and phonemes here, where the vector of </s> is the one that targets begin with
+# ---- g2p-en
+# Rows of sources there: <pad>, <unk>, </s>, letters; here: </s>, <unk>, letters. Rows of targets there:
+# <pad>, <unk>, <s>, </s>, phonemes; here: </s>, <unk>, <pad>, <s>, phonemes. Targets begin with <s> there and
+# with </s> here.
 
 _WRITTEN = (3, 1, 0, 2, *range(4, 74))
 G2P = Layout("g2p-en", {

@@ -1,13 +1,14 @@
-"""The one door for models of other programs: what lies at a path is recognised, read, and becomes a fitted model; and back.
+"""The one door for models of other programs: what lies at a path is recognised and becomes a fitted model.
 
-    interop.open("gpt2-directory")                      a directory of transformers or sentence-transformers
-    interop.open("SmolLM2.Q4_1.gguf", bits=4)           a GGUF file, whose blocks stay as they are
-    interop.open("checkpoint20.npz")                    the weights of g2p-en
-    interop.open("model.arpa.gz"), interop.open("glove.6B.50d.txt"), interop.open("cc.en.300.bin")
-    interop.write(model, "directory")                   for transformers
+    interop.open("gpt2-directory")               a directory of transformers or sentence-transformers
+    interop.open("SmolLM2.Q4_1.gguf", bits=4)    a GGUF file; blocks of as many bits stay as they are
+    interop.open("checkpoint20.npz")             the weights of g2p-en
+    interop.open("model.arpa.gz")                n-grams
+    interop.open("glove.6B.50d.txt")             word vectors of word2vec, GloVe or fastText
+    interop.write(model, "directory")            and back, for transformers
 
-A family of transformers is a line of `FAMILIES`, a table of its tensors (`interop/layouts`) and a function that makes
-options of its values. What a file says about itself is held against its size before memory is used.
+A family of transformers is a line of `FAMILIES`, a table of its tensors (`interop/layouts`) and a function
+that makes options of its values. What a file says about itself is held against its size before memory is used.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ WRITERS = {  # by the name of a model: "module:function" of the model and a targ
 
 
 def form_of(path: str | Path) -> str | None:
-    """Return what lies there, by content where there is some: hugging-face, gguf, g2p, arpa, fasttext or vectors."""
+    """Return what lies there: hugging-face, gguf, g2p, arpa, fasttext or vectors; None: nothing of these."""
     source = Path(path)
     if source.is_dir():
         return FORM if _function("hugging_face:is_directory")(source) else None
@@ -64,12 +65,14 @@ def form_of(path: str | Path) -> str | None:
 
 
 def open(path: str | Path, task: str | None = None, bits: int | None = None) -> Any:
-    """Return the model that another program wrote.
+    """Return the model that another program wrote, fitted.
 
-    `task`: what it is for, where a family serves several; `bits`: 8 or 4, to quantise each matrix as it is read.
+    `task`: what it is for, where a family serves several; `bits`: 8 or 4, to quantise matrices as they are read.
     """
     source = Path(path)
     form = form_of(source)
+    if bits not in (None, 8, 4):
+        raise ConfigError(f"bits is {bits!r}; it must be 8 or 4")
     if source.is_dir():
         model = _open_directory(path, task, bits)
     elif form == "gguf":
@@ -89,13 +92,15 @@ def _open_directory(path: str | Path, task: str | None, bits: int | None) -> Any
     directory = _function("hugging_face:read_directory")(path)
     name = directory.text("model_type")
     if name not in FAMILIES:
-        directory.fail(f"a model of the family {quoted(name)}, which cannot be converted{suggest_known(name, FAMILIES)}")
+        directory.fail(f"a model of the family {quoted(name)}, which cannot be converted"
+                       f"{suggest_known(name, FAMILIES)}")
     family = FAMILIES[name]
     wanted = task and task.replace(" ", "-")
     tasks = {model: registry.find(model).task.replace(" ", "-") for model in family.models}
-    known = [*tasks, *tasks.values(), *(one.removesuffix("-model") for one in tasks.values())]
+    known = dict.fromkeys([*tasks, *tasks.values(), *(one.removesuffix("-model") for one in tasks.values())])
     if wanted and wanted not in known:
-        raise ConfigError(f"{path}: a {name} cannot be converted for the task {quoted(task)}{suggest_known(wanted, known)}")
+        raise ConfigError(f"{path}: a {name} cannot be converted for the task {quoted(task)}"
+                          f"{suggest_known(wanted, known)}")
     return _function(family.reader)(directory, wanted).model(bits)
 
 

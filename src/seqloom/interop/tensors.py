@@ -1,8 +1,8 @@
 """The tensors of a published model as weights of a model here, and back, by the tables of `interop/layouts`.
 
-A model is first made without its weights, so that it tells their shapes. The tensors that its layout names for them must be
-there in these shapes and no others. Then one array after the other is read, and quantised where fewer bits are wanted, so that
-no more than one matrix is in memory in float32 besides those that stay so.
+A model is first made without its weights, so that it tells their shapes. The tensors that its layout names
+for them must be there in these shapes, and no others. Then one array after the other is read, and quantised
+where fewer bits are wanted, so that only one matrix at a time is in memory in float32.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from seqloom.models.network.model import NetworkModel
     from seqloom.text.tokenizer import Tokenizer
 
-_WIDTH_ROWS = (".out", ".down", ".norm1", ".norm2", ".norm_cross")  # layers with as many rows as the network is wide
-_WIDTH_COLUMNS = ("embedding", "output", ".qkv", ".up")  # layers with as many columns
+# Layers with as many rows as the network is wide, and those with as many columns.
+_WIDTH_ROWS = (".out", ".down", ".norm1", ".norm2", ".norm_cross")
+_WIDTH_COLUMNS = ("embedding", "output", ".qkv", ".up")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Line:
     transposed: bool = False  # matrices are (in, out) there
     skipped: int = 0  # rows of the tensor before ours, which nothing reads
     one_row: bool = False  # a vector here, a matrix of one row there
-    rotary: int = 0  # so many tensors have what rotary positions turn together side by side, ours half a head apart
+    rotary: int = 0  # so many tensors have pairs for rotary positions side by side, ours half a head apart
     rows: tuple[int, ...] = ()  # rows of the tensor in our order, its last one among them
 
 
@@ -57,9 +58,15 @@ class Layout:
     ignored: tuple[str, ...] = ()  # ends of names of tensors that are not learnt, or copies of others
     sines_first: bool = False  # all sines of a position stand before all cosines; here they take turns
 
-    def prefix_of(self, shapes: Shapes) -> str:
+    def prefix_of(self, found: Shapes) -> str:
         """Return what stands before the names of the body in a file with these tensors."""
-        return self.prefix if any(name.startswith(self.prefix) for name in shapes) else ""
+        return self.prefix if any(name.startswith(self.prefix) for name in found) else ""
+
+    def weight(self, layer: str, found: Shapes) -> str:
+        """Return the name of the weight of a layer in a file with these tensors."""
+        if layer in self.body:
+            return f"{self.prefix_of(found)}{self.body[layer]}.weight"
+        return f"{self.head.get(layer, '')}.weight"
 
     def place(self, name: str, shapes: Shapes, prefix: str, d_head: int = 0) -> Place:
         """Return where our array of that name lies; `shapes` are those of all our arrays."""
@@ -69,8 +76,8 @@ class Layout:
         key = next(key for key in (array, layer) if key in self.body or key in self.head)
         line = self.body[key] if key in self.body else self.head[key]
         line = line if isinstance(line, Line) else Line(line)
-        tensors = [(prefix if key in self.body else "") + tensor.replace("{i}", number) + (f".{kind}" if key == layer else "")
-                   for tensor in line.tensors.split()]
+        before, behind = prefix if key in self.body else "", f".{kind}" if key == layer else ""
+        tensors = [before + tensor.replace("{i}", number) + behind for tensor in line.tensors.split()]
         heights = dict(zip(tensors, _heights(name, shapes, len(tensors))))
         return Place(shapes[name], heights, line, d_head, self._order(layer, shapes[name]))
 
@@ -90,7 +97,7 @@ class Layout:
 
 
 def _heights(name: str, shapes: Shapes, tensors: int) -> list[int]:
-    """Return how many rows of ours each tensor has; queries have as many as the layer behind attention reads."""
+    """Return how many rows of ours each tensor has; queries have as many as the layer behind them reads."""
     rows = shapes[name][0]
     if tensors != 3:
         return [rows // tensors] * tensors
@@ -108,7 +115,7 @@ def halves_apart(rows: int, d_head: int) -> np.ndarray:
 
 
 def alternating(width: int) -> np.ndarray:
-    """Return where, in vectors of all sines and then all cosines, the elements lie of those in which they take turns.
+    """Return, for vectors of sines and cosines in turn, where each element is if all sines come first.
 
     >>> alternating(6).tolist()
     [0, 3, 1, 4, 2, 5]
@@ -138,15 +145,14 @@ class Place:
         return (max(self.line.rows) + 1 if self.line.rows else rows + self.line.skipped, *rest)
 
     def read(self, file: TensorFile, bits: int | None) -> np.ndarray | Blocks:
-        """Return our array as float32, or in blocks of so many bits; blocks of the file stay as they are if they can."""
-        whole_rows = not self.line.transposed and (self.order is None or self.order[0] == 0)
-        tensors = [file.blocks(name, bits) if bits and whole_rows else file.array(name) for name in self.heights]
-        parts: list[Any] = [self._rows(number, tensor) for number, tensor in enumerate(tensors)]
-        if bits and whole_rows:
-            blocks = Blocks.stacked(parts)
-            return blocks if self.order is None else blocks[self.order[1]]
+        """Return our array as float32, or in blocks of so many bits: those of the file if rows stay whole."""
+        axis, order = self.order or (0, None)
+        if bits and axis == 0 and not self.line.transposed:
+            parts = [self._rows(k, file.blocks(name, bits)) for k, name in enumerate(self.heights)]
+            return Blocks.stacked(parts) if order is None else Blocks.stacked(parts)[order]
+        parts = [self._rows(k, file.array(name)) for k, name in enumerate(self.heights)]
         array = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        array = array if self.order is None else np.take(array, self.order[1], self.order[0])
+        array = array if order is None else np.take(array, order, axis)
         return Blocks.of(array, bits) if bits else np.ascontiguousarray(array, np.float32)
 
     def _rows(self, number: int, tensor: Any) -> Any:
@@ -158,7 +164,8 @@ class Place:
             return tensor[0]
         if line.rows:
             return tensor[np.array(line.rows)]
-        return tensor[halves_apart(tensor.shape[0], self.d_head)] if number < line.rotary else tensor[line.skipped:]
+        turned = number < line.rotary
+        return tensor[halves_apart(tensor.shape[0], self.d_head)] if turned else tensor[line.skipped:]
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
         """Return the tensors of our array."""
@@ -210,7 +217,8 @@ class Parts:
         """Return all arrays as a saved model has them."""
         file, layout, shapes = self.file, self.layout, shapes_of(declared)
         prefix = layout.prefix_of(file.shapes)
-        places = {name: layout.place(name, shapes, prefix, self.d_head) for name in shapes if not name.endswith(self.absent)}
+        places = {name: layout.place(name, shapes, prefix, self.d_head) for name in shapes
+                  if not name.endswith(self.absent)}
         wanted = {tensor: shape for place in places.values() for tensor, shape in place.shapes.items()}
         found = {tensor: shape for tensor, shape in file.shapes.items() if tensor in wanted
                  or not (tensor.endswith(layout.ignored) or tensor in self.left_out)}

@@ -1,4 +1,4 @@
-"""The values and tensors that a published model brings with it, by name; every fault is one line that names the file."""
+"""The values and tensors of a published model, by name; every fault is one line that names the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seqloom.errors import DataError, quoted
 from seqloom.runtime.quantised import Blocks
 
 Shapes = Mapping[str, tuple[int, ...]]
-Keys = Mapping[str, tuple[Any, ...]]  # our options: their name and its limits, as `Values.options` takes them
+Keys = Mapping[str, tuple[Any, ...]]  # our options: the name of a value and its limits (`Values.options`)
 MAX_ROWS = 10_000_000  # of token vectors
 
 
@@ -61,9 +61,10 @@ class Values:
         return known[name]
 
     def options(self, keys: Keys) -> dict[str, Any]:
-        """Return our options by a table of (name), low, high and a default where there is one; or of (name) and true or false.
+        """Return the options of a table.
 
-        Limits that are whole numbers ask for one. A value that is null is as one that is missing.
+        Each has the name of its value, the least and the largest one and a default, if there is one; or the
+        name and true or false, its default. Limits that are whole numbers ask for one. Null is as missing.
         """
         return {option: self._limited(*key) for option, key in keys.items()}
 
@@ -102,10 +103,11 @@ class TensorFile(Values):
 
     def record(self, source: str, **further: str) -> dict[str, Any]:
         """Return where a model comes from, for its `fit_info`."""
-        return {"data": Path(self.name).absolute().name, "data_hash": self.digest()[:16], "source": source, **further}
+        name = Path(self.name).absolute().name
+        return {"data": name, "data_hash": self.digest()[:16], "source": source, **further}
 
     def rows(self, name: str, key: str = "vocab_size") -> int:
-        """Return how many token vectors there are, which must be as many as the value of that key, if there is one."""
+        """Return the number of token vectors, which must be the value of that key, if there is one."""
         shape = self.shapes.get(name, ())
         if len(shape) != 2:
             self.fail(f"it lacks the tensor {quoted(name)}")
@@ -121,14 +123,14 @@ class TensorFile(Values):
                 self.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {shortened(map(quoted, names), 3)}")
         for name, shape in wanted.items():
             if found[name] != shape:
-                self.fail(f"the tensor {quoted(name)} is {' x '.join(map(str, found[name]))} where its values ask for "
-                          f"{' x '.join(map(str, shape))}")
+                is_now, asked = (" x ".join(map(str, numbers)) for numbers in (found[name], shape))
+                self.fail(f"the tensor {quoted(name)} is {is_now} where its values ask for {asked}")
 
     def checked(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return a tensor of finite numbers that no product of two makes infinite; others are refused."""
         if array.size and not (array.max() <= LARGEST and array.min() >= -LARGEST):  # NaN fails both
-            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers or beyond {LARGEST:g}; "
-                      "the file is damaged")
+            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
+                      f"{LARGEST:g}; the file is damaged")
         return array
 
 
@@ -137,3 +139,8 @@ def shortened(names: Iterable[str], most: int) -> str:
     every = list(names)
     more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
+
+
+def written(options: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """Return the values that stand for options, by the names of a table."""
+    return {key: options[option] for option, (key, *_) in keys.items()}

@@ -1,8 +1,9 @@
-"""Loops that numba compiles, and keeps compiled in a directory that is named after the sources of all of them.
+"""Loops that numba compiles, and keeps compiled in a directory that is named
+after the sources of all of them.
 
-numba notices a change of a function's own file only, and kernels call kernels of other files. So the directory carries a stamp
-of all sources. It stands beside them, or in the user's cache; where neither can be written, as for a service account in a
-container, it is one of this process alone.
+numba notices a change of a function's own file only, and kernels call kernels of other files. So the
+directory carries a stamp of all sources. It stands beside them, or in the user's cache; where neither can be
+written, as for a service account in a container, it is one of this process alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def _writable(directory: Path) -> bool:
 
 
 def cache_directory(stamp: str, *directories: Path) -> Path:
-    """Return where compiled kernels are kept: below $NUMBA_CACHE_DIR, else below the first directory that can be written."""
+    """Return where compiled kernels are kept:
+    below $NUMBA_CACHE_DIR, else below the first directory that can be written.
+    """
     if given := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(given) if Path(given).name == stamp else Path(given, stamp)
     for directory in directories:
@@ -58,6 +61,7 @@ def use_cache(directory: Path) -> None:
             shutil.rmtree(older, ignore_errors=True)
 
 
-_USERS = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # stays as it is for users without a home
+# stays as it is for users without a home
+_USERS = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 _PLACES = [_SOURCES / "__pycache__", *([] if _USERS.startswith("~") else [Path(_USERS, "numba")])]
 use_cache(cache_directory(source_stamp(), *_PLACES))

@@ -1,10 +1,12 @@
-"""Attention (Vaswani et al. 2017; Bahdanau et al. 2015): of queries to the keys and values of tokens, wherever these lie.
+"""Attention (Vaswani et al. 2017; Bahdanau et al. 2015):
+of queries to the keys and values of tokens, wherever these lie.
 
-Keys and values of tokens lie in pages of 64 tokens. A page has, for each layer, the keys (K, 64), turned so that 16 scores are
-made at a time without adding across lanes, then the values (64, K). A sequence is a list of addresses of pages, so sequences may
-grow, share what they have in common, join and leave without a copy; `runtime.attention` has the pages. One loop serves a new
-token, a prompt, the tokens of an encoder and a decoder that looks at its sources. A query's sums are made in the order of the
-keys, whatever is computed beside it, so its result does not depend on that, to the bit.
+Keys and values of tokens lie in pages of 64 tokens. A page has, for each layer, the keys (K, 64), turned so
+that 16 scores are made at a time without adding across lanes, then the values (64, K). A sequence is a list
+of addresses of pages, so sequences may grow, share what they have in common, join and leave without a copy;
+`runtime.attention` has the pages. One loop serves a new token, a prompt, the tokens of an encoder and a
+decoder that looks at its sources. A query's sums are made in the order of the keys, whatever is computed
+beside it, so its result does not depend on that, to the bit.
 
 Additive attention stands here too, for training and for inference.
 """
@@ -38,7 +40,9 @@ def _pointer(context, address):
 
 @njit(nogil=True, cache=True)
 def page_at(address, layer, d_keys):
-    """Return keys and values of one layer of the page at this address, flat, with a vector of room behind them."""
+    """Return keys and values of one layer of the page at this address, flat,
+    with a vector of room behind them.
+    """
     size = 2 * d_keys * PAGE
     return carray(_pointer(address + 4 * layer * size), (size + LANES,), np.float32)
 
@@ -47,7 +51,8 @@ def page_at(address, layer, d_keys):
 def store_tokens(x, column, d_keys, layer, pages, starts, counts, lengths):
     """Write the keys and values of tokens, x[:, column:column + 2 d_keys], to their pages.
 
-    Sequence r has counts[r] tokens, x[starts[r]:], the last of lengths[r]; pages (R, P) has the addresses of its pages.
+    Sequence r has counts[r] tokens, x[starts[r]:], the last of lengths[r];
+    pages (R, P) has the addresses of its pages.
     """
     for r in range(len(starts)):
         for i in range(counts[r]):
@@ -73,7 +78,9 @@ def copy_tokens(source, target, n_layers, d_keys, count):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _add_distances(scores, place, by_distance):
-    """Add by_distance (2 F - 1,), of which the middle is for distance 0 and the ends for all that is further away."""
+    """Add by_distance (2 F - 1,), of which the middle is for distance 0 and
+    the ends for all that is further away.
+    """
     far = len(by_distance) // 2
     for t in range(len(scores)):
         scores[t] += by_distance[min(max(t - place, -far), far) + far]
@@ -90,14 +97,16 @@ def _add_relative(query, relative, scores, place):
 
 
 @njit(nogil=True, cache=True)
-def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, lengths, causal, window, by_distance, relative,
-           low, high, out, weights):
-    """Write what the queries x (N, heads d_head ...) see to out (N, heads d_head), for the heads from `low` to `high`.
+def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, lengths, causal, window,
+           by_distance, relative, low, high, out, weights):
+    """Write what the queries x (N, heads d_head ...) see to out (N, heads d_head),
+    for the heads from `low` to `high`.
 
-    Sequence r has the queries x[starts[r]:][:counts[r]] and the lengths[r] tokens of pages[r]. With `causal` its queries are
-    the last of its tokens, and see themselves and at most `window` before; otherwise all see all. Where n_heads d_head is more
-    than d_keys, neighbouring heads share keys and values. by_distance (heads, 2 F - 1) or (heads, 0) is added to the scores,
-    relative (R, d_head) or (0, d_head) multiplied with queries first. With weights (N, heads, S) the shares are written there.
+    Sequence r has the queries x[starts[r]:][:counts[r]] and the lengths[r] tokens of pages[r]. With `causal`
+    its queries are the last of its tokens, and see themselves and at most `window` before; otherwise all see
+    all. Where n_heads d_head is more than d_keys, neighbouring heads share keys and values. by_distance
+    (heads, 2 F - 1) or (heads, 0) is added to the scores, relative (R, d_head) or (0, d_head) multiplied with
+    queries first. With weights (N, heads, S) the shares are written there.
     """
     group = n_heads * d_head // d_keys
     room = 1
@@ -139,8 +148,8 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
                     mixed[i, :wide] = ZERO
                 for p in range(begin, -(-end // PAGE)):
                     page = page_at(pages[r, p], layer, d_keys)
-                    add_block(scores, rows, p * PAGE, page, d_keys * PAGE + offset, d_keys, min(end - p * PAGE, PAGE),
-                              mixed, 0, d_head)
+                    add_block(scores, rows, p * PAGE, page, d_keys * PAGE + offset, d_keys,
+                              min(end - p * PAGE, PAGE), mixed, 0, d_head)
                 for i in range(rows):
                     for j in range(d_head):
                         out[starts[r] + first + i, column + j] = mixed[i, j] * shares[i]
@@ -153,15 +162,18 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
 
 def attend_heads(x: Any, heads: Any, layer: int, tokens: Any, causal: bool, by_distance: Any, relative: Any,
                  weights: Any) -> np.ndarray:
-    """Return what the queries at the beginning of each row of x see, (N, heads d_head); `weights` as of `attend`.
+    """Return what the queries at the beginning of each row of x see, (N, heads d_head);
+    `weights` as of `attend`.
 
     Called from Python, threads share the heads where there is much to do; the result is the same to the bit.
     """
     out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
 
     def run(bounds: tuple[int, int]) -> None:
-        attend(x, *heads[:2], heads.scale, heads.d_keys, layer, *tokens, causal, heads.window, by_distance, relative, *bounds,
-               out, weights)
+        low, high = bounds
+        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts,
+               tokens.counts, tokens.lengths, causal, heads.window, by_distance, relative, low, high, out,
+               weights)
 
     work = heads.n_heads * heads.d_head * int((tokens.counts * tokens.lengths).sum())
     share = -(-heads.n_heads // thread_count())
@@ -174,14 +186,16 @@ def attend_heads(x: Any, heads: Any, layer: int, tokens: Any, causal: bool, by_d
 def _attend_heads_in_kernels(x, heads, layer, tokens, causal, by_distance, relative, weights):
     def run(x, heads, layer, tokens, causal, by_distance, relative, weights):
         out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
-        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts, tokens.counts,
-               tokens.lengths, causal, heads.window, by_distance, relative, 0, heads.n_heads, out, weights)
+        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts,
+               tokens.counts, tokens.lengths, causal, heads.window, by_distance, relative, 0, heads.n_heads,
+               out, weights)
         return out
 
     return run
 
 
-# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory together
+# ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory
+# together
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -203,7 +217,9 @@ def additive_scores(queries, keys, energy, scores):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_energy):
-    """Add the gradients of the three to theirs; `above` (B, T, S) is that of the scores. What is zero, as at padding, is free."""
+    """Add the gradients of the three to theirs; `above` (B, T, S) is that of the scores.
+    What is zero, as at padding, is free.
+    """
     inner, one = np.empty_like(energy), energy.dtype.type(1)
     for b in range(len(queries)):
         for t in range(queries.shape[1]):
@@ -226,11 +242,12 @@ def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_ener
 
 @njit(nogil=True, cache=True)
 def attend_memory(queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights):
-    """Add what the queries (n, Q) see of the vectors (N, D) of their sources to out (n, D), by the keys (N, Q), as `nn.memory`.
+    """Add what the queries (n, Q) see of the vectors (N, D) of their sources to out (n, D),
+    by the keys (N, Q), as `nn.memory`.
 
-    Source s has the steps offsets[s] to offsets[s + 1]; the shares are written to weights (n, S), which has zeros. With an
-    `energy` (Q,) scores are additive, else products times `scale`. With `covered` (Q,) a key is shifted by what its step was
-    given before, coverage (n, S), to which the shares are added.
+    Source s has the steps offsets[s] to offsets[s + 1]; the shares are written to weights (n, S), which has
+    zeros. With an `energy` (Q,) scores are additive, else products times `scale`. With `covered` (Q,) a key
+    is shifted by what its step was given before, coverage (n, S), to which the shares are added.
     """
     shifted, inner = np.empty(queries.shape[1], np.float32), np.empty(queries.shape[1], np.float32)
     for row in range(len(queries)):

@@ -1,4 +1,6 @@
-"""What numba has no name for, as instructions of LLVM: prefetching, random bits, vectors, sums of products of bytes."""
+"""What numba has no name for, as instructions of LLVM:
+prefetching, random bits, vectors, sums of products of bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,21 @@ def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # read, keep near, data
+    # read, keep near, data
+    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
 
 
 @intrinsic
 def prefetch(context, table, row, column):
-    """Ask for the cache line of table[row, column] (table[row] where it has one dimension) without waiting for it."""
+    """Ask for the cache line of table[row, column] (table[row] where it has one dimension)
+    without waiting for it.
+    """
     signature = types.void(table, row, column)
 
     def code(context, builder, signature, arguments):
         kind = signature.args[0]
-        place = [context.cast(builder, value, of, types.intp) for value, of in zip(arguments[1:], signature.args[1:])]
+        place = [context.cast(builder, value, of, types.intp)
+                 for value, of in zip(arguments[1:], signature.args[1:])]
         place = place[:kind.ndim]
         array = context.make_array(kind)(context, builder, arguments[0])
         prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, place))
@@ -71,7 +77,8 @@ FLOATS = ir.VectorType(ir.FloatType(), 16)
 def splat(builder, value, kind):
     """A vector whose lanes all have this value."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None))
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined),
+                                  ir.Constant(ir.VectorType(WORD, kind.count), None))
 
 
 def constant(kind, value):
@@ -79,9 +86,12 @@ def constant(kind, value):
 
 
 def halves(builder, pointer):
-    """16 float16 as float32; by their bits, since not every processor has an instruction. What is not finite is not met."""
+    """16 float16 as float32; by their bits, since not every processor has an instruction.
+    What is not finite is not met.
+    """
     wide = builder.zext(builder.load(pointer, align=1), WORDS)
-    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), FLOATS)
+    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)),
+                                FLOATS)
     sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
     scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0 ** 112)), WORDS)
     return builder.bitcast(builder.or_(scaled, sign), FLOATS)

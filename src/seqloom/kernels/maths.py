@@ -1,9 +1,10 @@
-"""Functions of float32 that networks are made of: exponential, tanh, softmax, norms, activation functions, rotations.
+"""Functions of float32 that networks are made of:
+exponential, tanh, softmax, norms, activation functions, rotations.
 
-Each formula stands here once, for training and for inference. They are written out because the library's are calls that keep
-loops from using vector units. `FAST` only lets sums be reordered, without which no sum uses vector units; NaN and infinity keep
-their meaning, so a broken model is still noticed. NumPy's rules for division, because a check of each divisor keeps a loop from
-using vector units too.
+Each formula stands here once, for training and for inference. They are written out because the library's are
+calls that keep loops from using vector units. `FAST` only lets sums be reordered, without which no sum uses
+vector units; NaN and infinity keep their meaning, so a broken model is still noticed. NumPy's rules for
+division, because a check of each divisor keeps a loop from using vector units too.
 
 Rows are independent: what a row becomes does not depend on the rows beside it, to the bit.
 """
@@ -16,7 +17,8 @@ from numba import njit
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
-ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")  # kernels take their places here
+# kernels take their places here
+ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")
 RELU, TANH, GELU, GELU_ERF, SWISH, GEGLU, SWIGLU = range(1, 8)
 GATED = GEGLU  # from here on half of the units are gates
 
@@ -28,7 +30,8 @@ GATED = GEGLU  # from here on half of the units are gates
 def exp(x):
     """Return e^x to 1e-7.
 
-    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2: a polynomial (Cephes) for e^r, and k put into the exponent bits.
+    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2:
+    a polynomial (Cephes) for e^r, and k put into the exponent bits.
     """
     x = min(max(x, np.float32(-87.0)), np.float32(88.0))
     k = np.floor(x * np.float32(1.4426950408889634) + HALF)
@@ -78,7 +81,9 @@ def sigmoid(x):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", inline="always")
 def gelu(x):
-    """Return x times about the normal distribution function, by tanh (Hendrycks and Gimpel 2016): 1 + tanh(u) = 2 sigmoid(2u)."""
+    """Return x times about the normal distribution function, by tanh (Hendrycks and Gimpel 2016):
+    1 + tanh(u) = 2 sigmoid(2u).
+    """
     return x * sigmoid(np.float32(1.5957691216057308) * (x + np.float32(0.044715) * x * x * x))
 
 
@@ -186,7 +191,8 @@ def softmax(x):
 def log_softmax(logits, bias):
     """Replace logits (n, V), plus a bias (V,) if it is not empty, by log-probabilities.
 
-    A row whose largest logit is so large that float32 does not tell its neighbours apart becomes NaN, which is refused later.
+    A row whose largest logit is so large that float32 does not tell its neighbours apart becomes NaN,
+    which is refused later.
     """
     for row in range(len(logits)):
         x = logits[row]
@@ -207,9 +213,11 @@ def log_softmax(logits, bias):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def norm_row(x, weight, bias, epsilon):
-    """Replace x (D,) by its layer norm (Ba et al. 2016), or without a bias by RMSNorm (Zhang and Sennrich 2019).
+    """Replace x (D,) by its layer norm (Ba et al. 2016),
+    or without a bias by RMSNorm (Zhang and Sennrich 2019).
 
-    In place by one name: were the result another argument that may be x itself, LLVM would do without vectors.
+    In place by one name: were the result another argument that may be x itself,
+    LLVM would do without vectors.
     """
     size = np.float32(len(x))
     mean = ZERO
@@ -238,7 +246,9 @@ def norm_rows(x, weight, bias, epsilon):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def activate_row(x, kind):
-    """Apply one of ACTIVATIONS to x (M,) in place; with gates, x (2M,) has them before the units and its first half is written."""
+    """Apply one of ACTIVATIONS to x (M,) in place;
+    with gates, x (2M,) has them before the units and its first half is written.
+    """
     size = len(x) // 2 if kind >= GATED else len(x)
     if kind == RELU:
         for j in range(size):
@@ -246,13 +256,13 @@ def activate_row(x, kind):
     elif kind == TANH:
         for j in range(size):
             x[j] = tanh(x[j])
-    elif kind == GELU or kind == GEGLU:
+    elif kind in (GELU, GEGLU):
         for j in range(size):
             x[j] = gelu(x[j])
     elif kind == GELU_ERF:
         for j in range(size):
             x[j] = gelu_erf(x[j])
-    elif kind == SWISH or kind == SWIGLU:
+    elif kind in (SWISH, SWIGLU):
         for j in range(size):
             x[j] = x[j] * sigmoid(x[j])
     if kind >= GATED:
@@ -263,7 +273,9 @@ def activate_row(x, kind):
 
 @njit(nogil=True, cache=True)
 def activate(x, kind):
-    """Apply one of ACTIVATIONS to x (n, M) in place and return it; with gates (Shazeer 2020), x (n, 2M), a new array (n, M)."""
+    """Apply one of ACTIVATIONS to x (n, M) in place and return it;
+    with gates (Shazeer 2020), x (n, 2M), a new array (n, M).
+    """
     for row in range(len(x)):
         activate_row(x[row], kind)
     if kind < GATED:
@@ -296,8 +308,9 @@ def rotate(x, positions, n_heads, cos, sin):
 def character_maxima(ids, lengths, taps, bias, out):
     """Write the maxima of filters over three characters of each word, over its places, to out (U, F).
 
-    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors with the parts of the
-    filters for the character before, the one at the place and the one after, so a place is a sum of three rows.
+    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors with
+    the parts of the filters for the character before, the one at the place and the one after, so a place is a
+    sum of three rows.
     """
     values = np.empty(len(bias), np.float32)
     for word in range(len(lengths)):
@@ -314,7 +327,8 @@ def character_maxima(ids, lengths, taps, bias, out):
                 for j in range(len(values)):
                     values[j] += after[j]
             for j in range(len(values)):
-                best[j] = max(best[j], values[j])
+                value = values[j]  # which `max` would pass over if it is NaN
+                best[j] = value if value > best[j] or value != value else best[j]
         if length:
             for j in range(len(values)):
                 best[j] += bias[j]

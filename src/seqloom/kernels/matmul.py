@@ -1,13 +1,15 @@
 """Products of rows of float32 with a matrix, its bias added: `linear(matrix, x)`.
 
-The weights lie in panels, in the order in which they are read (Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix
-Multiplication"): for few rows most of the time is that of reading them, and while one panel is multiplied the next is fetched.
+The weights lie in panels, in the order in which they are read (Goto and van de Geijn 2008, "Anatomy of
+High-Performance Matrix Multiplication"): for few rows most of the time is that of reading them, and while one
+panel is multiplied the next is fetched.
 
     panels of a matrix (R, K), P = ceil(R / WIDTH), what is beyond R is zero: float32 (P, K, WIDTH)
 
-Each sum is made in the order of its K terms, however many rows there are, so a row's product does not depend on the rows
-beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name: called from a kernel, `linear`
-is compiled for the kind of the matrix; called from Python, threads share a large product.
+Each sum is made in the order of its K terms, however many rows there are, so a row's product does not depend
+on the rows beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name:
+called from a kernel, `linear` is compiled for the kind of the matrix; called from Python, threads share a
+large product.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from seqloom.kernels.intrinsics import constant, prefetch_at, splat
 from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
 
 LANES = 16  # numbers of a vector
-WIDE = bool(binding.get_host_cpu_features().get("avx512f"))  # 32 registers of 16 numbers; else as many as 16 of 8 hold
+# 32 registers of 16 numbers; else as many as 16 of 8 hold
+WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
 TOGETHER = 4  # panels that a single row is multiplied with at a time, as one alone would wait for its sums
 WIDTH = VECTORS * LANES
-LARGE = 1 << 20  # weights from which on threads share a product: handing a part over takes a third of the time of it
+# weights from which on threads share a product: handing a part over takes a third of the time of it
+LARGE = 1 << 20
 NO_BIAS = np.empty(0, np.float32)
 
 
@@ -62,12 +66,13 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
                   adding: bool = False) -> Callable[..., Any]:
     """Make `piece(a, row, skip, b, start, step, apart, steps, out, column, ahead)`.
 
-    out[row:row + rows, column:column + 16 vectors blocks] = `steps` numbers of these rows of a, behind the first `skip`, times as
-    many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from `start` on; those of the next of `blocks`
-    begin `apart` numbers further on. Rows beyond the last of a are the last one again.
+    out[row:row + rows, column:column + 16 vectors blocks] = `steps` numbers of these rows of a, behind the
+    first `skip`, times as many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from
+    `start` on; those of the next of `blocks` begin `apart` numbers further on. Rows beyond the last of a are
+    the last one again.
 
-    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step; with `adding` the product is
-    added to what is there.
+    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step;
+    with `adding` the product is added to what is there.
     """
     def code(context, builder, signature, arguments):
         size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
@@ -85,7 +90,8 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
             return builder.bitcast(builder.gep(pointer, [offset]), lanes.as_pointer())
 
         columns = [size(LANES * i) for i in range(vectors * blocks)]
-        of_out = [builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)]) for place in places]
+        of_out = [builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
+                  for place in places]
         sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in places]
         for pointer, totals in zip(of_out, sums):
             for offset, total in zip(columns, totals):
@@ -93,7 +99,8 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
                 builder.store(first, total)
         with cgutils.for_range(builder, steps, intp=size) as loop:
             if prefetching:
-                prefetch_at(builder, builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
+                prefetch_at(builder,
+                            builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
             offset = builder.mul(loop.index, step)
             values = [builder.load(vector(pointer, builder.add(offset, size(LANES * i))), align=4)
                       for pointer in of_b for i in range(vectors)]
@@ -121,7 +128,9 @@ _one, _one_alone = product_piece(1, VECTORS, TOGETHER), product_piece(1, VECTORS
 
 @njit(nogil=True, cache=True)
 def multiply_panels(panels, bias, x, low, high, out):
-    """Write rows x (n, K) times the transpose of the panels from `low` to `high`, plus their bias, to out (n, P WIDTH)."""
+    """Write rows x (n, K) times the transpose of the panels from `low` to `high`, plus their bias,
+    to out (n, P WIDTH).
+    """
     n, steps = x.shape
     size = steps * WIDTH
     if n == 1:
@@ -162,7 +171,9 @@ def linear_panels(matrix, x):
 
 
 def is_large(weights: int, rows: int) -> bool:
-    """Return whether threads should share a product: reading the weights takes as long as multiplying about three rows."""
+    """Return whether threads should share a product:
+    reading the weights takes as long as multiplying about three rows.
+    """
     return weights * max(rows // 3, rows > 0) > LARGE and thread_count() > 1
 
 
@@ -180,13 +191,13 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
         return linear_tiles(matrix, x) if tiles else linear_panels(matrix, x)
     out = np.empty((len(x), parts * (TILE if tiles else WIDTH)), np.float32)
     if tiles:
-        rounded = round_inputs(x, matrix.scale.shape[1], matrix.fine)
+        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
 
         def multiply(bounds: tuple[int, int]) -> None:
-            multiply_tiles(matrix, *rounded, *bounds, out)
+            multiply_tiles(matrix, numbers, scales, sums, bounds[0], bounds[1], out)
     else:
         def multiply(bounds: tuple[int, int]) -> None:
-            multiply_panels(matrix.panels, matrix.bias, x, *bounds, out)
+            multiply_panels(matrix.panels, matrix.bias, x, bounds[0], bounds[1], out)
 
     share_between_threads(multiply, chunk_bounds(parts, -(-parts // thread_count())))
     return out if out.shape[1] == matrix.rows else np.ascontiguousarray(out[:, :matrix.rows])
@@ -210,9 +221,11 @@ _rows_4, _rows_2, _rows_1 = (product_piece(BLOCK_ROWS, vectors, adding=True) for
 
 @njit(nogil=True, cache=True)
 def add_block(a, rows, skip, b, start, step, steps, out, column, columns):
-    """Add a[:rows, skip:skip + steps] times b to out[:rows, column:column + columns], whose end is rounded up to whole vectors.
+    """Add a[:rows, skip:skip + steps] times b to out[:rows, column:column + columns],
+    whose end is rounded up to whole vectors.
 
-    b has `steps` rows, `step` numbers apart, flat from `start` on; behind it and behind out there is room for a vector.
+    b has `steps` rows, `step` numbers apart, flat from `start` on;
+    behind it and behind out there is room for a vector.
     """
     done = 0
     while done < columns:

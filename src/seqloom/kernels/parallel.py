@@ -87,7 +87,9 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 
 
 class _Helper(threading.Thread):
-    """A thread that waits for a part of a product: starting one, or a pool's bookkeeping, would take longer than the product."""
+    """A thread that waits for a part of a product:
+    starting one, or a pool's bookkeeping, would take longer than the product.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="seqloom-helper")
@@ -135,7 +137,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def share_between_threads(function: Callable[[T], object], parts: Sequence[T]) -> None:
-    """Call the function with each of a few parts, side by side; while another call has the helpers, one after the other.
+    """Call the function with each of a few parts, side by side;
+    while another call has the helpers, one after the other.
 
     For kernels of some 50 microseconds: handing a part over takes about ten.
     """
@@ -161,9 +164,11 @@ def share_between_threads(function: Callable[[T], object], parts: Sequence[T]) -
 
 
 def interruptible(function: Callable[[threading.Event], R]) -> R:
-    """The result of a call that would not hear Ctrl-C, as it stays long in a library: a thread makes it, and this one waits.
+    """The result of a call that would not hear Ctrl-C, as it stays long in a library:
+    a thread makes it, and this one waits.
 
-    When that is interrupted the call is left alone; it is told by the event, so that it can end where it is heard.
+    When that is interrupted the call is left alone;
+    it is told by the event, so that it can end where it is heard.
     """
     if threading.current_thread() is not threading.main_thread():  # which has no signals to hear
         return function(threading.Event())

@@ -1,14 +1,17 @@
-"""Products with matrices of 8 or 4 bits a weight, for rows of numbers that are themselves rounded to 8 bits, or to 16.
+"""Products with matrices of 8 or 4 bits a weight, for rows of numbers that are themselves rounded to 8 bits,
+or to 16.
 
-Weights share a scale in blocks of 32 neighbours of a row, and so do the numbers that they are multiplied with (the idea of
-llama.cpp's Q8_0 and Q4_1, https://github.com/ggml-org/ggml). Products within a block are sums of whole numbers, exact,
-64 to an instruction where the processor has one for it (VNNI); scales are applied once a block, in float32.
+Weights share a scale in blocks of 32 neighbours of a row, and so do the numbers that they are multiplied with
+(the idea of llama.cpp's Q8_0 and Q4_1, https://github.com/ggml-org/ggml). Products within a block are sums of
+whole numbers, exact, 64 to an instruction where the processor has one for it (VNNI); scales are applied once
+a block, in float32.
 
-Rows of weights lie in tiles of 16: 64 bytes are four neighbours of each of 16 rows, so that each lane of a vector belongs to
-one row and nothing has to be summed across lanes. A byte of 4-bit weights holds two numbers: the low half that of one
-of four neighbours, the high half that of the next four. The instruction takes unsigned weights and signed numbers, so 8-bit
-weights get 128 added, which is taken off again as 128 times the sum of the numbers. Numbers of 16 bits are two of 8, high and
-low: 256 times the products with the high ones and those with the low ones are added up, still exact.
+Rows of weights lie in tiles of 16: 64 bytes are four neighbours of each of 16 rows, so that each lane of a
+vector belongs to one row and nothing has to be summed across lanes. A byte of 4-bit weights holds two
+numbers: the low half that of one of four neighbours, the high half that of the next four. The instruction
+takes unsigned weights and signed numbers, so 8-bit weights get 128 added, which is taken off again as 128
+times the sum of the numbers. Numbers of 16 bits are two of 8, high and low: 256 times the products with the
+high ones and those with the low ones are added up, still exact.
 
     tiles of a matrix (R, K), T = ceil(R / 16), B = ceil(K / 32), what is beyond R and K is zero:
     weight    int8 (T, 8 B, 16, 4), or uint8 (T, 4 B, 16, 4) of 4 bits
@@ -32,9 +35,11 @@ from seqloom.kernels.maths import FAST, ZERO
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
 MANY, SOME = 8, 4  # rows of numbers for which a weight is loaded once
-LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)  # of 8 bits, and of 16 whose halves are signed
+# of 8 bits, and of 16 whose halves are signed
+LARGEST, LARGEST_FINE = np.float32(127), np.float32(127 * 256 + 127)
 SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its inverse would not be finite
-ROUNDING = np.float32(1.5 * 2 ** 23)  # added to a small number it leaves the nearest whole number in the last bits
+# added to a small number it leaves the nearest whole number in the last bits
+ROUNDING = np.float32(1.5 * 2 ** 23)
 ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 NOT_A_NUMBER = np.float32(np.nan)
 
@@ -49,19 +54,24 @@ class Tiles(NamedTuple):
     minimum: np.ndarray
     bias: np.ndarray  # float32 (16 T,), or empty
     rows: int  # R
-    fine: bool  # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
+    # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
+    fine: bool
 
 
 def _tile_product(rows, fine):
-    """Make `tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of the tile], where
-    rows beyond the last are the last one again; `fine`: x has 16 bits, the high halves of a row before the low ones."""
+    """Make `tile(weight, scale, minimum, tile, x, x_scale, x_sum, first, out)`: out[first:first + rows, 16 of
+    the tile], where rows beyond the last are the last one again; `fine`: x has 16 bits, the high halves of a
+    row before the low ones.
+    """
     def code(context, builder, signature, arguments):
         four_bits = signature.args[0].dtype == types.uint8
-        arrays = [context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+        arrays = [context.make_array(kind)(context, builder, value)
+                  if isinstance(kind, types.Array) else value
                   for kind, value in zip(signature.args, arguments)]
         weight, scale, minimum, tile, x, x_scale, x_sum, first, out = arrays
         size = ir.IntType(64)
-        n_blocks, columns, stride = (cgutils.unpack_tuple(builder, array.shape)[1] for array in (scale, x, out))
+        n_blocks, columns, stride = (cgutils.unpack_tuple(builder, array.shape)[1]
+                                     for array in (scale, x, out))
         last = builder.sub(cgutils.unpack_tuple(builder, out.shape)[0], size(1))
         at = [first]
         for m in range(1, rows):
@@ -87,18 +97,22 @@ def _tile_product(rows, fine):
 
         def add_group(total, fours, row, index, place):
             """With four numbers of block `index` of a row, from `place` on."""
-            offset = builder.add(builder.mul(row, columns), builder.add(builder.mul(index, size(BLOCK)), size(place)))
-            return add_dots(builder, total, fours, splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS))
+            offset = builder.add(builder.mul(row, columns),
+                                 builder.add(builder.mul(index, size(BLOCK)), size(place)))
+            return add_dots(builder, total, fours,
+                            splat(builder, builder.load(pointer(x, offset, WORD), align=1), WORDS))
 
         with cgutils.for_range(builder, n_blocks, intp=size) as loop:
             block = builder.add(builder.mul(tile, n_blocks), loop.index)
-            scales = halves(builder, pointer(scale, builder.mul(block, size(TILE)), ir.VectorType(ir.IntType(16), TILE)))
+            scales = halves(builder, pointer(scale, builder.mul(block, size(TILE)),
+                                             ir.VectorType(ir.IntType(16), TILE)))
             minima = halves(builder, pointer(minimum, builder.mul(block, size(TILE)),
                                               ir.VectorType(ir.IntType(16), TILE))) if four_bits else None
-            places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]  # of a block of numbers
+            # of a block of numbers
+            places = [builder.add(builder.mul(row, n_blocks), loop.index) for row in at]
             x_sums = [builder.load(builder.gep(x_sum.data, [place])) for place in places]
-            totals = [constant(WORDS, 0) if four_bits else splat(builder, builder.mul(value, WORD(-128)), WORDS)
-                      for value in x_sums]
+            totals = [constant(WORDS, 0) if four_bits
+                      else splat(builder, builder.mul(value, WORD(-128)), WORDS) for value in x_sums]
             high = [constant(WORDS, 0)] * rows
             for group, fours in enumerate(load_weights(block)):
                 for m, row in enumerate(numbers):
@@ -106,7 +120,8 @@ def _tile_product(rows, fine):
                     if fine:
                         high[m] = add_group(high[m], fours, row, loop.index, 4 * group)
             if fine:
-                totals = [builder.add(total, builder.shl(value, constant(WORDS, 8))) for total, value in zip(totals, high)]
+                totals = [builder.add(total, builder.shl(value, constant(WORDS, 8)))
+                          for total, value in zip(totals, high)]
             for m, place in enumerate(places):
                 factor = None if fine else builder.load(builder.gep(x_scale.data, [place]))
                 both = scales if fine else builder.fmul(scales, splat(builder, factor, FLOATS))
@@ -140,8 +155,8 @@ _fine_one, _fine_some, _fine_many = (_tile_product(rows, True) for rows in (1, S
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _factors(x, number):
-    """Return what the numbers of a block are multiplied with to become whole numbers up to `number`, and what takes it back: NaN
-    where one is not finite, so that a broken model is noticed.
+    """Return what the numbers of a block are multiplied with to become whole numbers up to `number`,
+    and what takes it back: NaN where one is not finite, so that a broken model is noticed.
 
     Magnitudes are compared by their bits: a loop of these uses vector units.
     """
@@ -160,7 +175,9 @@ def _nearest(x):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def round_rows(x, out, scale, total):
-    """Round rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B), with a scale (n, B) and the sum (n, B) of each block."""
+    """Round rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B),
+    with a scale (n, B) and the sum (n, B) of each block.
+    """
     for row in range(len(x)):
         for block in range(scale.shape[1]):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, x.shape[1])
@@ -214,7 +231,9 @@ def round_inputs(x, blocks, fine):
 
 @njit(nogil=True, cache=True)
 def multiply_tiles(matrix, x, x_scale, x_sum, low, high, out):
-    """Write rows as `round_inputs` made them times the transpose of the tiles from `low` to `high` to out (n, 16 T)."""
+    """Write rows as `round_inputs` made them times the transpose of the tiles
+    from `low` to `high` to out (n, 16 T).
+    """
     weight, scale, minimum, n = matrix.weight, matrix.scale, matrix.minimum, len(out)
     for tile in range(low, high):
         row = 0

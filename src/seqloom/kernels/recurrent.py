@@ -1,11 +1,11 @@
-"""Recurrent cells: LSTM (Hochreiter and Schmidhuber 1997), GRU (Cho et al. 2014) and plain RNN (Elman 1990), and walks over
-whole sequences, for which a call at every step would take longer than the step.
+"""Recurrent cells: LSTM (Hochreiter and Schmidhuber 1997), GRU (Cho et al. 2014) and plain RNN (Elman 1990),
+and walks over whole sequences, for which a call at every step would take longer than the step.
 
-A cell is the pointwise part of a step: the products with W_x and W_h are made before. torch runs it as a dozen small
-operations, each over all rows; here a row of gates stays in the first cache. Each inner loop touches few arrays, because LLVM
-only uses vector instructions where it can check cheaply that the arrays do not overlap. "contract" (fused multiply-add) is the
-only liberty taken with the arithmetic of what training uses as well: with full fast-math a NaN could come out as a number, and a
-diverged run would go unseen.
+A cell is the pointwise part of a step: the products with W_x and W_h are made before. torch runs it as a
+dozen small operations, each over all rows; here a row of gates stays in the first cache. Each inner loop
+touches few arrays, because LLVM only uses vector instructions where it can check cheaply that the arrays do
+not overlap. "contract" (fused multiply-add) is the only liberty taken with the arithmetic of what training
+uses as well: with full fast-math a NaN could come out as a number, and a diverged run would go unseen.
 """
 
 import math
@@ -65,9 +65,9 @@ def gru_cell(from_x, from_h, bias, before, keep, gates, inner, after):
 def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h):
     """The same step backwards.
 
-    above (B, H) is the gradient of this step's output, carried (B, H) that of its h from the later steps; on return
-    carried holds the part for the earlier h that does not pass through W_h. d_from_x and d_from_h (B, 3H)
-    differ only in the candidate, whose product is seen through the reset gate.
+    above (B, H) is the gradient of this step's output, carried (B, H) that of its h from the later steps; on
+    return carried holds the part for the earlier h that does not pass through W_h. d_from_x and d_from_h (B,
+    3H) differ only in the candidate, whose product is seen through the reset gate.
     """
     rows, d = before.shape
     one = gates.dtype.type(1)
@@ -105,7 +105,8 @@ def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h
 def lstm_row(gates, c, norm_weight, norm_bias, h):
     """Turn sums (4H,) into the gates i, f, g, o, c (H,) into the new one, and write the new h (H,).
 
-    With a norm (arrays that are not empty) it is the cell inside the last tanh that is normed; c itself stays as it is.
+    With a norm (arrays that are not empty) it is the cell inside the last tanh that is normed;
+    c itself stays as it is.
     """
     size = len(c)
     i, f, g, o = gates[:size], gates[size : 2 * size], gates[2 * size : 3 * size], gates[3 * size :]
@@ -126,7 +127,9 @@ def lstm_row(gates, c, norm_weight, norm_bias, h):
 
 @njit(nogil=True, cache=True)
 def lstm_cell(gates, from_h, c, norm_weight, norm_bias, h):
-    """One step for all rows: gates (n, 4H), which hold W_x x + b, become the gates; c (n, H) moves on, h (n, H) is written."""
+    """One step for all rows: gates (n, 4H), which hold W_x x + b, become the gates;
+    c (n, H) moves on, h (n, H) is written.
+    """
     for row in range(len(c)):
         add_scaled(gates[row], ONE, from_h[row])
         lstm_row(gates[row], c[row], norm_weight, norm_bias, h[row])
@@ -145,7 +148,9 @@ def rnn_row(total, relu):
 
 @njit(nogil=True, cache=True)
 def rnn_cell(from_x, from_h, norm_weight, norm_bias, relu, out):
-    """Write tanh, or relu, of the sum of two products to out (n, H); with a norm it is the sum that is normed."""
+    """Write tanh, or relu, of the sum of two products to out (n, H);
+    with a norm it is the sum that is normed.
+    """
     for row in range(len(out)):
         out[row] = from_x[row]
         add_scaled(out[row], ONE, from_h[row])
@@ -160,7 +165,9 @@ def rnn_cell(from_x, from_h, norm_weight, norm_bias, relu, out):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def gru_reset(from_x, from_h, h, gates, out):
-    """Write r and z to gates (n, 2H), and r h to out (n, H); from_x and from_h (n, 2H) are their two products."""
+    """Write r and z to gates (n, 2H), and r h to out (n, H);
+    from_x and from_h (n, 2H) are their two products.
+    """
     size = h.shape[1]
     for row in range(len(h)):
         sigmoid_sum(from_x[row, : 2 * size], from_h[row], gates[row])
@@ -170,7 +177,9 @@ def gru_reset(from_x, from_h, h, gates, out):
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def gru_update(from_x, from_reset, gates, h, keep, candidate, out):
-    """Write the candidate from x, from_x (n, H), and from r h, from_reset (n, H), and the new h to out (n, H)."""
+    """Write the candidate from x, from_x (n, H), and from r h, from_reset (n, H),
+    and the new h to out (n, H).
+    """
     size = h.shape[1]
     for row in range(len(h)):
         candidate[row] = from_x[row]
@@ -203,12 +212,13 @@ def step_places(offsets, order, t, reverse, places):
 
 @njit(nogil=True, cache=True)
 def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, h, c, out):
-    """Write all h of a layer to out (N, H); h and, of an LSTM, c (B, H) begin as given and end after the last steps.
+    """Write all h of a layer to out (N, H); h and, of an LSTM,
+    c (B, H) begin as given and end after the last steps.
 
-    Sequence s has the steps offsets[s] to offsets[s + 1]; all go a step further at a time, and `order` has the longest first,
-    so those that go on are the first rows of h and c. projected (N, G H), the input's part of the gates, bias included, is one
-    product for all steps, made before. Cells are plain: no norms, no projection, reset after the product, z the share that
-    stays.
+    Sequence s has the steps offsets[s] to offsets[s + 1]; all go a step further at a time, and `order` has
+    the longest first, so those that go on are the first rows of h and c. projected (N, G H), the input's part
+    of the gates, bias included, is one product for all steps, made before. Cells are plain: no norms, no
+    projection, reset after the product, z the share that stays.
     """
     rows, size = h.shape
     width = w_h.rows

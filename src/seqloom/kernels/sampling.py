@@ -1,4 +1,6 @@
-"""Drawing: words as places in a list and tables for drawing them (Walker's alias method, the Huffman tree), and single tokens."""
+"""Drawing: words as places in a list and tables for drawing them (Walker's alias method, the Huffman tree),
+and single tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def place_and_count(ids, table, totals):
 
 @njit(nogil=True, cache=True)
 def fill_alias(share, alias):
-    """`share`: probabilities times their number. Afterwards place k is itself with probability share[k], else alias[k]."""
+    """`share`: probabilities times their number.
+    Afterwards place k is itself with probability share[k], else alias[k].
+    """
     size = len(share)
     small, large = np.empty(size, np.int64), np.empty(size, np.int64)
     n_small = n_large = 0
@@ -48,7 +52,9 @@ def fill_alias(share, alias):
 
 @njit(nogil=True, cache=True)
 def build_tree(counts, parents, turns):
-    """Huffman's tree over descending counts: leaves 0..V-1, inner nodes behind them in the order they are made."""
+    """Huffman's tree over descending counts: leaves 0..V-1,
+    inner nodes behind them in the order they are made.
+    """
     size = len(counts)
     sums = np.empty(max(size - 1, 1), np.int64)
     leaf, inner = size - 1, 0
@@ -93,7 +99,9 @@ def fill_paths(parents, turns, place, ends, nodes, ways):
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def draw(log_probs, uniform):
-    """Return one token from log-probabilities (V,) that sum to one, by inverting the cumulative distribution at `uniform`."""
+    """Return one token from log-probabilities (V,) that sum to one,
+    by inverting the cumulative distribution at `uniform`.
+    """
     block = 256
     probs = np.empty(len(log_probs), np.float32)
     blocks = np.empty(len(probs) // block + 1, np.float64)

@@ -1,8 +1,10 @@
-"""The parts of a Transformer's block (Vaswani et al. 2017), each in one call: attention, attention to a memory, perceptron.
+"""The parts of a Transformer's block (Vaswani et al. 2017), each in one call:
+attention, attention to a memory, perceptron.
 
-Each is written once as a plain function on the vectors x (N, D) of tokens, in place. Compiled (`*_compiled`) it is one call, which
-a network that is small, or reads few tokens, needs: calls of its pieces would take longer than their work. As it is, Python calls
-the pieces, and threads share large products (`linear`, `attend_heads`). The numbers are the same to the bit.
+Each is written once as a plain function on the vectors x (N, D) of tokens, in place. Compiled (`*_compiled`)
+it is one call, which a network that is small, or reads few tokens, needs: calls of its pieces would take
+longer than their work. As it is, Python calls the pieces, and threads share large products (`linear`,
+`attend_heads`). The numbers are the same to the bit.
 """
 
 from __future__ import annotations
@@ -52,8 +54,11 @@ class Rotation(NamedTuple):
     positions: np.ndarray
 
 
-def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative, weights):
-    """Add what each token sees of its sequence to x; its keys and values go to its pages. `pre`: the norm comes first."""
+def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative,
+                   weights):
+    """Add what each token sees of its sequence to x; its keys and values go to its pages.
+    `pre`: the norm comes first.
+    """
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
@@ -62,7 +67,8 @@ def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotatio
     if len(rotation.cos) > 0:  # queries and keys lie side by side
         turned = (d_queries + heads.d_keys) // heads.d_head
         rotate(inner, rotation.positions, turned, rotation.cos, rotation.sin)
-    store_tokens(inner, d_queries, heads.d_keys, layer, tokens.pages, tokens.starts, tokens.counts, tokens.lengths)
+    store_tokens(inner, d_queries, heads.d_keys, layer, tokens.pages, tokens.starts, tokens.counts,
+                 tokens.lengths)
     seen = attend_heads(inner, heads, layer, tokens, causal, by_distance, relative, weights)
     add_rows(x, linear(out, seen))
     if not pre:

@@ -1,9 +1,10 @@
 """Multi-head attention without torch, and the pages in which keys and values of tokens lie.
 
-A page holds the keys and values of 64 tokens for all layers (`kernels/attention`), and their ids. A sequence is a tuple of pages
-and a length. Pages are never changed where some sequence has read: a token goes into the next free place of its sequence's last
-page, or, where another sequence that shares this page has taken that place, into a copy. So states stay valid for as long as
-somebody has them, rows may be reordered, dropped, doubled and joined without copying, and memory is given back by itself.
+A page holds the keys and values of 64 tokens for all layers (`kernels/attention`), and their ids. A sequence
+is a tuple of pages and a length. Pages are never changed where some sequence has read: a token goes into the
+next free place of its sequence's last page, or, where another sequence that shares this page has taken that
+place, into a copy. So states stay valid for as long as somebody has them, rows may be reordered, dropped,
+doubled and joined without copying, and memory is given back by itself.
 """
 
 from __future__ import annotations
@@ -113,11 +114,14 @@ class Scratch:
         lengths = np.diff(offsets)
         counts = -(-lengths // PAGE)
         numbers = n_layers * 2 * d_keys * PAGE
-        self.array = np.empty(int(counts.sum()) * numbers + LANES, np.float32)  # kept while the addresses are used
+        # kept while the addresses are used
+        self.array = np.empty(int(counts.sum()) * numbers + LANES, np.float32)
         first = np.cumsum(counts) - counts
-        addresses = self.array.ctypes.data + 4 * numbers * (first[:, None] + np.arange(max(int(counts.max(initial=0)), 1)))
+        pages = first[:, None] + np.arange(max(int(counts.max(initial=0)), 1))
+        addresses = self.array.ctypes.data + 4 * numbers * pages
         starts = np.ascontiguousarray(offsets[:-1], np.int64)
-        self.tokens = Tokens(addresses.astype(np.int64), starts, lengths.astype(np.int64), lengths.astype(np.int64))
+        self.tokens = Tokens(addresses.astype(np.int64), starts, lengths.astype(np.int64),
+                             lengths.astype(np.int64))
 
 
 class Attention:

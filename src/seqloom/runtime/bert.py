@@ -1,7 +1,8 @@
-"""BERT and its kin without torch (`nn.bert`): the tokens of several texts lie one after the other and nothing is padded.
+"""BERT and its kin without torch (`nn.bert`):
+the tokens of several texts lie one after the other and nothing is padded.
 
-All products take the tokens of a group of texts at once; only attention looks at each text by itself. For one short text the
-calls of torch would take longer than the work, and a batch of sentences is half padding.
+All products take the tokens of a group of texts at once; only attention looks at each text by itself. For one
+short text the calls of torch would take longer than the work, and a batch of sentences is half padding.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from seqloom.trace import Trace
 
 
 class BertNet:
-    """The vectors of tokens and positions, and blocks over them; `within`: where the blocks' weights are, if elsewhere."""
+    """The vectors of tokens and positions, and blocks over them; `within`:
+    where the blocks' weights are, if elsewhere.
+    """
 
-    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *,
-                 d_mlp: int | None = None, d_embed: int | None = None, n_types: int = 2, position_offset: int = 0,
-                 shared_layers: bool = False, activation: str = "gelu-erf", norm_epsilon: float = 1e-12, pooler: bool = False,
-                 blocks: Weights | None = None) -> None:
+    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int,
+                 n_heads: int, *, d_mlp: int | None = None, d_embed: int | None = None, n_types: int = 2,
+                 position_offset: int = 0, shared_layers: bool = False, activation: str = "gelu-erf",
+                 norm_epsilon: float = 1e-12, pooler: bool = False, blocks: Weights | None = None) -> None:
         width = d_embed or d_model
         self.d_model, self.n_layers, self.position_offset = d_model, n_layers, position_offset
         self.embedding = weights.table("embedding.weight", vocab_size, width)
@@ -40,8 +43,10 @@ class BertNet:
         self.pooler: Linear | None = weights.linear("pooler", d_model, d_model) if pooler else None
 
     def embed(self, ids: np.ndarray, offsets: np.ndarray, types: np.ndarray | None = None) -> np.ndarray:
-        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the first block."""
-        x = np.asarray(self.embedding[ids], np.float32) + self.position[positions_in(offsets) + self.position_offset]
+        """Return the vectors (N, D) of tokens of texts that lie one after the other, before the first block.
+        """
+        x = np.asarray(self.embedding[ids], np.float32)
+        x = x + self.position[positions_in(offsets) + self.position_offset]
         if self.types is not None:
             x += self.types[0] if types is None else self.types[types]
         normed(x, self.norm)
@@ -68,7 +73,9 @@ class PublishedEncoder(Encoder):
 
 
 class MaskedHead:
-    """What stood at a hidden place: a layer, a norm, and the product with the token vectors, or with its own if not tied."""
+    """What stood at a hidden place: a layer, a norm, and the product with the token vectors,
+    or with its own if not tied.
+    """
 
     def __init__(self, weights: Weights, network: BertNet, vocab_size: int, d_embed: int, activation: str, *,
                  norm_epsilon: float = 1e-12, tied: bool = True) -> None:
@@ -77,7 +84,8 @@ class MaskedHead:
         self.norm = take_norm(weights, "norm", d_embed, epsilon=norm_epsilon)
         bias = weights.take("bias", vocab_size)
         part = weights.within("output")
-        self.output = FullSoftmax(part, d_embed, vocab_size, tied=network.embedding if tied else None, bias=False)
+        self.output = FullSoftmax(part, d_embed, vocab_size, tied=network.embedding if tied else None,
+                                  bias=False)
         self.output.bias = bias
 
     def log_probs(self, hidden: np.ndarray) -> np.ndarray:

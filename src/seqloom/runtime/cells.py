@@ -1,7 +1,7 @@
 """Recurrent cells without torch: `nn.cells`, a step of all rows at a time, and walks over whole sequences.
 
-The weights are those of a direction of a layer of `nn.recurrent.RecurrentStack` by name. A cell of one's own is a subclass with
-`step`; `walk` then goes step by step.
+The weights are those of a direction of a layer of `nn.recurrent.RecurrentStack` by name.
+A cell of one's own is a subclass with `step`; `walk` then goes step by step.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Cell:
 
     gates: ClassVar[int]  # blocks of w_x, w_h and b
     leaves: ClassVar[tuple[str, ...]] = ("h",)
+    reads_state: ClassVar[bool] = True  # whether a step multiplies the state, by w_h
     norms_inputs: ClassVar[bool] = True  # with layer norm, the input's product has one of its own
     kind: ClassVar[int] = -1  # of `kernels.recurrent.walk`, if that knows the cell
     b_h: np.ndarray = NONE
@@ -73,10 +74,11 @@ class Cell:
         self.d_hidden, self.d_out = d_hidden, d_projection or d_hidden
         self.w_x: Linear = weights.matrix("w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows))
         self.b = weights.take("b", rows) if layer_norm else NONE  # which is added after the norm
-        self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
+        if self.reads_state:
+            self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
         self.w_p: Linear | None = weights.matrix("w_p", d_projection, d_hidden) if d_projection else None
         self.norm_x = self.take_norm(weights, "norm_x", rows) if layer_norm and self.norms_inputs else Norm()
-        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm else Norm()
+        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm and self.reads_state else Norm()
         widths = {"h": self.d_out, "c": d_hidden}
         self.first = tuple(weights.take(f"start_{leaf}", widths[leaf]) if learned_start else
                            np.zeros(widths[leaf], np.float32) for leaf in self.leaves)
@@ -100,12 +102,15 @@ class Cell:
         return projected + self.b if len(self.b) else projected
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        """Return the state after one more step, new arrays, from what `project` gave, which may be written over."""
+        """Return the state after one more step, new arrays, from what `project` gave,
+        which may be written over.
+        """
         raise NotImplementedError
 
     def walk(self, projected: np.ndarray, sequences: Sequences, state: State, *, reverse: bool = False,
              trace: Trace | None = None) -> tuple[np.ndarray, State]:
-        """Return all h (N, H) of sequences that lie one after the other, and the states after their last steps.
+        """Return all h (N, H) of sequences that lie one after the other,
+        and the states after their last steps.
 
         `projected` (N, G H) is what `project` gave for all steps; `state` has a row for each sequence.
         """
@@ -114,7 +119,8 @@ class Cell:
         out = np.empty((len(projected), self.d_out), np.float32)
         if trace is None and self.plain:
             h, c = rows[0], rows[1] if len(rows) > 1 else np.empty((0, 0), np.float32)
-            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse, h, c, out)
+            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse, h, c,
+                 out)
             return out, tuple(leaf[back] for leaf in rows)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
@@ -161,8 +167,9 @@ class RNNCell(Cell):
     kind = RNN
     norms_inputs = False
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, activation: Literal["tanh", "relu"] = "tanh",
-                 layer_norm: bool = False, learned_start: bool = False) -> None:
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
+                 activation: Literal["tanh", "relu"] = "tanh", layer_norm: bool = False,
+                 learned_start: bool = False) -> None:
         super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
         self.relu = activation == "relu"
 
@@ -201,15 +208,18 @@ class GRUCell(Cell):
     gates = 3
     kind = GRU
 
-    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, reset: Literal["after", "before"] = "after",
-                 update: Literal["keep", "replace"] = "keep", layer_norm: bool = False, learned_start: bool = False) -> None:
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
+                 reset: Literal["after", "before"] = "after", update: Literal["keep", "replace"] = "keep",
+                 layer_norm: bool = False, learned_start: bool = False) -> None:
         super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
         self.keep = update == "keep"
         self.b_h = weights.take("b_h", d_hidden) if reset == "after" else NONE
         self.w_gates = self.w_reset = None
         if reset == "before":  # the candidate's rows of W_h multiply r h, so they come later
-            self.w_gates, self.w_reset = self.w_h.rows(slice(2 * d_hidden)), self.w_h.rows(slice(2 * d_hidden, None))
-            self.norm_gates, self.norm_reset = self.norm_h.part(slice(2 * d_hidden)), self.norm_h.part(slice(2 * d_hidden, None))
+            self.w_gates = self.w_h.rows(slice(2 * d_hidden))
+            self.w_reset = self.w_h.rows(slice(2 * d_hidden, None))
+            self.norm_gates = self.norm_h.part(slice(2 * d_hidden))
+            self.norm_reset = self.norm_h.part(slice(2 * d_hidden, None))
 
     @property
     def plain(self) -> bool:

@@ -1,7 +1,7 @@
 """Reader, encoder and head as one network (`nn.composition`, `nn.pooling`, `nn.heads`), without torch.
 
-Documents may be read in two levels: rows are then their sentences, and a second encoder reads the vectors of these. Where a word
-is several steps, as of a published encoder, the head reads the first step of each.
+Documents may be read in two levels: rows are then their sentences, and a second encoder reads the vectors
+of these. Where a word is several steps, as of a published encoder, the head reads the first step of each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from seqloom.trace import Trace, within
 
 
 class Examples(NamedTuple):
-    """Steps of examples one after the other, as readers take them; an example is one row of steps, or several."""
+    """Steps of examples one after the other, as readers take them;
+    an example is one row of steps, or several.
+    """
 
     steps: Any  # named arrays
     offsets: np.ndarray  # (R + 1,): of the rows
@@ -67,8 +69,9 @@ class Pooling:
 
 
 class RunningPool:
-    """Pooling of one sequence a step at a time; an attention mean is kept by its largest score and the sums relative to it
-    (Milakov and Gimelshein 2018)."""
+    """Pooling of one sequence a step at a time;
+    an attention mean is kept by its largest score and the sums relative to it (Milakov and Gimelshein 2018).
+    """
 
     def __init__(self, pooling: Pooling) -> None:
         self.pooling = pooling
@@ -118,7 +121,8 @@ class TagHead:
         self.field: tuple[np.ndarray, ...] | None = None  # start, transitions, end
         if crf:
             part = weights.within("crf")
-            self.field = (part.take("start", n_tags), part.take("transitions", n_tags, n_tags), part.take("end", n_tags))
+            self.field = (part.take("start", n_tags), part.take("transitions", n_tags, n_tags),
+                          part.take("end", n_tags))
 
     def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
         return self.linear(x)
@@ -134,7 +138,8 @@ class Sentences:
 class SequenceNetwork:
     """What every classifier and tagger is."""
 
-    def __init__(self, reader: Any, encoder: Encoder, output: Any, *, sentences: Sentences | None = None) -> None:
+    def __init__(self, reader: Any, encoder: Encoder, output: Any, *,
+                 sentences: Sentences | None = None) -> None:
         self.reader, self.encoder, self.output, self.sentences = reader, encoder, output, sentences
 
     def read(self, examples: Examples) -> np.ndarray:
@@ -142,14 +147,17 @@ class SequenceNetwork:
         return self.reader({**examples.steps, "offsets": examples.offsets}, examples.spellings)
 
     def features(self, examples: Examples, trace: Trace | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the head reads, and the offsets of what belongs together: rows, or the sentences of documents."""
+        """Return what the head reads, and the offsets of what belongs together:
+        rows, or the sentences of documents.
+        """
         x = self.encoder(self.read(examples), examples.offsets, within(trace, "encoder"))
         if examples.word_places is not None and examples.word_offsets is not None:
             return x[examples.word_places], examples.word_offsets
         if self.sentences is None:
             return x, examples.offsets
         pooled = self.sentences.pooling(x, examples.offsets, within(trace, "sentences.pooling"))
-        return self.sentences.encoder(pooled, examples.first_row, within(trace, "sentences.encoder")), examples.first_row
+        return self.sentences.encoder(pooled, examples.first_row,
+                                      within(trace, "sentences.encoder")), examples.first_row
 
     def __call__(self, examples: Examples, trace: Trace | None = None) -> np.ndarray:
         """Return what the head makes of the examples."""

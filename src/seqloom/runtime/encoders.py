@@ -1,6 +1,8 @@
-"""Encoders: vectors of sequences that lie one after the other (N, D) to vectors that know their surroundings (N, d_out).
+"""Encoders: vectors of sequences that lie one after the other (N, D) to vectors
+that know their surroundings (N, d_out).
 
-`nn.encoders` without torch, behind one interface. Those that stream can also go a step at a time: `start` and `step`.
+`nn.encoders` without torch, behind one interface.
+Those that stream can also go a step at a time: `start` and `step`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Encoder:
         return ()
 
     def step(self, x: np.ndarray, states: Any) -> tuple[np.ndarray, Any]:
-        """Return the vectors of one more step of each (n, d_out) and the states after it; old states stay as they are."""
+        """Return the vectors of one more step of each (n, d_out) and the states after it;
+        old states stay as they are.
+        """
         return self(x, np.arange(len(x) + 1)), states
 
 
@@ -56,8 +60,10 @@ class Windows(Encoder):
                  every_layer: bool = False) -> None:
         self.d_out = width
         self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
-        self.layers: list[Linear] = [weights.linear(f"layers.{i}", width, (2 * reach + 1) * (width if i else d_in))
-                                     for i, reach in enumerate(self.reach)]
+        self.layers: list[Linear] = [
+            weights.linear(f"layers.{i}", width, (2 * reach + 1) * (width if i else d_in))
+            for i, reach in enumerate(self.reach)
+        ]
 
     def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
         for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
@@ -69,7 +75,8 @@ class Windows(Encoder):
 
 
 def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
-    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends are zeros."""
+    """Return each step with those up to `reach` steps away, (N, (2 reach + 1) D); beyond the ends are zeros.
+    """
     if reach == 0:
         return x
     lengths = np.diff(offsets)
@@ -85,8 +92,10 @@ def neighbours(x: np.ndarray, offsets: np.ndarray, reach: int) -> np.ndarray:
 class Recurrent(Encoder):
     """A recurrent stack in one direction or both."""
 
-    def __init__(self, weights: Weights, d_in: int, width: int, n_layers: int, *, cell: str, bidirectional: bool) -> None:
-        self.stack = RecurrentStack(weights.within("stack"), d_in, width, n_layers, cell=cell, bidirectional=bidirectional)
+    def __init__(self, weights: Weights, d_in: int, width: int, n_layers: int, *, cell: str,
+                 bidirectional: bool) -> None:
+        self.stack = RecurrentStack(weights.within("stack"), d_in, width, n_layers, cell=cell,
+                                    bidirectional=bidirectional)
         self.d_out = self.stack.d_out
 
     def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
@@ -121,11 +130,13 @@ class Transformer(Encoder):
         return normed(x, self.norm) * np.float32(self.d_out ** -0.5)
 
 
-def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None, name: str = "blocks",
-             trace: Trace | None = None, **options: Any) -> np.ndarray:
-    """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`: how many in all, where
-    blocks are used more than once; `name`: what a trace calls them."""
+def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None,
+             name: str = "blocks", trace: Trace | None = None, **options: Any) -> np.ndarray:
+    """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`:
+    how many in all, where blocks are used more than once; `name`: what a trace calls them.
+    """
     scratch = Scratch(offsets, blocks[0].attention.heads.d_keys)
     for i in range(len(blocks) if times is None else times):
-        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"), **options)
+        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"),
+                                **options)
     return x

@@ -1,4 +1,6 @@
-"""The network of the neural forecaster (`models.series.forecaster_net`) without torch: windows in, all steps to come out."""
+"""The network of the neural forecaster (`models.series.forecaster_net`) without torch:
+windows in, all steps to come out.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ SMALLEST = 1e-4  # of a standard deviation
 
 
 class ForecastNet:
-    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3): expected value, 10 % and 90 % quantile."""
+    """`values` (B, W, C) and what is known, (B, W + H, K), to (B, H, C, 3):
+    expected value, 10 % and 90 % quantile.
+    """
 
-    def __init__(self, weights: Weights, encoder: str, d_hidden: int, n_layers: int, *, n_columns: int, n_known: int,
-                 missing: bool, window: int, patch: int, horizon: int, normalise: str, highway: bool,
-                 options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, weights: Weights, encoder: str, d_hidden: int, n_layers: int, *, n_columns: int,
+                 n_known: int, missing: bool, window: int, patch: int, horizon: int, normalise: str,
+                 highway: bool, options: Mapping[str, Any] | None = None) -> None:
         """`options` of the encoder."""
-        self.window, self.patch, self.horizon, self.n_columns, self.n_known = window, patch, horizon, n_columns, n_known
+        self.window, self.patch, self.horizon = window, patch, horizon
+        self.n_columns, self.n_known = n_columns, n_known
         self.missing, self.normalise = missing, normalise
         features = n_columns * (2 if missing else 1) + n_known
         self.steps = -(-window // patch)
@@ -33,10 +38,12 @@ class ForecastNet:
         d_read = self.encoder.d_out * (1 if self.last else self.steps)
         self.head: Linear = weights.linear("head", horizon * n_columns * 3, d_read, role="output")
         self.ahead: Linear | None = weights.linear("ahead", n_columns * 3, n_known) if n_known else None
-        self.highway: Linear | None = weights.linear("highway", horizon, window, bias=False) if highway else None
+        self.highway: Linear | None = None
+        if highway:
+            self.highway = weights.linear("highway", horizon, window, bias=False)
 
-    def __call__(self, values: np.ndarray, known: np.ndarray | None = None, absent: np.ndarray | None = None,
-                 trace: Trace | None = None) -> np.ndarray:
+    def __call__(self, values: np.ndarray, known: np.ndarray | None = None,
+                 absent: np.ndarray | None = None, trace: Trace | None = None) -> np.ndarray:
         level, scale = self._normal(values)
         past = (values - level) / scale
         parts = [past]
@@ -49,8 +56,10 @@ class ForecastNet:
             x = np.concatenate([np.repeat(x[:, :1], short, axis=1), x], axis=1)
         rows = len(x)
         x = activate(self.reader(x.reshape(rows * self.steps, -1)), RELU)
-        x = self.encoder(x, np.arange(rows + 1) * self.steps, within(trace, "encoder")).reshape(rows, self.steps, -1)
-        y = self.head(x[:, -1] if self.last else x.reshape(rows, -1)).reshape(rows, self.horizon, self.n_columns, 3)
+        x = self.encoder(x, np.arange(rows + 1) * self.steps, within(trace, "encoder"))
+        x = x.reshape(rows, self.steps, -1)
+        y = self.head(x[:, -1] if self.last else x.reshape(rows, -1))
+        y = y.reshape(rows, self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:
             later = np.ascontiguousarray(known[:, self.window:]).reshape(rows * self.horizon, -1)
             y = y + self.ahead(later).reshape(y.shape)

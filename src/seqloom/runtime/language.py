@@ -1,7 +1,8 @@
-"""Language models as Steppers, without torch, for drawing text on a CPU: recurrent networks, the NPLM and GPT.
+"""Language models as Steppers, without torch, for drawing text on a CPU:
+recurrent networks, the NPLM and GPT.
 
-torch pays for every small call; for one sequence that is most of the time. Rows of a state may have made unequal progress, join
-and leave between steps; what a row gets does not depend on the others, to the bit.
+torch pays for every small call; for one sequence that is most of the time. Rows of a state may have made
+unequal progress, join and leave between steps; what a row gets does not depend on the others, to the bit.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class RecurrentState(NamedTuple):
 class RecurrentNet:
     """`models.language.recurrent_net.RecurrentNet` on saved weights."""
 
-    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, width: int, n_layers: int, *, cell: str,
-                 softmax: str = "full", tied: bool = True, d_projection: int | None = None, layer_norm: bool = False,
-                 residual: bool = False, learned_start: bool = False, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, width: int, n_layers: int, *,
+                 cell: str, softmax: str = "full", tied: bool = True, d_projection: int | None = None,
+                 layer_norm: bool = False, residual: bool = False, learned_start: bool = False,
+                 options: Mapping[str, Any] | None = None) -> None:
         """`options` of the cell."""
         self.vocab_size = vocab_size
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
@@ -64,13 +66,16 @@ class RecurrentNet:
                                         d_projection=d_projection, layer_norm=layer_norm, residual=residual,
                                         learned_start=learned_start, options=options)
         d_out, tied = self.recurrent.d_out, tied and softmax != "adaptive"
-        self.bridge: Linear | None = weights.linear("bridge", d_embed, d_out) if tied and d_out != d_embed else None
-        self.output: Output = take_output(weights.within("output"), softmax, d_embed if tied else d_out, vocab_size,
-                                          tied=self.embedding if tied else None)
+        self.bridge: Linear | None = None
+        if tied and d_out != d_embed:
+            self.bridge = weights.linear("bridge", d_embed, d_out)
+        self.output: Output = take_output(weights.within("output"), softmax, d_embed if tied else d_out,
+                                          vocab_size, tied=self.embedding if tied else None)
 
     def step(self, layers: States, ids: np.ndarray, trace: Trace | None = None) -> tuple[np.ndarray, States]:
         """Return what the output layer reads, (n, D), and the states after the tokens ids (n,)."""
-        x, layers = self.recurrent.step(np.asarray(self.embedding[ids], np.float32), layers, within(trace, "recurrent"))
+        x, layers = self.recurrent.step(np.asarray(self.embedding[ids], np.float32), layers,
+                                        within(trace, "recurrent"))
         return (x if self.bridge is None else self.bridge(x)), layers
 
 
@@ -95,21 +100,24 @@ class RecurrentStepper(Starting):
 
 
 class NPLMNet:
-    """`models.language.nplm_net.NPLMNet` on saved weights (Bengio et al. 2003): y = b + W x + U tanh(d + H x).
+    """`models.language.nplm_net.NPLMNet` on saved weights (Bengio et al. 2003):
+    y = b + W x + U tanh(d + H x).
 
-    x are the vectors of the last order - 1 tokens, oldest first, side by side; W, the direct connections, is optional and
-    stands beside U in the output layer.
+    x are the vectors of the last order - 1 tokens, oldest first, side by side;
+    W, the direct connections, is optional and stands beside U in the output layer.
     """
 
-    def __init__(self, weights: Weights, vocab_size: int, order: int, d_embed: int, width: int, *, direct: bool = False,
-                 softmax: str = "full") -> None:
+    def __init__(self, weights: Weights, vocab_size: int, order: int, d_embed: int, width: int, *,
+                 direct: bool = False, softmax: str = "full") -> None:
         if order < 2:
-            raise ValueError(f"order is {order}; a network needs at least one token of context, so at least 2")
+            raise ValueError(f"order is {order}; a network needs at least one token of context, "
+                             "so at least 2")
         self.vocab_size, self.order, self.direct = vocab_size, order, direct
         d_window = (order - 1) * d_embed
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.hidden: Linear = weights.linear("hidden", width, d_window)
-        self.output: Output = take_output(weights.within("output"), softmax, width + (d_window if direct else 0), vocab_size)
+        self.output: Output = take_output(weights.within("output"), softmax,
+                                          width + (d_window if direct else 0), vocab_size)
 
     def features(self, context: np.ndarray) -> np.ndarray:
         """Return what the output layer reads after tokens (n, order - 1)."""
@@ -119,7 +127,8 @@ class NPLMNet:
 
 
 class NPLMStepper(Starting):
-    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`."""
+    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`.
+    """
 
     def __init__(self, network: NPLMNet, eos_id: int) -> None:
         self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
@@ -146,17 +155,20 @@ class GPTState(NamedTuple):
 
 
 class GPTStepper(Starting):
-    """A sequence begins with a start token in position 0, or, where that is alone (`start_alone`), the first token is predicted
-    from it and then takes its place, as models need it whose training text had no start token.
+    """A sequence begins with a start token in position 0, or, where that is alone (`start_alone`), the first
+    token is predicted from it and then takes its place, as models need it whose training text had no start
+    token.
 
-    The network sees at most `context` tokens. When that many have been read and one more comes, the older half is dropped and
-    what is kept is read anew as if the text began there, in positions 0, 1, ..., whatever the kind of positions: keys and
-    values of kept tokens still held traces of the dropped ones, and now all that was predicted is what the network says about
-    a text it has seen whole. So token t is predicted from the window [k d, k d + context) with d = ceil(context / 2) and the
-    smallest k that reaches it, and batches of such windows, d apart, give the same log-probabilities.
+    The network sees at most `context` tokens. When that many have been read and one more comes, the older
+    half is dropped and what is kept is read anew as if the text began there, in positions 0, 1, ..., whatever
+    the kind of positions: keys and values of kept tokens still held traces of the dropped ones, and now all
+    that was predicted is what the network says about a text it has seen whole. So token t is predicted from
+    the window [k d, k d + context) with d = ceil(context / 2) and the smallest k that reaches it, and batches
+    of such windows, d apart, give the same log-probabilities.
     """
 
-    def __init__(self, network: GPTNet, eos_id: int, *, start_id: int | None = None, start_alone: bool = False) -> None:
+    def __init__(self, network: GPTNet, eos_id: int, *, start_id: int | None = None,
+                 start_alone: bool = False) -> None:
         self.network, self.output, self.eos_id = network, network.output, eos_id
         self.vocab_size, self.context, self.width = len(network.embedding), network.context, network.d_model
         self.start_id, self.start_alone = eos_id if start_id is None else start_id, start_alone
@@ -184,8 +196,9 @@ class GPTStepper(Starting):
         return state
 
     def extend(self, state: Any, ids: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """Return the states after one, two, ... of the tokens (n, k) and what follows each, (n, k, V), in one pass; up to the
-        token with which the window of a row is full."""
+        """Return the states after one, two, ... of the tokens (n, k) and what follows each, (n, k, V),
+        in one pass; up to the token with which the window of a row is full.
+        """
         state = self._with_room(state)
         lengths = state.cache.lengths
         ids = np.ascontiguousarray(ids[:, :self.context - int(lengths.max(initial=0))])
@@ -201,10 +214,13 @@ class GPTStepper(Starting):
         return state.features
 
     def read(self, windows: np.ndarray) -> np.ndarray:
-        """Return the vectors (B, T, D) that predict what follows each token of windows of text (B, T), each from position 0."""
+        """Return the vectors (B, T, D) that predict what follows each token of windows of text (B, T),
+        each from position 0.
+        """
         rows, steps = windows.shape
         cache = self.network.pages.extend(self.network.pages.start(rows), windows)
-        return self.network.features(windows.ravel(), cache, np.full(rows, steps, np.int64)).reshape(rows, steps, -1)
+        return self.network.features(windows.ravel(), cache,
+                                     np.full(rows, steps, np.int64)).reshape(rows, steps, -1)
 
     def _read(self, windows: list[np.ndarray]) -> GPTState:
         """Return the state after these windows, several of them in one pass."""
@@ -216,12 +232,15 @@ class GPTStepper(Starting):
             some = group[counts[group] > 0]
             if len(some):
                 part = Cache(*(leaf[some] for leaf in cache))
-                hidden = self.network.features(np.concatenate([windows[row] for row in some.tolist()]), part, counts[some])
+                hidden = self.network.features(np.concatenate([windows[row] for row in some.tolist()]), part,
+                                               counts[some])
                 features[some] = hidden[np.cumsum(counts[some]) - 1]
         return GPTState(cache, features)
 
     def _with_room(self, state: GPTState) -> GPTState:
-        """Return the state in which no window is full: where one is, the older half is dropped and the rest read anew."""
+        """Return the state in which no window is full:
+        where one is, the older half is dropped and the rest read anew.
+        """
         full = np.flatnonzero(state.cache.lengths >= self.context)
         if not len(full):
             return state
@@ -238,7 +257,9 @@ class GPTStepper(Starting):
 
     def _window(self, prompt: np.ndarray) -> np.ndarray:
         """Return what is left of the start and the prompt after as many slides as steps would have made."""
-        whole = prompt if self.start_alone and len(prompt) else np.concatenate([[self.start_id], prompt]).astype(np.int64)
+        whole = prompt
+        if not (self.start_alone and len(prompt)):
+            whole = np.concatenate([[self.start_id], prompt]).astype(np.int64)
         dropped = math.ceil(self.context / 2)
         slides = max(math.ceil((len(whole) - self.context) / dropped), 0)
         return whole[slides * dropped:]

@@ -20,8 +20,9 @@ def cutoffs(vocab_size: int) -> list[int]:
 class FullSoftmax:
     """Over all tokens; its matrix is that of an embedding where the two are `tied`."""
 
-    def __init__(self, weights: Weights, d_model: int, vocab_size: int, *, tied: np.ndarray | Quantised | None = None,
-                 bias: bool = True, never: Sequence[int] = ()) -> None:
+    def __init__(self, weights: Weights, d_model: int, vocab_size: int, *,
+                 tied: np.ndarray | Quantised | None = None, bias: bool = True,
+                 never: Sequence[int] = ()) -> None:
         """`never`: tokens that have no probability."""
         offsets = weights.take("bias", vocab_size) if bias else NONE
         if len(never):
@@ -33,7 +34,8 @@ class FullSoftmax:
             self.linear = weights.matrix("weight", vocab_size, d_model, role="output")
         else:
             assert tied.shape == (vocab_size, d_model), "a tied output has the shape of its embedding"
-            self.linear = Linear(tied, fine=weights.fine, eight_bit=weights.eight_bit, name="embedding.weight")
+            self.linear = Linear(tied, fine=weights.fine, eight_bit=weights.eight_bit,
+                                 name="embedding.weight")
 
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of all tokens, float32 (n, V)."""
@@ -70,7 +72,8 @@ class AdaptiveSoftmax:
 
 
 def take_output(weights: Weights, softmax: str, d_model: int, vocab_size: int, *,
-                tied: np.ndarray | Quantised | None = None, bias: bool = True) -> FullSoftmax | AdaptiveSoftmax:
+                tied: np.ndarray | Quantised | None = None,
+                bias: bool = True) -> FullSoftmax | AdaptiveSoftmax:
     """Take the output layer that `models.network.output_net.make_output` makes."""
     if softmax == "adaptive":
         return AdaptiveSoftmax(weights, d_model, vocab_size)

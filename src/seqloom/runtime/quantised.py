@@ -1,9 +1,10 @@
 """Matrices with 8 or 4 bits a weight, in memory and in files as the kernel reads them (`kernels/quantised`).
 
-Blocks of 32 neighbours of a row share a scale, a float16: the largest weight of a block of 8 bits becomes 127 or -127. Blocks
-of 4 bits have a minimum as well: a weight is scale * number + minimum with numbers from 0 to 15. These are the Q8_0 and the
-Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4 bits the token vectors and the output layer have
-8, as in most such files: they are used for every token and suffer most.
+Blocks of 32 neighbours of a row share a scale, a float16: the largest weight of a block of 8 bits becomes 127
+or -127. Blocks of 4 bits have a minimum as well: a weight is scale * number + minimum with numbers from 0 to
+15. These are the Q8_0 and the Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4
+bits the token vectors and the output layer have 8, as in most such files: they are used for every token and
+suffer most.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _NONE = np.empty((0, 0, 0), np.float16)
 def bits_of(name: str, declared: Declared, bits: int, exact: tuple[str, ...] = ()) -> int | None:
     """Return how many bits a weight of that array has in a network of so many; None: it stays float32.
 
-    So do vectors, positions and matrices whose names end as `exact` says. Token vectors and output layers have 8.
+    So do vectors, positions and matrices whose names end as `exact` says.
+    Token vectors and output layers have 8.
     """
     if declared.role not in ("matrix", "table", "output") or name.endswith(exact):
         return None
@@ -59,16 +61,18 @@ class Blocks:
             part = np.zeros((high - low, scale.shape[1] * BLOCK), np.float32)
             part[:, :columns] = weight[low:high]
             if columns % BLOCK:
-                part[:, columns:] = part[:, columns - 1:columns]  # what is beyond changes neither scale nor minimum
+                # what is beyond changes neither scale nor minimum
+                part[:, columns:] = part[:, columns - 1:columns]
             part = part.reshape(high - low, -1, BLOCK)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                least = np.zeros(part.shape[:2], np.float16) if minimum is None else part.min(axis=2).astype(np.float16)
+                smallest = part.min(axis=2) if minimum is not None else np.zeros(part.shape[:2])
+                least = smallest.astype(np.float16)
                 part -= least[:, :, None]
                 step = _step(np.abs(part).max(axis=2), LARGEST[bits])
                 part /= np.where(step > 0, step, 1)[:, :, None]
             if not (np.isfinite(step).all() and np.isfinite(least).all()):
-                raise ModelError(f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot hold: they are not "
-                                 "finite, or too large for scales of 16 bits")
+                raise ModelError(f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot "
+                                 "hold: they are not finite, or too large for scales of 16 bits")
             part = np.rint(part, out=part).reshape(high - low, -1)[:, :columns]
             numbers[low:high] = np.clip(part, -LARGEST[bits] if bits == 8 else 0, LARGEST[bits])
             scale[low:high] = step
@@ -81,13 +85,15 @@ class Blocks:
         return self.numbers.shape
 
     def __getitem__(self, rows: np.ndarray) -> Blocks:
-        return Blocks(self.numbers[rows], self.scale[rows], None if self.minimum is None else self.minimum[rows])
+        minimum = None if self.minimum is None else self.minimum[rows]
+        return Blocks(self.numbers[rows], self.scale[rows], minimum)
 
     @staticmethod
     def stacked(parts: Sequence[Blocks]) -> Blocks:
         """One above the other."""
         minima = [part.minimum for part in parts if part.minimum is not None]
-        return Blocks(np.concatenate([part.numbers for part in parts]), np.concatenate([part.scale for part in parts]),
+        return Blocks(np.concatenate([part.numbers for part in parts]),
+                      np.concatenate([part.scale for part in parts]),
                       np.concatenate(minima) if minima else None)
 
     def tiles(self) -> Quantised:
@@ -106,7 +112,9 @@ class Blocks:
 
 
 def _step(largest: np.ndarray, number: int) -> np.ndarray:
-    """The nearest float16, or the next where the largest weight would be more than half a step beyond `number` of them."""
+    """The nearest float16, or the next where the largest weight would be more
+    than half a step beyond `number` of them.
+    """
     step = (largest / np.float32(number)).astype(np.float16)
     below = step.astype(np.float32) * np.float32(number + 0.5) < largest
     return np.where(below, np.nextafter(step, np.float16(np.inf)), step)
@@ -136,16 +144,19 @@ class Quantised:
         if bias is not None and len(bias):
             full = np.zeros(room, np.float32)
             full[:len(bias)] = bias
-        return Tiles(self.weight, self.scale.view(np.uint16), self.minimum.view(np.uint16), full, len(self), fine)
+        return Tiles(self.weight, self.scale.view(np.uint16), self.minimum.view(np.uint16), full, len(self),
+                     fine)
 
     def part(self, rows: slice) -> Quantised:
-        """Some rows as a matrix of their own: a view where they are whole tiles, otherwise a copy with the same numbers."""
+        """Some rows as a matrix of their own:
+        a view where they are whole tiles, otherwise a copy with the same numbers.
+        """
         start, stop, _ = rows.indices(len(self))
         if start % TILE or (stop % TILE and stop < len(self)):
             return Quantised.of(self[start:stop], self.bits)
         tiles = slice(start // TILE, -(-stop // TILE))
-        return replace(self, shape=(stop - start, self.shape[1]), weight=self.weight[tiles], scale=self.scale[tiles],
-                       minimum=self.minimum[tiles])
+        return replace(self, shape=(stop - start, self.shape[1]), weight=self.weight[tiles],
+                       scale=self.scale[tiles], minimum=self.minimum[tiles])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -176,7 +187,8 @@ class Quantised:
         return out
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        return {name: self.weight, name + SCALE: self.scale, **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
+        return {name: self.weight, name + SCALE: self.scale,
+                **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
 
 
 def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
@@ -185,12 +197,15 @@ def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, S
     scale = Spec("float16", (tiles, blocks, TILE), -65504, 65504)
     if bits == 8:
         return {name: Spec("int8", (tiles, blocks * BLOCK // 4, TILE, 4)), name + SCALE: scale}
-    return {name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)), name + SCALE: scale, name + MINIMUM: scale}
+    return {name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)), name + SCALE: scale,
+            name + MINIMUM: scale}
 
 
 @dataclass(frozen=True)
 class QuantisedWeights(Mapping[str, np.ndarray]):
-    """The weights of a network by name; a matrix is turned back into float32 when it is asked for, and not kept."""
+    """The weights of a network by name; a matrix is turned back into float32 when it is asked for,
+    and not kept.
+    """
 
     matrices: dict[str, Quantised]
     others: dict[str, np.ndarray] = field(default_factory=dict)
@@ -224,7 +239,8 @@ class QuantisedWeights(Mapping[str, np.ndarray]):
 
     @property
     def parameters(self) -> int:
-        return sum(math.prod(matrix.shape) for matrix in self.matrices.values()) + sum(a.size for a in self.others.values())
+        quantised = sum(math.prod(matrix.shape) for matrix in self.matrices.values())
+        return quantised + sum(array.size for array in self.others.values())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As they are saved."""

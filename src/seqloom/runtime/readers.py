@@ -1,6 +1,8 @@
-"""Readers: what comes in, as vectors (N, d_out) for an encoder. `nn.readers`, `nn.characters` and `nn.published` without torch.
+"""Readers: what comes in, as vectors (N, d_out) for an encoder.
+`nn.readers`, `nn.characters` and `nn.published` without torch.
 
-Steps are flat named arrays, with a row for each step: `ids`, `values`, `words` (the place of each word among the spellings).
+Steps are flat named arrays, with a row for each step:
+`ids`, `values`, `words` (the place of each word among the spellings).
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ ZERO = np.float32(0)
 class CharacterReader:
     """The spelling of words as vectors, by filters over three characters or by an LSTM in both directions."""
 
-    def __init__(self, weights: Weights, n_chars: int, d_char: int, d_out: int, kind: Literal["cnn", "lstm"]) -> None:
+    def __init__(self, weights: Weights, n_chars: int, d_char: int, d_out: int,
+                 kind: Literal["cnn", "lstm"]) -> None:
         self.embedding = weights.take("embedding.weight", n_chars, d_char, role="table")
         self.d_out, self.kind = d_out, kind
         if kind == "cnn":
             self.filters = weights.take("filters.weight", d_out, 3 * d_char, role="matrix")
             self.bias = weights.take("filters.bias", d_out)
         else:
-            self.recurrent = RecurrentStack(weights.within("recurrent"), d_char, d_out // 2, cell="lstm", bidirectional=True)
+            self.recurrent = RecurrentStack(weights.within("recurrent"), d_char, d_out // 2, cell="lstm",
+                                            bidirectional=True)
 
     @cached_property
     def taps(self) -> np.ndarray:
@@ -54,7 +58,9 @@ class CharacterReader:
 
 
 class TokenReader:
-    """Vectors of tokens, with those of their characters behind; an id at or above the table's size is a further word's."""
+    """Vectors of tokens, with those of their characters behind;
+    an id at or above the table's size is a further word's.
+    """
 
     def __init__(self, weights: Weights, vocab_size: int, d_embed: int, *, further: int = 0, n_chars: int = 0,
                  d_characters: int = 0, characters: Literal["none", "cnn", "lstm"] = "none") -> None:
@@ -62,12 +68,14 @@ class TokenReader:
         self.further = weights.table("further", further, d_embed) if further else None
         self.vocab_size, self.characters, self.d_out = vocab_size, None, d_embed
         if characters != "none":
-            self.characters = CharacterReader(weights.within("characters"), n_chars, min(d_characters, 50), d_characters,
-                                              characters)
+            self.characters = CharacterReader(weights.within("characters"), n_chars, min(d_characters, 50),
+                                              d_characters, characters)
             self.d_out += d_characters
 
     def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
-        """Return the vectors of all steps; `spellings` has the characters of different words, `ids` and `lengths`."""
+        """Return the vectors of all steps; `spellings` has the characters of different words,
+        `ids` and `lengths`.
+        """
         ids = steps["ids"]
         vectors = np.asarray(self.embedding[np.minimum(ids, self.vocab_size - 1)], np.float32)
         if self.further is not None:

@@ -1,4 +1,6 @@
-"""A stack of recurrent layers over any cell: `nn.recurrent` without torch, a step at a time or over whole sequences."""
+"""A stack of recurrent layers over any cell: `nn.recurrent` without torch,
+a step at a time or over whole sequences.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ class RecurrentStack:
 
     def __init__(self, weights: Weights, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
                  bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
-                 residual: bool = False, learned_start: bool = False, options: Mapping[str, Any] | None = None) -> None:
+                 residual: bool = False, learned_start: bool = False,
+                 options: Mapping[str, Any] | None = None) -> None:
         entry = find_cell(cell)
-        make, own = entry.runtime_class(), entry.own_options({"d_projection": d_projection, **(options or {})})
+        make = entry.runtime_class()
+        own = entry.own_options({"d_projection": d_projection, **(options or {})})
         self.residual, self.bidirectional = residual, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
         self.layers: list[list[Cell]] = []  # the directions of each
@@ -59,16 +63,19 @@ class RecurrentStack:
         assert x is not None, "a stack has layers"
         return x, tuple(after)
 
-    def walk(self, x: np.ndarray, sequences: Sequences, trace: Trace | None = None) -> tuple[np.ndarray, States]:
-        """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D), and the states after
-        the last step of each."""
+    def walk(self, x: np.ndarray, sequences: Sequences,
+             trace: Trace | None = None) -> tuple[np.ndarray, States]:
+        """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D),
+        and the states after the last step of each.
+        """
         after, n = [], len(sequences.order)
         for i, layer in enumerate(self.layers):
             outs: list[np.ndarray] = []
             leaves: list[np.ndarray] = []
             for direction, cell in enumerate(layer):
                 part = within(trace, f"layers.{i}.reverse" if direction else f"layers.{i}")
-                out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction), trace=part)
+                out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction),
+                                      trace=part)
                 outs.append(out)
                 leaves += last
             out = outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1)

@@ -1,6 +1,8 @@
-"""The recurrent encoder-decoder with attention (`nn.seq2seq`, `nn.memory`) without torch, for translating on a CPU.
+"""The recurrent encoder-decoder with attention (`nn.seq2seq`, `nn.memory`) without torch,
+for translating on a CPU.
 
-The sources are read once; their vectors and keys stay where they are, and a row of the state has the number of its source.
+The sources are read once; their vectors and keys stay where they are,
+and a row of the state has the number of its source.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace, within
 
-SMALL = 256  # tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
+# tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
+SMALL = 256
 BY_WIDTH = ("dot", "scaled")  # attention that needs queries and memory of one width
 
 
@@ -33,7 +36,8 @@ class DecoderState(NamedTuple):
     layers: States
     fed: np.ndarray  # (n, D): the last readout, where there is input feeding; else (n, 0)
     coverage: np.ndarray  # (n, S): what each source step was given so far, where it is used; else (n, 0)
-    looked: np.ndarray  # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
+    # (n, S): weights of the source steps behind the last log-probabilities; (n, 0) without attention
+    looked: np.ndarray
 
 
 class Memory(NamedTuple):
@@ -41,7 +45,8 @@ class Memory(NamedTuple):
 
     vectors: np.ndarray  # (N, D): what each step of all sources adds to a readout that looks at it alone
     keys: np.ndarray  # (N, Q)
-    known: np.ndarray  # (B, G H): what the summary of a source adds to the gates of the first layer, or (B, 0)
+    # (B, G H): what the summary of a source adds to the gates of the first layer, or (B, 0)
+    known: np.ndarray
     start: States  # of the decoder's layers
     offsets: np.ndarray  # (B + 1,)
 
@@ -49,9 +54,12 @@ class Memory(NamedTuple):
 class MemoryAttention:
     """How well a query fits each step of a source, and what it then sees."""
 
-    def __init__(self, weights: Weights, score: str, d_query: int, d_memory: int, *, coverage: bool = False) -> None:
+    def __init__(self, weights: Weights, score: str, d_query: int, d_memory: int, *,
+                 coverage: bool = False) -> None:
         additive = score in ("additive", "concat")
-        self.query: Linear | None = weights.linear("query", d_query, d_query, bias=False) if additive else None
+        self.query: Linear | None = None
+        if additive:
+            self.query = weights.linear("query", d_query, d_query, bias=False)
         self.key: Linear | None = None
         if score not in BY_WIDTH:
             self.key = weights.linear("key", d_query, d_memory, bias=score == "additive")
@@ -62,21 +70,23 @@ class MemoryAttention:
     def keys(self, memory: np.ndarray) -> np.ndarray:
         return memory if self.key is None else self.key(memory)
 
-    def __call__(self, hidden: np.ndarray, memory: Memory, source: np.ndarray, coverage: np.ndarray, out: np.ndarray,
-                 weights: np.ndarray) -> None:
+    def __call__(self, hidden: np.ndarray, memory: Memory, source: np.ndarray, coverage: np.ndarray,
+                 out: np.ndarray, weights: np.ndarray) -> None:
         """Add what each row sees to out (n, D), and write the weights (n, S)."""
         queries = hidden if self.query is None else self.query(hidden)
-        attend_memory(queries, memory.vectors, memory.keys, memory.offsets, source, self.energy, self.scale, self.covered,
-                      coverage, out, weights)
+        attend_memory(queries, memory.vectors, memory.keys, memory.offsets, source, self.energy, self.scale,
+                      self.covered, coverage, out, weights)
 
 
 class Seq2Seq:
-    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None: sources have the targets' vectors; `encoder` None: the decoder
-    reads them itself."""
+    """`nn.seq2seq.Seq2Seq` on saved weights; `reader` None:
+    sources have the targets' vectors; `encoder` None: the decoder reads them itself.
+    """
 
-    def __init__(self, weights: Weights, reader: Any, encoder: str | None, vocab_size: int, d_embed: int, d_hidden: int,
-                 n_layers: int = 1, *, cell: str = "gru", attention: str | None = "additive", coverage: bool = False,
-                 input_feeding: bool = False, every_step: bool = False, tied: bool = True, n_encoder_layers: int = 1,
+    def __init__(self, weights: Weights, reader: Any, encoder: str | None, vocab_size: int, d_embed: int,
+                 d_hidden: int, n_layers: int = 1, *, cell: str = "gru", attention: str | None = "additive",
+                 coverage: bool = False, input_feeding: bool = False, every_step: bool = False,
+                 tied: bool = True, n_encoder_layers: int = 1,
                  options: Mapping[str, Any] | None = None) -> None:
         """`options` of the encoder."""
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
@@ -85,8 +95,9 @@ class Seq2Seq:
         d_memory, d_out = d_hidden, d_embed if tied else d_hidden
         if encoder is not None:
             entry = ENCODERS[encoder]
-            self.encoder = entry.take(weights.within("encoder"), reader.d_out if reader is not None else d_embed, d_hidden,
-                                      n_encoder_layers, options or {})
+            d_in = reader.d_out if reader is not None else d_embed
+            self.encoder = entry.take(weights.within("encoder"), d_in, d_hidden, n_encoder_layers,
+                                      options or {})
             assert self.encoder is not None
             d_memory = self.encoder.d_out
             kind = "mean" if entry.last_state == "mean" else "last"
@@ -95,7 +106,8 @@ class Seq2Seq:
         self.d_fed = widths[2]
         self.decoder = RecurrentStack(weights.within("decoder"), sum(widths), d_hidden, n_layers, cell=cell)
         first = self.decoder.layers[0][0]
-        parts = np.cumsum([0, *widths]).tolist()  # columns of the first layer's inputs: token, summary, last readout
+        # columns of the first layer's inputs: token, summary, last readout
+        parts = np.cumsum([0, *widths]).tolist()
         self.first = first
         self.split = sum(map(bool, widths)) > 1
         self.w_token = first.w_x.columns(slice(*parts[:2])) if self.split else first.w_x
@@ -113,12 +125,15 @@ class Seq2Seq:
         self.read_context: Linear | None = None
         if attention is not None:
             d_memory = d_hidden if self.narrow is not None else d_memory
-            self.attention = MemoryAttention(weights.within("attention"), attention, d_hidden, d_memory, coverage=coverage)
+            self.attention = MemoryAttention(weights.within("attention"), attention, d_hidden, d_memory,
+                                             coverage=coverage)
             both = weights.linear("readout", d_out, d_hidden + d_memory)
-            self.readout, self.read_context = both.columns(slice(d_hidden)), both.columns(slice(d_hidden, None), bias=False)
+            self.readout = both.columns(slice(d_hidden))
+            self.read_context = both.columns(slice(d_hidden, None), bias=False)
         elif d_out != d_hidden:
             self.readout = weights.linear("readout", d_out, d_hidden)
-        self.output = FullSoftmax(weights.within("output"), d_out, vocab_size, tied=self.embedding if tied else None)
+        self.output = FullSoftmax(weights.within("output"), d_out, vocab_size,
+                                  tied=self.embedding if tied else None)
 
     @cached_property
     def token_gates(self) -> np.ndarray | None:
@@ -168,11 +183,13 @@ class Seq2Seq:
         longest = int(np.diff(memory.offsets).max(initial=0)) if self.attention is not None else 0
         covers = self.attention is not None and len(self.attention.covered) > 0
         return DecoderState(np.arange(n), layers, np.zeros((n, self.d_fed), np.float32),
-                            np.zeros((n, longest if covers else 0), np.float32), np.zeros((n, longest), np.float32))
+                            np.zeros((n, longest if covers else 0), np.float32),
+                            np.zeros((n, longest), np.float32))
 
     def step(self, memory: Memory, state: DecoderState, ids: np.ndarray,
              trace: Trace | None = None) -> tuple[np.ndarray, DecoderState]:
-        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,)."""
+        """Return what predicts the next token of each row, (n, D), and the state after the tokens ids (n,).
+        """
         table = self.token_gates
         gates = self._project(np.asarray(self.embedding[ids], np.float32)) if table is None else table[ids]
         if self.w_known is not None:

@@ -1,7 +1,7 @@
 """The Transformer's block, for encoders and decoders, and GPT made of it: `nn.transformer` without torch.
 
-The tokens of all sequences of a call lie one after the other, x (N, D), and blocks change x in place. `Tokens` says which
-belong together and where the keys and values of earlier ones are (`runtime/attention`).
+The tokens of all sequences of a call lie one after the other, x (N, D), and blocks change x in place.
+`Tokens` says which belong together and where the keys and values of earlier ones are (`runtime/attention`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def take_norm(weights: Weights, name: str, width: int, *, kind: str = "layer", e
     scale = weights.take(f"{name}.weight", width)
     if kind == "rms":
         return Norm(scale, NONE, np.float32(epsilon))
-    return Norm(scale, weights.take(f"{name}.bias", width) if bias else np.zeros(width, np.float32), np.float32(epsilon))
+    return Norm(scale, weights.take(f"{name}.bias", width) if bias else np.zeros(width, np.float32),
+                np.float32(epsilon))
 
 
 def normed(x: np.ndarray, norm: Norm | None) -> np.ndarray:
@@ -67,7 +68,8 @@ class BlockOptions:
 
     def take_norm(self, weights: Weights, name: str) -> Norm:
         """Take a norm of the width of the network."""
-        return take_norm(weights, name, self.d_model, kind=self.norm_kind, epsilon=self.norm_epsilon, bias=self.bias)
+        return take_norm(weights, name, self.d_model, kind=self.norm_kind, epsilon=self.norm_epsilon,
+                         bias=self.bias)
 
 
 class MLP:
@@ -76,14 +78,16 @@ class MLP:
     def __init__(self, weights: Weights, options: BlockOptions) -> None:
         o = options
         self.activation = ACTIVATIONS.index(o.activation)
-        self.up: Linear = weights.linear("up", o.d_mlp * (2 if self.activation >= GATED else 1), o.d_model, bias=o.bias)
+        self.up: Linear = weights.linear("up", o.d_mlp * (2 if self.activation >= GATED else 1), o.d_model,
+                                         bias=o.bias)
         self.down: Linear = weights.linear("down", o.d_model, o.d_mlp, bias=o.bias)
 
 
 class Block:
     """Attention to the sequence itself, to a memory where there is a `cross` attention, and a perceptron."""
 
-    def __init__(self, weights: Weights, options: BlockOptions, attention: Attention, cross: Attention | None = None) -> None:
+    def __init__(self, weights: Weights, options: BlockOptions, attention: Attention,
+                 cross: Attention | None = None) -> None:
         self.pre = options.norm == "pre"
         self.attention, self.cross = attention, cross
         self.norm1 = options.take_norm(weights, "norm1")
@@ -98,8 +102,9 @@ class Block:
         assert self.cross is not None
         return self.cross.query
 
-    def __call__(self, x: np.ndarray, layer: int, tokens: Tokens, *, causal: bool, rotation: Rotation = NO_ROTATION,
-                 by_distance: np.ndarray = _NO_DISTANCES, memory: Tokens | None = None, looked: np.ndarray = NO_WEIGHTS,
+    def __call__(self, x: np.ndarray, layer: int, tokens: Tokens, *, causal: bool,
+                 rotation: Rotation = NO_ROTATION, by_distance: np.ndarray = _NO_DISTANCES,
+                 memory: Tokens | None = None, looked: np.ndarray = NO_WEIGHTS,
                  trace: Trace | None = None) -> None:
         """Change x (N, D); with a `memory` its weights (N, heads, S) are written to `looked`."""
         large = is_large(self.size, len(x))
@@ -107,10 +112,11 @@ class Block:
         by_distance = by_distance if len(by_distance) else np.empty((attention.heads.n_heads, 0), np.float32)
         weights = NO_WEIGHTS
         if trace is not None and trace.wants("attention.weights"):
-            weights = np.empty((len(x), attention.heads.n_heads, int(tokens.lengths.max(initial=0))), np.float32)
+            weights = np.empty((len(x), attention.heads.n_heads, int(tokens.lengths.max(initial=0))),
+                               np.float32)
         attend = self_attention if large else self_attention_compiled
-        attend(x, self.pre, self.norm1, attention.qkv.packed, attention.out.packed, attention.heads, layer, tokens, causal,
-               rotation, by_distance, attention.relative, weights)
+        attend(x, self.pre, self.norm1, attention.qkv.packed, attention.out.packed, attention.heads, layer,
+               tokens, causal, rotation, by_distance, attention.relative, weights)
         if self.cross is not None and memory is not None:
             look = cross_attention if large else cross_attention_compiled
             look(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed, self.cross.heads, layer, memory,
@@ -127,14 +133,16 @@ class Block:
 class GPTNet:
     """`nn.transformer.GPTNet` on saved weights: tokens to the vectors that predict what follows each."""
 
-    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *,
-                 n_kv_heads: int | None = None, d_mlp: int | None = None, positions: str = "learned",
-                 rope_base: float = 10000.0, rope_scale: float = 1.0, max_distance: int = 64, window: int | None = None,
-                 norm: Literal["pre", "post"] = "pre", norm_kind: Literal["layer", "rms"] = "layer",
-                 norm_epsilon: float = 1e-5, activation: str = "gelu", bias: bool = True, softmax: str = "full",
+    def __init__(self, weights: Weights, vocab_size: int, context: int, d_model: int, n_layers: int,
+                 n_heads: int, *, n_kv_heads: int | None = None, d_mlp: int | None = None,
+                 positions: str = "learned", rope_base: float = 10000.0, rope_scale: float = 1.0,
+                 max_distance: int = 64, window: int | None = None, norm: Literal["pre", "post"] = "pre",
+                 norm_kind: Literal["layer", "rms"] = "layer", norm_epsilon: float = 1e-5,
+                 activation: str = "gelu", bias: bool = True, softmax: str = "full",
                  tied: bool = True) -> None:
         if positions not in ("learned", "sinusoidal", "rope", "alibi", "relative", "none"):
-            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope, alibi, relative or none")
+            raise ValueError(f"positions are {positions!r}; they must be learned, sinusoidal, rope, "
+                             "alibi, relative or none")
         self.context, self.d_model, self.n_layers = context, d_model, n_layers
         self.positions, self.rope = positions, (rope_base, rope_scale)
         self.embedding = weights.table("embedding.weight", vocab_size, d_model)
@@ -143,7 +151,8 @@ class GPTNet:
         self.blocks = []
         for i in range(n_layers):
             part = weights.within(f"blocks.{i}")
-            attention = Attention(part.within("attention"), d_model, n_heads, n_kv_heads=n_kv_heads, bias=bias, window=window,
+            attention = Attention(part.within("attention"), d_model, n_heads, n_kv_heads=n_kv_heads,
+                                  bias=bias, window=window,
                                   distances=max_distance + 1 if positions == "relative" else 0)
             self.blocks.append(Block(part, options, attention))
         self.norm = options.take_norm(weights, "norm") if norm == "pre" else None
@@ -165,9 +174,11 @@ class GPTNet:
     def sinusoids(self) -> np.ndarray:
         return sinusoids(np.arange(self.context), self.d_model)
 
-    def features(self, ids: np.ndarray, cache: Cache, counts: np.ndarray, trace: Trace | None = None) -> np.ndarray:
-        """Return the vectors (N, D) that predict what follows each of the tokens ids (N,), the last counts[r] of each row of a
-        cache that has room for them."""
+    def features(self, ids: np.ndarray, cache: Cache, counts: np.ndarray,
+                 trace: Trace | None = None) -> np.ndarray:
+        """Return the vectors (N, D) that predict what follows each of the tokens ids (N,),
+        the last counts[r] of each row of a cache that has room for them.
+        """
         ends = np.cumsum(counts)
         starts = ends - counts
         positions = np.arange(len(ids)) - np.repeat(starts - (cache.lengths - counts), counts)

@@ -1,8 +1,9 @@
 """Weights as networks take them: by name and shape, each where it is used.
 
-A constructor takes every array that it needs: `weights.take("norm.weight", d_model)`, `weights.linear("qkv", d_qkv, d_model)`.
-With saved arrays it gets them; with a `Recorder` it gets placeholders, and the recorder knows all names, shapes and roles. What
-a file must hold, what may be quantised and how large a network is follow from that, so weights are declared once.
+A constructor takes every array that it needs: `weights.take("norm.weight", d_model)`, `weights.linear("qkv",
+d_qkv, d_model)`. With saved arrays it gets them; with a `Recorder` it gets placeholders, and the recorder
+knows all names, shapes and roles. What a file must hold, what may be quantised and how large a network is
+follow from that, so weights are declared once.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ ALL = slice(None)
 
 
 class Linear:
-    """Rows (n, K) times the transpose of a matrix (R, K), plus a bias: `linear(x)` is float32 (n, R), a new array.
+    """Rows (n, K) times the transpose of a matrix (R, K), plus a bias:
+    `linear(x)` is float32 (n, R), a new array.
 
-    Packed when it is first used, as kernels take it. `fine`: inputs of a quantised matrix have 16 bits instead of 8.
+    Packed when it is first used, as kernels take it.
+    `fine`: inputs of a quantised matrix have 16 bits instead of 8.
     """
 
     def __init__(self, weight: np.ndarray | Quantised, bias: np.ndarray = NONE, *, fine: bool = False,
@@ -57,12 +60,13 @@ class Linear:
 
     def rows(self, part: slice) -> Linear:
         """Return some rows of a whole matrix as one of their own."""
-        return Linear(self.weight, self.bias, fine=self.fine, eight_bit=self.eight_bit, name=self.name, rows=part)
+        return Linear(self.weight, self.bias, fine=self.fine, eight_bit=self.eight_bit, name=self.name,
+                      rows=part)
 
     def columns(self, part: slice, *, bias: bool = True) -> Linear:
         """Return some columns of a whole matrix as one of their own, in float32 where it is quantised."""
-        return Linear(self.weight, self.bias if bias else NONE, fine=self.fine, eight_bit=self.eight_bit, name=self.name,
-                      columns=part)
+        return Linear(self.weight, self.bias if bias else NONE, fine=self.fine, eight_bit=self.eight_bit,
+                      name=self.name, columns=part)
 
 
 class Weights:
@@ -101,14 +105,16 @@ class Weights:
         found: np.ndarray | Quantised = self._get(name, (rows, columns), "table")
         return found
 
-    def matrix(self, name: str, rows: int, columns: int, bias: np.ndarray = NONE, *, role: Role = "matrix") -> Linear:
+    def matrix(self, name: str, rows: int, columns: int, bias: np.ndarray = NONE, *,
+               role: Role = "matrix") -> Linear:
         """Return a matrix that is multiplied."""
         return Linear(self._get(name, (rows, columns), role), bias, fine=self.fine, eight_bit=self.eight_bit,
                       name=self.prefix + name)
 
     def linear(self, name: str, d_out: int, d_in: int, *, bias: bool = True, role: Role = "matrix") -> Linear:
         """Return what torch's Linear of that name is."""
-        return self.matrix(f"{name}.weight", d_out, d_in, self.take(f"{name}.bias", d_out) if bias else NONE, role=role)
+        return self.matrix(f"{name}.weight", d_out, d_in, self.take(f"{name}.bias", d_out) if bias else NONE,
+                           role=role)
 
 
 class Recorder(Weights):
@@ -125,7 +131,8 @@ class Recorder(Weights):
         full = self.prefix + name
         known = self.declared.setdefault(full, Declared(shape, role))
         assert known.shape == shape, f"{full} is taken as {known.shape} and as {shape}"
-        return np.broadcast_to(np.zeros((), np.int64 if role == "index" else np.float32), shape)  # without memory
+        # without memory
+        return np.broadcast_to(np.zeros((), np.int64 if role == "index" else np.float32), shape)
 
     def take(self, name: str, *shape: int, role: Role = "vector") -> np.ndarray:
         return self._get(name, shape, role)

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/bert`).
+"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/encoders`).
 
 `fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
 that depends on the whole text. On a CPU the network runs without torch (`runtime/bert`), on other devices with it
@@ -100,7 +100,8 @@ class Bert(NetworkModel, MaskedModel):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError("bert models are not trained here; convert published weights: seqloom convert DIR OUT")
 

@@ -1,7 +1,7 @@
 """Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
 
 The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest of each feature; divided by
-its length, so that products are cosines. Published weights are converted (`interop/sentence_transformers`). On a CPU the
+its length, so that products are cosines. Published weights are converted (`interop/encoders`). On a CPU the
 network runs without torch (`runtime/bert`), on other devices with it (`encoder_net`).
 """
 
@@ -64,7 +64,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         return take_encoder(weights, self.config, self.tokenizer.vocab_size)
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
+            device: str | None = None, run: str | Path | None = None, start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
         raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
                           "seqloom convert DIR OUT --task sentence-vectors")

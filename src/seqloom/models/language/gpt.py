@@ -1,6 +1,6 @@
 """GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
-With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/llama`). What stood before a text when
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What stood before a text when
 such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
 was none. Then the first token is predicted from the start token alone, which no other token sees.
 
@@ -117,7 +117,8 @@ class GPT(Chatting, NeuralLanguageModel):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context,
+                      start_id=self.start_id, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
         return GPTStepper(self.stepping(eight_bit), self.tokenizer.eos_id, start_id=self.start_id,
