@@ -46,12 +46,12 @@ def fitted(toy, which):
     if which == "language":
         return language(toy, n_layers=2).fit(TEXT, train=train)
     if which == "classifier":
-        return seqloom.NeuralClassifier(encoder="bimingru", d_hidden=12, tokenizer="word").fit(LABELLED, train=train)
+        return seqloom.NeuralClassifier(encoder="bimingru", d_hidden=48, tokenizer="word").fit(LABELLED, train=train)
     if which == "tagger":
-        return seqloom.NeuralTagger(encoder="mingru", d_hidden=12, crf=False).fit(TAGGED, train=train)
+        return seqloom.NeuralTagger(encoder="mingru", d_hidden=48, crf=False).fit(TAGGED, train=train)
     if which == "forecaster":
-        return seqloom.NeuralForecaster(encoder="mingru", d_hidden=12, horizon=4, window=24).fit(SERIES, train=train)
-    return seqloom.Seq2Seq(encoder="bimingru", cell="mingru", tokenizer="char", d_embed=12, d_hidden=12).fit(PAIRS, train=train)
+        return seqloom.NeuralForecaster(encoder="mingru", d_hidden=48, horizon=16, window=64).fit(SERIES, train=train)
+    return seqloom.Seq2Seq(encoder="bimingru", cell="mingru", tokenizer="char", d_embed=48, d_hidden=48).fit(PAIRS, train=train)
 
 
 def answers(model):
@@ -116,31 +116,32 @@ def test_what_it_declares_is_what_torch_has(toy, which):
     assert not any(name.endswith("w_h") for name in theirs)
 
 
-def test_a_run_that_was_pulled_out_resumes_to_the_bit(toy, tmp_path):
-    whole = language(toy).fit(TEXT, train=TrainConfig(steps=20, checkpoint_every=5))
+def test_a_run_that_was_pulled_out_resumes_to_the_bit(toy, tmp_path, monkeypatch):
+    from seqloom.models.language.task_net import LanguageTask
+    from seqloom.training import loop
 
-    class Stop(Exception):
-        pass
+    config, loss = TrainConfig(steps=20, evaluate_every=7), LanguageTask.loss
+    whole = language(toy).fit(TEXT, train=config)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # after every step
+    calls = []
 
-    seen = []
-    from seqloom.training import checkpoint
+    def broken(*arguments):
+        calls.append(1)
+        if len(calls) == 11:
+            raise RuntimeError("pulled the plug")
+        return loss(*arguments)
 
-    keep = checkpoint.Run.save
-
-    def save(self, *args, **kwargs):
-        keep(self, *args, **kwargs)
-        seen.append(1)
-        if len(seen) == 2:
-            raise Stop
-
-    checkpoint.Run.save = save
-    try:
-        with pytest.raises(Stop):
-            language(toy).fit(TEXT, train=TrainConfig(steps=20, checkpoint_every=5), run=tmp_path / "run")
-    finally:
-        checkpoint.Run.save = keep
-    resumed = language(toy).fit(TEXT, train=TrainConfig(steps=20, checkpoint_every=5), run=tmp_path / "run")
+    monkeypatch.setattr(LanguageTask, "loss", broken)
+    with pytest.raises(RuntimeError, match="plug"):
+        language(toy).fit(TEXT, train=config, run=tmp_path / "run")
+    monkeypatch.setattr(LanguageTask, "loss", loss)
+    resumed = language(toy).fit(TEXT, train=config, run=tmp_path / "run")
     assert all(np.array_equal(whole.weights[name], resumed.weights[name]) for name in whole.weights)
+
+
+def test_an_option_in_the_wrong_place_is_named_beside_registered_classes(toy):
+    with pytest.raises(seqloom.errors.ConfigError, match="belongs to the model"):
+        TrainConfig(n_layers=2)
 
 
 def test_a_trace_has_its_gates(toy):
@@ -161,7 +162,8 @@ def run(*args, cwd):
 
 def test_from_the_command_line_and_in_comparisons(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 8)
-    (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in LABELLED * 8))
+    rows = [(f"{text} {i}", label) for i, (text, label) in enumerate(LABELLED * 8)]
+    (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
     done = run("fit", "mingru", "text.txt", "-o", "model", "--steps", "5", "--tokenizer", "char", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert run("generate", "model", "the", "--max-tokens", "5", cwd=tmp_path).returncode == 0
@@ -169,6 +171,7 @@ def test_from_the_command_line_and_in_comparisons(tmp_path):
                cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {"byte-2", "mingru"} <= {row["name"] for row in json.loads(done.stdout)["rungs"]}
-    done = run("compare", "labels.tsv", "--rungs", "majority,bimingru", "--minutes", "0.02", "--no-curve", "--json", cwd=tmp_path)
+    done = run("compare", "labels.tsv", "--rungs", "majority,bimingru", "--minutes", "0.02", "--no-curve", "--json",
+               "--task", "classification", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {"majority", "bimingru"} <= {row["name"] for row in json.loads(done.stdout)["rungs"]}

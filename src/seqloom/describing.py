@@ -104,7 +104,8 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
             "train" in _resolve(entry.config).fit_arguments if own == _TRAIN else entry.task == "language model")}
         if not fitting:
             return None
-        owner = next(iter(fitting.values())).target.partition(":")[2]
+        target = next(iter(fitting.values())).target
+        owner = target.partition(":")[2] if isinstance(target, str) else target.__name__
         return f"it belongs to the model, such as {owner}({option}=...)"
     task = next((entry.task for entry in models.values() if entry.config == own), None)
     if "train" in config.fit_arguments and _has(_TRAIN, option):
@@ -117,10 +118,13 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
     return f"it belongs to {' and '.join(owners)}" if owners else None
 
 
-def _has(target: str, option: str) -> bool:
+def _has(target: Any, option: str) -> bool:
     return any(f.name == option for f in dataclasses.fields(_resolve(target)))
 
 
-def _resolve(target: str) -> Any:
+def _resolve(target: Any) -> Any:
+    """The class that is meant, or that was registered itself."""
+    if not isinstance(target, str):
+        return target
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
