@@ -139,8 +139,8 @@ def measure(row: Row, trees: dict[str, Path], folder: Path, times: int) -> tuple
              for side in ("peer", "old", "new")]
     ratios = {(a, b): ratio_of(list(zip(spent[a], spent[b]))) for a, b in PAIRS if a in spent and b in spent}
     remarks = [verdict(row, ratios.get(("new", row.than))), *missing]
-    if ("new", "old") in ratios and (other := sum(not same(one["new"][1], one["old"][1]) for one in found)):
-        remarks.append(f"{other} of {times} answers differ")
+    if ("new", "old") in ratios:
+        remarks += dict.fromkeys(said for one in found if (said := difference(one["new"][1], one["old"][1])))
     return row.name, *rates, *(shown(ratios.get(pair)) for pair in PAIRS), "; ".join(remarks)
 
 
@@ -153,12 +153,13 @@ def verdict(row: Row, ratio: Ratio | None) -> str:
     return asked if ratio is None else f"{asked}: {'yes' if ratio.median >= row.least else 'NO'}"
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether answers are equal; numbers nearly so."""
-    try:
-        return a == b or bool(np.allclose(a, b, atol=1e-3))
-    except (TypeError, ValueError):
-        return False
+def difference(new: Any, old: Any) -> str:
+    """Where the answers of both trees differ, numbers by more than 0.001; nothing where they do not."""
+    if not isinstance(new, list):
+        return "" if new == old else f"answers differ: {new} and {old}"
+    places = [i for i, (a, b) in enumerate(zip(new, old))
+              if a != b and (isinstance(a, (str, int)) or not np.allclose(a, b, atol=1e-3))]
+    return f"answers differ from place {places[0]} of {len(new)} on" if places else ""
 
 
 if __name__ == "__main__":
