@@ -101,11 +101,7 @@ class Corpus(DocumentList):
 
     def lines(self) -> Iterator[str]:
         """Line by line, without the newline."""
-        return (line.decode("utf-8") for line in self.raw_lines())
-
-    def raw_lines(self) -> Iterator[bytes]:
-        """The same in UTF-8."""
-        return (line for pieces in self._walk() for line in lines_of(pieces))
+        return (line.decode("utf-8") for pieces in self._walk() for line in lines_of(pieces))
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
         """Training, validation and test parts: contiguous ones of a single file, whole files of several.
@@ -267,8 +263,8 @@ def open_corpus(source: str | Path | Iterable[str | Path], *, encoding: str = "u
 
 def overlap(train: Corpus, test: Corpus) -> float:
     """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
-    hashes = [array("q", (hash(line) for raw in corpus.raw_lines() if len(line := raw.strip()) >= _LINE))
-              for corpus in (train, test)]
+    hashes = [array("q", (hash(line) for pieces in corpus._walk() for raw in lines_of(pieces)
+                          if len(line := raw.strip()) >= _LINE)) for corpus in (train, test)]
     known, asked = (np.frombuffer(h, np.int64) for h in hashes)
     return float(np.isin(asked, known).mean()) if len(asked) else 0.0
 
