@@ -293,8 +293,30 @@ def test_the_same_options_may_be_repeated(name, options):
     )
 
 
-def test_a_width_that_was_chosen_is_kept():
+@pytest.mark.parametrize(
+    ("name", "had", "given", "left"),
+    [
+        ("gru", {"unit": "line", "carry": False}, {"unit": "stream"}, {"carry": True}),
+        ("seq2seq", {"scheduled_sampling": "linear", "sampling_half": 3.0}, {"scheduled_sampling": "none"},
+         {"sampling_half": 10.0}),
+        ("classifier", {"gradual": True, "encoder_lr": 1e-3, "frozen_for": 0.2}, {"frozen": True}, {"gradual": False}),
+    ],
+    ids=str,
+)
+def test_inherited_options_without_effect_beside_given_ones_are_dropped(name, had, given, left, tmp_path):
+    if name == "classifier":
+        options = {"encoder": make_encoder(tmp_path / "encoder")}
+        origin = registry.model_class(name)(**options, **had)
+    else:
+        options, origin = {}, small(name, **had)
+    origin.fit(data(name)[0], train=train(name))
+    model = registry.model_class(name)(**options, **given).fit(data(name)[1], start=origin, train=train(name))
+    assert {option: getattr(model.config, option) for option in (*given, *left)} == {**given, **left}
+
+
+def test_a_width_that_was_chosen_is_kept(monkeypatch):
     origin = small("gru", d_hidden=None, d_embed=None).fit(TEXT, train=train("gru"))
+    monkeypatch.setattr("seqloom.models.language.neural.choose_width", lambda *rest, **options: 96)  # of this text
     model = registry.model_class("gru")().fit(MORE, start=origin, train=train("gru"))
     assert origin.config.d_hidden is None
     assert model.learnt["width"] == origin.learnt["width"] == 64
@@ -591,7 +613,8 @@ def test_converted_weights_begin_texts_with_their_own_token():
             "features",
             lambda self, memory, inputs, *rest: (seen.append(inputs), real(self, memory, inputs, *rest))[1],
         )
-        model = cls(scheduled_sampling="linear").fit(PAIRS, start=other, train=train("transformer"))
+        sampling = {"scheduled_sampling": "linear", "sampling_half": 0.01}  # soon all inputs are its own
+        model = cls(**sampling).fit(PAIRS, start=other, train=train("transformer", steps=12))
     assert all(inputs[:, :2].tolist() == [[2, 4]] * len(inputs) for inputs in seen)
     assert model.start_ids == [2, 4]
     lengths = [len(scores) for scores in model.pair_log_probs(["abc"], ["cba"])]

@@ -82,8 +82,9 @@ def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
             had = "none" if settled[name] is None else in_words(settled[name])
             raise ConfigError(f"{name} is {in_words(value)}, but {place} has {had}; leave {name} out, or "
                               "start from another model")
-    values = {**found.get_params(), **given}
-    return type(config).from_dict({name: value for name, value in values.items() if name not in initial})
+    inherited, wanted = ({name: value for name, value in values.items() if name not in initial}
+                         for values in (found.get_params(), given))
+    return type(config).continued(inherited, wanted)
 
 
 def check_tokenizer_alone(tokenizer: Any, how: Fitting) -> None:
