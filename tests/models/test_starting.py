@@ -148,14 +148,14 @@ def test_training_goes_on_with_the_weights_tokens_and_options_of_a_saved_model(n
     # the origin is recorded, named in signatures and in the README, and saved
     further.save(tmp_path / "new")
     loaded, card = seqloom.load(tmp_path / "new"), (tmp_path / "new" / "README.md").read_text()
-    digest = loaded.fit_info["start_weights"]
+    digest = loaded.fit_info["origin_weights"]
     assert len(digest) == 16
-    assert f"| start | {origin.label()} |" in card
-    assert f"| start_weights | {digest} |" in card
+    assert f"| origin | {origin.label()} |" in card
+    assert f"| origin_weights | {digest} |" in card
     assert f"|start:{origin.label()}@{digest[:8]}" in str(loaded.signature())
     assert "start:" not in str(origin.signature())
     assert np.array_equal(answer(loaded), answer(further))
-    assert still.fit_info["start_weights"] == digest
+    assert still.fit_info["origin_weights"] == digest
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -170,7 +170,7 @@ def test_a_loaded_model_or_the_model_itself_may_be_given(name, tmp_path):
     own.fit(data(name)[1], start=own, train=train(name))
     for model in (by_object, own):
         assert same(model.arrays(), wanted.arrays())
-        assert model.fit_info["start_weights"] == wanted.fit_info["start_weights"]
+        assert model.fit_info["origin_weights"] == wanted.fit_info["origin_weights"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -202,7 +202,7 @@ def test_a_started_run_resumes_to_the_bit_and_only_from_the_same_start(name, tmp
     resumed = cls().fit(data(name)[1], **more, run=tmp_path / "run")
     assert len(calls) == 4 + 3  # three steps were there
     assert same(whole.arrays(), resumed.arrays())
-    assert resumed.fit_info["start_weights"] == whole.fit_info["start_weights"]
+    assert resumed.fit_info["origin_weights"] == whole.fit_info["origin_weights"]
 
 
 # ---- options
@@ -599,6 +599,7 @@ def test_converted_weights_begin_texts_with_their_own_token():
     gpt.learnt = {**gpt.learnt, "start": 3}
     model = registry.model_class("gpt")(unit="line", carry=False).fit(MORE, start=gpt, train=train("gpt"))
     assert model.start_id == 3
+    assert model.fit_info["origin"] == "gpt-1x8"  # beside the start token, which is learnt
     batch = model.batches(model.encode("the cat\nthe dog")[0], train("gpt")).batch((0, 0))
     assert set(batch["inputs"][:, 0].tolist()) == {3}
     other = copy.copy(first("transformer"))

@@ -41,8 +41,8 @@ class Origin:
     @property
     def record(self) -> dict[str, Any]:
         """What the new model says of it: its label, its digest, and hashes of the data that it has seen."""
-        return {"start": self.model.label(), "start_weights": self.digest,
-                "start_data": sorted(self.model.data_hashes())}
+        return {"origin": self.model.label(), "origin_weights": self.digest,
+                "origin_data": sorted(self.model.data_hashes())}
 
     def check_known(self, values: Collection[Any], known: Collection[Any], what: str, name: str) -> None:
         """Refuse labels, tags or columns of the data of that name which the model does not have."""
