@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
-=======
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
->>>>>>> l-start
+from typing import Any, ClassVar, Literal, Self
 
 from seqloom.config import CONTINUES, MOST, MOST_WIDTH, OnlyWith, option
 from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
@@ -21,12 +14,8 @@ from seqloom.models.network.configs import PretrainedConfig
 
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
-<<<<<<< HEAD
-TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not published
-=======
 TUNING = ("encoder_lr", "gradual", "frozen_for")  # how a published encoder is tuned
-TRAINED_HERE: dict[str, tuple[str, ...]] = {"encoder": ENCODER_NAMES}  # not published
->>>>>>> l-start
+TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not published
 
 
 def check_directory(encoder: str) -> None:
