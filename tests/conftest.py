@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a job in the background; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from seqloom.testing.language import TEXT as TOY  # noqa: E402  (torch reads its variable when it is loaded)
+from seqloom.testing.language import TEXT as TOY
 
 
 @pytest.fixture(scope="session")

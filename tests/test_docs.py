@@ -117,7 +117,7 @@ def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypa
     rows = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Coming from")[2].split("\n## ")[0]
     cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
     calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
-    assert len(calls) == 13
+    assert len(calls) == 14
     monkeypatch.chdir(tmp_path)
     llama_file(tmp_path / "model.gguf")
     interop.write(interop.open(tmp_path / "model.gguf"), tmp_path / "DIR")

@@ -10,8 +10,10 @@ both (`bi` before it). A package of one's own adds a line:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
@@ -100,10 +102,23 @@ class Names(Iterable[str]):
         return (name for name, entry in self.table.items() if self.wanted(entry))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table and self.wanted(self.table[name])
+        return _known(self.table, name) and self.wanted(self.table[name])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _known(table: Mapping[Any, Any], name: object) -> bool:
+    """Tell whether a name is in a table, after packages were asked that may add to it."""
+    if name not in table:
+        _ask_packages(tuple(sys.path))
+    return name in table
+
+
+@cache
+def _ask_packages(path: tuple[str, ...]) -> None:
+    """Load packages that have models of their own, once for each path on which they are looked for."""
+    import_module("seqloom.registry").load_plugins()  # by name, since it stands above
 
 
 CELL_NAMES = Names(CELLS)
@@ -117,16 +132,26 @@ def encoders_with(option: str) -> Names:
     return Names(ENCODERS, lambda entry: option in entry.options)
 
 
+def has_cell(name: str) -> bool:
+    """Tell whether there is a cell of that name."""
+    return _known(CELLS, name)
+
+
+def has_encoder(name: str) -> bool:
+    """Tell whether there is an encoder of that name."""
+    return _known(ENCODERS, name)
+
+
 def find_cell(name: str) -> CellEntry:
     """Return the cell of that name."""
-    if name not in CELLS:
+    if not has_cell(name):
         raise ConfigError(f"cell must be one of {', '.join(CELLS)}; it is {name!r}{suggest(name, CELLS)}")
     return CELLS[name]
 
 
 def find_encoder(name: str) -> EncoderEntry:
     """Return the encoder of that name."""
-    if name not in ENCODERS:
+    if not has_encoder(name):
         raise ConfigError(f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}{suggest(name, ENCODERS)}")
     return ENCODERS[name]
 

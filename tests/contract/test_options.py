@@ -66,7 +66,8 @@ VALUES = {
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
     "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
     "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1], "hold_out": [0.3],
-    "encoder_lr": [1e-2], "frozen_for": [0.8],
+    "encoder_lr": [1e-2], "frozen_for": [0.8], "freeze": [("embedding*",)], "delay": [("embedding*=0.5",)],
+    "lr_scale": [("embedding*=0.5",)],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],

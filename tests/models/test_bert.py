@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from seqloom.models.network.quantised import Quantised
 
 import seqloom
 from seqloom import interop
 from seqloom.models.encode import encoder_steps
 from seqloom.models.encode.running import hidden_states
-from seqloom.models.network.quantised import Quantised
 from seqloom.models.sequence.published import open_encoder
 from tests.fuzz.specimens import random_encoder
 from tests.models.test_sentence_encoder import LAYOUTS

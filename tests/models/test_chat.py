@@ -12,7 +12,7 @@ from seqloom import interop
 from seqloom.decoding.stops import TextStream
 from seqloom.errors import SeqloomError
 from seqloom.interop.hugging_face_tokenizers import read_template
-from seqloom.text.chat import ChatTemplate, marks_of
+from seqloom.text.chat import ChatTemplate
 from tests.interop.llama_files import BOS, EOS, MARKS, llama_file
 
 pytest.importorskip("jinja2")
@@ -48,7 +48,7 @@ START, END = "<|im_start|>", "<|im_end|>"
 
 
 def test_marks_of_the_template_are_tokens(model):
-    assert marks_of(model.tokenizer) == {name: i for i, name in enumerate(MARKS)}
+    assert model.tokenizer.marks == {name: i for i, name in enumerate(MARKS)}
     found = model.chat_template().encode(TALK[:2])
     assert found.tolist() == by_hand(model, START, "system\nthe cat", END, "\n", START, "user\n  the 12 cats \n", END, "\n",
                                      START, "assistant\n")

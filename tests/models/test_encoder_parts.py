@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from seqloom.models.encode.shapes import encoder_shapes, head_shapes
 
 from seqloom import Tokenizer
 from seqloom.errors import ModelError
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import Input, Marks, batches, cut_to, pad_together
-from seqloom.models.encode.shapes import encoder_shapes, head_shapes
 from seqloom.text.masks import HIDDEN, encode_masked, write_tokens
 from tests.fuzz.specimens import random_encoder
 

@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from seqloom.decoding.beam import beam_search
-from seqloom.decoding.greedy import greedy
-from seqloom.errors import ModelError
 from seqloom.kernels.seq2seq import likeliest
 from seqloom.models.network.step_weights import Matrix, Softmax
 from seqloom.models.translate.greedy import rounded
+
+from seqloom.decoding.beam import beam_search
+from seqloom.decoding.greedy import greedy
+from seqloom.errors import ModelError
 from seqloom.models.translate.seq2seq import Seq2Seq
 from tests.models.test_translate_steps import made
 

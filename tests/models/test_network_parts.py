@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from torch import nn  # noqa: E402
 
 from seqloom import LSTM  # noqa: E402
@@ -15,14 +16,13 @@ from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
-from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
 from seqloom.models.network.trained import TrainedNetwork, array_specs  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.batches import Batch, Examples  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import Late  # noqa: E402
+from seqloom.training.schedules import DelayedGroup  # noqa: E402
 from seqloom.training.task import Criterion  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -66,10 +66,10 @@ class Classify:
         return {}
 
 
-def trained(task, how=None, late=(), **facts):
+def trained(task, how=None, groups=(), **facts):
     how = how or Fitting(train=TrainConfig(steps=60, lr=0.05))
     config, device = prepare("bags", how)
-    return train_network(task, config, device, run=how.run, facts=facts, late=late)
+    return train_network(task, config, device, run=how.run, facts=facts, groups=groups)
 
 
 def test_a_classifier_is_trained_recorded_and_restored():
@@ -98,10 +98,10 @@ def test_the_network_is_where_it_is_wanted():
     assert next(kept.module().parameters()).device.type == "meta"
 
 
-def test_frozen_and_late_vectors():
+def test_frozen_and_delayed_vectors():
     for steps, moved in ((3, False), (4, True)):
         how = Fitting(train=TrainConfig(steps=steps, lr=0.05))
-        network, _ = trained(Classify(evaluated=False), how, late=[Late(("embedding.weight",), 3.0)])
+        network, _ = trained(Classify(evaluated=False), how, groups=[DelayedGroup(("embedding.weight",), 3.0)])
         assert (not np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)) == moved
     network, _ = trained(Classify(frozen=True))
     assert np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)

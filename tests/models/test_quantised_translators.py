@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from seqloom.models.network.quantised import Quantised
 
 import seqloom
 from seqloom import interop
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError
-from seqloom.models.network.quantised import Quantised
 from seqloom.models.translate.pairs import encode_texts
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.models.translate.transformer import Transformer

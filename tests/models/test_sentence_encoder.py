@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from seqloom.models.encode.encoder_steps import EncoderSteps, groups
 
 import seqloom
 from seqloom import progress
 from seqloom.contracts import nearness
 from seqloom.models.encode import encoder_steps
-from seqloom.models.encode.encoder_steps import EncoderSteps, groups
 from seqloom.models.encode.running import hidden_states
 from tests.fuzz.specimens import random_encoder
 

@@ -3,13 +3,13 @@
 import itertools
 
 import pytest
+from seqloom.models.language.shapes import gpt_shapes, nplm_shapes, recurrent_shapes
+from seqloom.models.network.shapes import recurrent_stack, transformer_block
 
 from seqloom.models.language.gpt_net import GPTLanguageNet
 from seqloom.models.language.neural_configs import GPTConfig, GRUConfig, LSTMConfig, NPLMConfig, RNNConfig
 from seqloom.models.language.nplm_net import NPLMNet
 from seqloom.models.language.recurrent_net import RecurrentNet
-from seqloom.models.language.shapes import gpt_shapes, nplm_shapes, recurrent_shapes
-from seqloom.models.network.shapes import recurrent_stack, transformer_block
 from seqloom.models.network.sizes import Size
 from seqloom.nn.attention import Attention
 from seqloom.nn.recurrent import RecurrentStack

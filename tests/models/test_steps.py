@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-
-from seqloom.decoding.stepper import join, prefill_by_steps, select
-from seqloom.kernels import decode
 from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.nplm_steps import NPLMStepper
 from seqloom.models.language.recurrent_steps import RecurrentStepper
 from seqloom.models.network.step_weights import Matrix
+
+from seqloom.decoding.stepper import join, prefill_by_steps, select
+from seqloom.kernels import decode
 
 V, E, H, EOS = 11, 6, 5, 2
 IDS = np.random.default_rng(7).integers(0, V, (3, 9))  # three sequences of nine tokens

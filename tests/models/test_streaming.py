@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("torch")
 
+from seqloom.models.network.recurrent_layer import RecurrentLayer
+from seqloom.models.sequence.quick import pooled
+
 from seqloom.data.spans import OUTSIDE, convert
 from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.models.classify.neural_classifier import NeuralClassifier
-from seqloom.models.network.recurrent_layer import RecurrentLayer
 from seqloom.models.sequence import streaming
-from seqloom.models.sequence.quick import pooled
 from seqloom.models.tag.neural_tagger import NeuralTagger
 from seqloom.nn.encoders import ENCODERS, STREAMING
 from seqloom.nn.pooling import POOLINGS

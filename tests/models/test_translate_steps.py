@@ -13,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.models.translate.encoder_steps import biases_around, distance_buckets  # noqa: E402
+
 import seqloom  # noqa: E402
 from seqloom.decoding.beam import beam_search  # noqa: E402
 from seqloom.decoding.forced import forced_log_probs  # noqa: E402
@@ -20,7 +22,6 @@ from seqloom.decoding.stepper import join, select  # noqa: E402
 from seqloom.decoding.translation_config import TranslationConfig  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
-from seqloom.models.translate.encoder_steps import biases_around, distance_buckets  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
 from seqloom.nn import position  # noqa: E402

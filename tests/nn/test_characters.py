@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from seqloom.models.network.shapes import character_reader
 from torch import nn
 
-from seqloom.models.network.shapes import character_reader
 from seqloom.nn.characters import CharacterReader
 
 WORDS = [[3, 1, 4, 1, 5], [2], [], [6, 5], [1, 2, 3, 4, 5, 6, 1]]

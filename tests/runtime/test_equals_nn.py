@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.runtime.answers import language_pairs, pairs  # noqa: E402
-from tests.runtime.networks import CASES, language  # noqa: E402
+from tests.runtime.answers import pairs  # noqa: E402
+from tests.runtime.networks import CASES  # noqa: E402
 
 CLOSE = 1e-5
 

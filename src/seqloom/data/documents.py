@@ -24,6 +24,7 @@ from seqloom.text.boundaries import cut_between_characters
 
 if TYPE_CHECKING:
     from seqloom.data.contents import Content
+    from seqloom.data.sources import Folder
 
 CHUNK = 1 << 20
 
@@ -43,6 +44,7 @@ class Document:
     stop: int | None = None
     kept: object = field(default=None, repr=False, compare=False)  # holds open a file that has no name
     content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
+    folder: Folder | None = field(default=None, repr=False, compare=False)  # that leaves it out if it is not text
 
     def part(self, start: int, stop: int) -> Document:
         """A document over a range of this one's content."""

@@ -24,6 +24,8 @@ ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 PADDED = ("t5", "mt5", "llama")  # families whose published embeddings may have rows that no token uses
 ROUND, MOST_UNUSED = 8, 4096  # a padded embedding has a multiple of so many rows, and at most so many unused ones
 
+_ROLES = {"[MASK]": "mask_token", "<mask>": "mask_token", "[CLS]": "cls_token", "<cls>": "cls_token",
+          "[SEP]": "sep_token", "<sep>": "sep_token", "[PAD]": "pad_token", "<pad>": "pad_token"}
 _ENDS = ("</s>", "<|endoftext|>", "<|end|>")  # names for an end that had none
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
@@ -182,6 +184,8 @@ def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: 
     """
     spec = _spec(tokenizer)
     names = {i: token for token, i in ids_of(spec).items()}
+    for i in tokenizer.declared_ids:
+        _add_mark(spec, names, i, tokenizer.token(i))
     if tokenizer.eos_id not in names:
         names[tokenizer.eos_id] = next(name for name in _ENDS if name not in names.values())
         spec["added_tokens"].append(added_token(tokenizer.eos_id, names[tokenizer.eos_id]))
@@ -195,6 +199,7 @@ def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: 
     }
     if tokenizer.unk_id is not None:
         settings["unk_token"] = names[tokenizer.unk_id]
+    settings |= _mark_settings(tokenizer)
     if longest is not None:
         settings["model_max_length"] = longest
     settings |= {f"{role}_token": names[i] for role, i in roles.items() if i is not None} | dict(further)
@@ -202,6 +207,28 @@ def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: 
     spec["post_processor"] = (around or Around(first, [], first)).template(names)
     return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n",
             SETTINGS: json.dumps(settings, indent=2) + "\n"}
+
+
+def _add_mark(spec: Spec, names: dict[int, str], i: int, name: str) -> None:
+    """Add a declared mark; transformers has one id for each name."""
+    if name in names.values():
+        raise ConfigError(f"its mark {name!r} is spelled like an ordinary token of its vocabulary, and transformers cannot "
+                          "tell the two apart; fit the tokenizer with another name for the mark")
+    names[i] = name
+    spec["added_tokens"].append(added_token(i, name))
+
+
+def _mark_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What transformers calls the declared marks: by their role where the name says it, else further special tokens."""
+    settings: dict[str, Any] = {}
+    further = []
+    for name in tokenizer.config.marks:
+        role = _ROLES.get(name)
+        if role is None or role in settings:
+            further.append(name)
+        else:
+            settings[role] = name
+    return settings | ({"additional_special_tokens": further} if further else {})
 
 
 def _spec(tokenizer: Tokenizer) -> Spec:

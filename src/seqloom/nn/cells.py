@@ -34,6 +34,7 @@ class Cell(nn.Module):
     gates: int  # blocks of w_x, w_h and b
     leaves: tuple[str, ...] = ("h",)
     gate_names: tuple[str, ...] = ()  # of what `step` adds to a trace, as `gates.i`
+    reads_state: bool = True  # whether a step multiplies the state, by w_h; a linear recurrence does without
     w_x: Tensor
     w_h: Tensor
 
@@ -43,11 +44,14 @@ class Cell(nn.Module):
         self.d_in, self.d_hidden, self.d_out = d_in, d_hidden, d_projection or d_hidden
         rows = self.gates * d_hidden
         register_matrix(self, "w_x", linear, d_in, rows)
-        register_matrix(self, "w_h", linear, self.d_out, rows)
+        if self.reads_state:
+            register_matrix(self, "w_h", linear, self.d_out, rows)
+        else:
+            self.register_buffer("w_h", torch.empty(0), persistent=False)
         self.b = nn.Parameter(torch.empty(rows))
         self.w_p = nn.Parameter(torch.empty(d_projection, d_hidden)) if d_projection else None
         self.norm_x = nn.LayerNorm(rows) if layer_norm else None
-        self.norm_h = nn.LayerNorm(rows) if layer_norm else None
+        self.norm_h = nn.LayerNorm(rows) if layer_norm and self.reads_state else None
         widths = {"h": self.d_out, "c": d_hidden}
         for leaf in self.leaves:
             start = nn.Parameter(torch.zeros(widths[leaf])) if learned_start else None

@@ -34,8 +34,8 @@ class Encoder(nn.Module):
 
 def make_encoder(name: str, d_in: int, width: int, n_layers: int = 1, *, dropout: float = 0.0, n_heads: int = 4,
                  window: int = 1, linear: MakeLinear = nn.Linear) -> Encoder:
-    """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side that `window` and `cnn`
-    look at; `dropout`: between layers, and inside a Transformer's."""
+    """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side
+    that `window` and `cnn` look at; `dropout`: between layers, and inside a Transformer's."""
     options = {"n_heads": n_heads, "window": window}
     made: Encoder = find_encoder(name).make_network(d_in, width, n_layers, options, dropout=dropout, linear=linear)
     return made

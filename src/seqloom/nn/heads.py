@@ -41,12 +41,20 @@ class LabelHead(nn.Module):
         return self.linear(self.pooling(x, lengths, within(trace, "pooling")))
 
     def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Sum over the examples; targets (B,) of one class each, or (B, C) of zeros and ones."""
+        """Return the sum over the examples, each by its weight (B,).
+
+        Targets: (B,) of one class each, or soft ones (B, C) that sum to one; of several labels (B, C) from 0
+        to 1.
+        """
+        soft = targets.to(scores.dtype) if targets.ndim == 2 else targets
         if self.several:
-            each = F.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
+            each = F.binary_cross_entropy_with_logits(scores, soft, reduction="none")  # (B, C)
         else:
-            each = F.cross_entropy(scores, targets, reduction="none", label_smoothing=self.label_smoothing)
-        return (each if weights is None else each * weights).sum()
+            smoothing = self.label_smoothing
+            each = F.cross_entropy(scores, soft, reduction="none", label_smoothing=smoothing)  # (B,)
+        if weights is None:
+            return each.sum()
+        return (each * (weights[:, None] if self.several else weights)).sum()
 
     def log_probs(self, scores: Tensor) -> Tensor:
         return F.logsigmoid(scores) if self.several else torch.log_softmax(scores, 1)
@@ -62,13 +70,22 @@ class TagHead(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
         return self.linear(x)
 
-    def loss(self, scores: Tensor, targets: Tensor, lengths: Tensor) -> Tensor:
-        """Sum over the steps that are there; targets (B, T)."""
+    def loss(self, scores: Tensor, targets: Tensor, lengths: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the sum over the steps that are there, each by its weight (B, T).
+
+        Targets: tags (B, T), or soft ones (B, T, K); a CRF, which scores whole sequences, takes neither these
+        nor weights.
+        """
         if self.crf is not None:
+            if weights is not None or targets.ndim != 2:
+                raise ValueError("a CRF scores whole sequences of tags; soft targets and weights of steps "
+                                 "need a head without")
             loss: Tensor = self.crf(scores, targets, lengths)
             return loss
         there = torch.arange(scores.shape[1], device=scores.device) < lengths.to(scores.device).unsqueeze(1)
-        return F.cross_entropy(scores[there], targets[there], reduction="sum")
+        if weights is None:
+            return F.cross_entropy(scores[there], targets[there], reduction="sum")
+        return (F.cross_entropy(scores[there], targets[there], reduction="none") * weights[there]).sum()
 
     def decode(self, scores: Tensor, lengths: Tensor) -> np.ndarray:
         """The best tags (B, T); what stands beyond a row's length means nothing."""

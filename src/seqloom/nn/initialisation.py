@@ -71,7 +71,8 @@ def initialise(module: nn.Module, *, weights: Method = "xavier", recurrent: Meth
     for part in module.modules():
         if isinstance(part, Cell):
             fill(original(part, "w_x"), part.gates, generator)
-            METHODS[recurrent](original(part, "w_h"), part.gates, generator)
+            if part.reads_state:
+                METHODS[recurrent](original(part, "w_h"), part.gates, generator)
             if part.w_p is not None:
                 fill(part.w_p, 1, generator)
             _biases(part)

@@ -149,4 +149,4 @@ class Attention:
     @property
     def memory(self) -> Linear:
         """What makes the keys and values of a memory."""
-        return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head, None))
+        return self.qkv.rows(slice(self.heads.n_heads * self.heads.d_head, None), fine=True)

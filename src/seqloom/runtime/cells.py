@@ -62,6 +62,7 @@ class Cell:
 
     gates: ClassVar[int]  # blocks of w_x, w_h and b
     leaves: ClassVar[tuple[str, ...]] = ("h",)
+    reads_state: ClassVar[bool] = True  # whether a step multiplies the state, by w_h
     norms_inputs: ClassVar[bool] = True  # with layer norm, the input's product has one of its own
     kind: ClassVar[int] = -1  # of `kernels.recurrent.walk`, if that knows the cell
     b_h: np.ndarray = NONE
@@ -73,10 +74,11 @@ class Cell:
         self.d_hidden, self.d_out = d_hidden, d_projection or d_hidden
         self.w_x: Linear = weights.matrix("w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows))
         self.b = weights.take("b", rows) if layer_norm else NONE  # which is added after the norm
-        self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
+        if self.reads_state:
+            self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
         self.w_p: Linear | None = weights.matrix("w_p", d_projection, d_hidden) if d_projection else None
         self.norm_x = self.take_norm(weights, "norm_x", rows) if layer_norm and self.norms_inputs else Norm()
-        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm else Norm()
+        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm and self.reads_state else Norm()
         widths = {"h": self.d_out, "c": d_hidden}
         self.first = tuple(weights.take(f"start_{leaf}", widths[leaf]) if learned_start else
                            np.zeros(widths[leaf], np.float32) for leaf in self.leaves)

@@ -96,7 +96,7 @@ class EncoderDecoder:
         d_source = d_model if reader is None else reader.d_out
         self.input: Linear | None = None
         if d_source != d_model:
-            self.input = weights.linear("input", d_model, d_source)
+            self.input = weights.with_16_bit_inputs().linear("input", d_model, d_source)
         self.output_scale = np.float32(d_model ** -0.5 if scaled_output else 1.0)
         options = BlockOptions(d_model, d_mlp or 4 * d_model, norm, norm_kind, norm_epsilon, activation, bias)
 
@@ -113,7 +113,8 @@ class EncoderDecoder:
 
         self.encoder_entrance = embed("encoder_entrance", False)
         self.decoder_entrance = embed("decoder_entrance", True)
-        self.encoder = [block(weights.within(f"encoder.{i}"), False) for i in range(n_layers)]
+        reading = weights.with_16_bit_inputs()
+        self.encoder = [block(reading.within(f"encoder.{i}"), False) for i in range(n_layers)]
         self.decoder = [block(weights.within(f"decoder.{i}"), True) for i in range(n_decoder_layers)]
         self.encoder_norm = options.take_norm(weights, "encoder_norm") if norm == "pre" else None
         self.decoder_norm = options.take_norm(weights, "decoder_norm") if norm == "pre" else None

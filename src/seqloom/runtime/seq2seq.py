@@ -96,7 +96,7 @@ class Seq2Seq:
         if encoder is not None:
             entry = ENCODERS[encoder]
             d_in = reader.d_out if reader is not None else d_embed
-            self.encoder = entry.take(weights.within("encoder"), d_in, d_hidden, n_encoder_layers,
+            self.encoder = entry.take(weights.with_16_bit_inputs().within("encoder"), d_in, d_hidden, n_encoder_layers,
                                       options or {})
             assert self.encoder is not None
             d_memory = self.encoder.d_out

@@ -58,9 +58,9 @@ class Linear:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return linear(self.packed, x)
 
-    def rows(self, part: slice) -> Linear:
+    def rows(self, part: slice, *, fine: bool = False) -> Linear:
         """Return some rows of a whole matrix as one of their own."""
-        return Linear(self.weight, self.bias, fine=self.fine, eight_bit=self.eight_bit, name=self.name,
+        return Linear(self.weight, self.bias, fine=fine or self.fine, eight_bit=self.eight_bit, name=self.name,
                       rows=part)
 
     def columns(self, part: slice, *, bias: bool = True) -> Linear:
@@ -79,6 +79,10 @@ class Weights:
     def within(self, name: str) -> Weights:
         """Return the weights of a part, as the part knows them."""
         return Weights(self.arrays, f"{self.prefix}{name}.", eight_bit=self.eight_bit, fine=self.fine)
+
+    def with_16_bit_inputs(self) -> Weights:
+        """Return the same for a part that reads all steps at once, whose errors add up in one vector."""
+        return Weights(self.arrays, self.prefix, eight_bit=self.eight_bit, fine=True)
 
     def _get(self, name: str, shape: tuple[int, ...], role: Role) -> Any:
         """Return an array, or a matrix that is quantised."""
@@ -126,6 +130,9 @@ class Recorder(Weights):
 
     def within(self, name: str) -> Recorder:
         return Recorder(f"{self.prefix}{name}.", self.declared)
+
+    def with_16_bit_inputs(self) -> Recorder:
+        return self
 
     def _get(self, name: str, shape: tuple[int, ...], role: Role) -> np.ndarray:
         full = self.prefix + name

@@ -177,14 +177,14 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     """Text of these files; none, or `-`, is standard input."""
     import sys
 
-    from seqloom.data.corpus import read
+    from seqloom.data.corpus import open_corpus
     from seqloom.progress import say
 
     sources = list(paths) or ["-"]
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
-    return read(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
-                strict=reading.strict)
+    return open_corpus(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
+                       strict=reading.strict)
 
 
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:

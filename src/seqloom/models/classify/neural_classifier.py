@@ -19,6 +19,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.contracts.starting import check_numeric
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled
 from seqloom.encoder_table import find_encoder
@@ -74,7 +75,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         self._check_decisions(valid, data.name)
         self._check_pairs_fit(data.name)
         opened = None
-        if self.config.published:
+        if how.start is not None:
+            opened, start = self.take_published(how.start), self._continue(data)
+        elif self.config.published:
             if not isinstance(data.examples[0], (str, tuple)):
                 raise ConfigError(f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
                                   "encoders that are trained here, such as bigru")
@@ -94,6 +97,26 @@ class NeuralClassifier(SequenceModel, Classifier):
                    opened)
         if valid is not None:
             self._decide(valid)
+
+    def _continue(self, data: Labelled) -> Start:
+        """Return what a network that starts from another model, whose sizes it has, knows of the data."""
+        from seqloom.models.sequence.building_net import Start
+
+        c, sizes = self.config, self.sizes
+        for decided in ("temperature", "shift"):  # on the held-out data of that model
+            self.learnt.pop(decided, None)
+        numbers = not isinstance(data.examples[0], (str, tuple))
+        check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
+        if c.published:
+            return Start(given=sizes.d_embed if c.frozen else 0)
+        if numbers:
+            return Start()
+        encoded = TextInputs(self.tokenizer, max_length=c.max_length).encode(data.texts)
+        counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[:sizes.vocab_size]
+        return Start(counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id)
+
+    def settled_options(self) -> dict[str, Any]:
+        return super().settled_options() | {"pooling": self.config.pools}
 
     def _check_pairs_fit(self, name: str) -> None:
         """Refuse pairs of texts where the options are for single ones."""
@@ -295,7 +318,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
-        """Return the scores of the classes of each example (E, C), without torch; of documents in windows the mean of theirs."""
+        """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
         found = []
         for part, scores in self.outputs(encoded):
             if self.config.long == "windows":

@@ -100,7 +100,8 @@ class Bert(NetworkModel, MaskedModel):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError("bert models are not trained here; convert published weights: seqloom convert DIR OUT")
 

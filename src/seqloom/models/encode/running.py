@@ -1,5 +1,4 @@
-"""An encoder over many texts, the answers in the order asked: without torch side by side, with it those of like length together.
-"""
+"""An encoder over many texts, the answers in the order asked: without torch side by side, with it by like lengths."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         return take_encoder(weights, self.config, self.tokenizer.vocab_size)
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
+            device: str | None = None, run: str | Path | None = None, start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
         raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
                           "seqloom convert DIR OUT --task sentence-vectors")

@@ -117,7 +117,8 @@ class GPT(Chatting, NeuralLanguageModel):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context,
+                      start_id=self.start_id, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
         return GPTStepper(self.stepping(eight_bit), self.tokenizer.eos_id, start_id=self.start_id,

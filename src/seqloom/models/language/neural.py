@@ -103,28 +103,30 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         config, device = prepare(self.name, how)
         from seqloom.models.language.task_net import LanguageTask
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
         batches = self.batches(ids, config)
-        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, first.dimensions if first else None,
+        d_embed = first.dimensions if first else self.learnt.get("d_embed")
+        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, d_embed,
                              updates=batches.length((0, 0)) / config.accumulate)
         if size.chosen:
             progress.say(f"chose --{self.width_option.replace('_', '-')} {size.width} for this text and time")
-        self.learnt = {"width": size.width}
+        self.learnt["width"] = size.width
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "tokenizer": self.tokenizer.label()}
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
-        gradual = self.config.pretrained_training == "gradual"
+        groups = []
+        if self.config.pretrained_training == "gradual":
+            groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
-        network, record = train_network(
-            task, config, device, run=how.run, facts=facts,
-            late=[Late(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 
@@ -152,6 +154,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         """
         c = self.config
         given = d_embed if d_embed and self.width_option == self.embed_option else getattr(c, self.width_option)
+        given = given or self.learnt.get("width")  # of a model to start from
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
@@ -161,6 +164,15 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
         return Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+
+    def settled_options(self) -> dict[str, Any]:
+        d_embed = self.learnt.get("d_embed") or getattr(self.config, self.embed_option) or self.default_embed
+        return self.get_params() | {self.embed_option: d_embed, self.width_option: self.learnt["width"]}
+
+    @property
+    def default_embed(self) -> int:
+        """The width of token vectors of a fitted model where none was given."""
+        return self.learnt["width"]
 
     def settled(self, size: Size) -> Any:
         """The options with the dropout that follows from the passes over the text, where none is given."""

@@ -38,6 +38,10 @@ class NPLM(NeuralLanguageModel):
     def context(self) -> int:
         return self.config.order - 1
 
+    @property
+    def default_embed(self) -> int:
+        return NPLM_EMBED
+
     def label(self) -> str:
         return f"nplm-{self.config.order}x{self.learnt.get('width', self.config.d_hidden)}{self.bits_label}"
 

@@ -50,7 +50,8 @@ class Recurrent(NeuralLanguageModel):
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language import recurrent_net
 
-        return recurrent_net.RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return recurrent_net.RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts,
+                                          size.d_embed)
 
     def take_runtime(self, weights: Weights) -> RecurrentNet:
         c, size = self.config, self._size()

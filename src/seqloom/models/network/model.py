@@ -14,7 +14,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, one_of, optional
 from seqloom.errors import ConfigError
-from seqloom.models.network.fitting import check_idle
+from seqloom.models.network.fitting import check_idle, remark_frozen_vectors
 from seqloom.models.network.trained import TrainedNetwork, array_specs
 from seqloom.runtime.declarations import Declarations, Shapes, shapes_of
 from seqloom.runtime.quantised import BITS, QuantisedWeights
@@ -102,9 +102,12 @@ class NetworkModel(Model):
         return self.net.module()
 
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-                valid: Any = None) -> Fitting:
+                valid: Any = None, start: Any = None) -> Fitting:
         check_idle(self.name, train, self.idle_train)
-        return super().fitting(memory, train, device, run, valid)
+        how = super().fitting(memory, train, device, run, valid, start)
+        if how.start is not None:
+            remark_frozen_vectors(how.start)
+        return how
 
     def to_device(self, device: str) -> bool:
         self.net.to_device(device)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
+from seqloom.config import CONTINUES, MOST, MOST_WIDTH, OnlyWith, option
 from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
 from seqloom.errors import ConfigError, suggest
 from seqloom.models.network.configs import PretrainedConfig
@@ -28,7 +28,10 @@ def check_directory(encoder: str) -> None:
 class EncoderConfig(PretrainedConfig):
     """Options of reader and encoder."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+    initial_options: ClassVar[frozenset[str]] = frozenset({"pretrained_words"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"frozen", "encoder_lr", "gradual", "frozen_for",
+                                                      "dropout", "word_dropout", "hold_out"})
     only_with: ClassVar[OnlyWith] = {
         "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": encoders_with("window")},
         "n_heads": {"encoder": encoders_with("n_heads")}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},

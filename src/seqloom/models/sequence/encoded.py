@@ -59,6 +59,20 @@ class Encoded:
         """Steps of each example."""
         return np.diff(self.borders[self.first_row])
 
+    def part(self, chosen: np.ndarray) -> Encoded:
+        """Return some of the examples in the given order, where each is one row.
+
+        >>> some = Encoded({"ids": np.array([1, 2, 3, 4])}, np.array([0, 1, 3, 4])).part(np.array([2, 1]))
+        >>> some.steps["ids"].tolist(), some.borders.tolist()
+        ([4, 2, 3], [0, 1, 3])
+        """
+        assert self.counts is None
+        assert self.words is None
+        lengths = self.borders[chosen + 1] - self.borders[chosen]
+        borders = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.borders[chosen] - borders[:-1], lengths) + np.arange(borders[-1])
+        return Encoded({name: values[places] for name, values in self.steps.items()}, borders, self.spellings)
+
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of a batch of these examples."""
         rows = chosen
@@ -86,7 +100,7 @@ class Encoded:
         return arrays
 
     def examples(self, low: int = 0, high: int | None = None) -> Examples:
-        """Return the examples from `low` to `high` as networks without torch read them: one after the other, without padding."""
+        """Return the examples from `low` to `high` as networks without torch read them: without padding."""
         high = len(self) if high is None else high
         first_row = self.first_row[low:high + 1]
         offsets = self.borders[first_row[0]:first_row[-1] + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,16 +13,18 @@ from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, optional
+from seqloom.contracts.starting import Origin
 from seqloom.data.splitting import hashed_order
 from seqloom.errors import ModelError
 from seqloom.kernels.parallel import parallel_map
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
-from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
+from seqloom.models.sequence.published import Opened, Published, check_match, is_published, named, open_encoder
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.runtime.composition import Examples, SequenceNetwork
     from seqloom.training.config import TrainConfig
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
 
 FEWEST = 50  # examples, below which none are held out
 FEW = 8  # examples up to which torch's calls take longer than the sums
@@ -65,6 +68,19 @@ class SequenceModel(NetworkModel):
         self.tokenizer, self.learnt["published"] = opened.tokenizer, opened.published.to_dict()
         self.fit_info["encoder"] = opened.digest
         return opened
+
+    def take_published(self, start: Origin) -> Opened | None:
+        """Return the encoder of a model to start from, if it stands on a published one."""
+        published = self.published
+        if published is None:
+            return None
+        self.fit_info["encoder"] = start.model.recorded("encoder", "")
+        names = map(named, encoder_shapes(published.layout, self.tokenizer.vocab_size))
+        return Opened(published, self.tokenizer, {name: start.weights[name] for name in names})
+
+    def settled_options(self) -> dict[str, Any]:
+        sized = {"d_embed": self.sizes.d_embed} if self.sizes.d_embed and not self.config.published else {}
+        return self.get_params() | sized
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
@@ -125,30 +141,35 @@ class SequenceModel(NetworkModel):
     def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any,
               opened: Opened | None = None) -> None:
         """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
         c, published = self.config, self.published
-        late: list[Late] = []
+        groups: list[DelayedGroup] = []
         tuned = published is not None and not c.frozen
         if tuned:
             config = fine_tuning(config)
         task = make_task(config, device)
         if published is not None and tuned:
-            late = slower(published, c, config)
+            groups = slower(published, c, config)
             task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
         elif c.pretrained is not None and c.pretrained_training == "gradual":
-            late = [Late(("reader.embedding.weight",), c.pretrained_frozen_for)]
+            groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint,
                  "vectors": self.fit_info.get("pretrained", {}).get("vectors"),
                  **({"encoder": self.fit_info["encoder"]} if c.published else {})}
-        network, record = train_network(task, config, device, run=how.run, facts=facts, late=late)
+        start = how.start
+        if start is not None and opened is not None and c.frozen:  # the head alone is trained
+            head = {name: weight for name, weight in start.weights.items() if name not in opened.weights}
+            start = replace(start, weights=head)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=start)
         self.net.keep(network)
         self.fit_info |= record
-        if opened is not None and c.frozen:  # the head alone was trained
+        if opened is not None and c.frozen:
             self.net.restore({**opened.weights, **self.net.weights})
 
     def features_of(self, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:

@@ -7,7 +7,6 @@ word (Devlin et al. 2019, section 5.3). A sentence that is longer than the conte
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom import progress, storage
+from seqloom.arrays import digest
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.encode.configs import EncoderLayout
@@ -74,10 +74,7 @@ class Opened:
     @property
     def digest(self) -> str:
         """Of the weights, so that a run is not continued on others."""
-        found = hashlib.sha256()
-        for name in sorted(self.weights):
-            found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
-        return found.hexdigest()[:16]
+        return digest(self.weights)
 
 
 def open_encoder(path: str) -> Opened:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST_WIDTH, TRAINS, OnlyWith, SeriesConfig, option
+from seqloom.config import CONTINUES, MOST_WIDTH, OnlyWith, SeriesConfig, option
 from seqloom.encoder_table import ENCODER_NAMES, encoders_with
 
 MOST_WINDOW = 100_000
@@ -52,8 +52,9 @@ class LinearWindowConfig(SeriesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralForecasterConfig(SeriesConfig):
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": encoders_with("n_heads")}}
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     encoder: str = option("gru", "what reads the window, patch after patch", known=ENCODER_NAMES)
     d_hidden: int = option(64, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)

@@ -54,13 +54,17 @@ class NeuralForecaster(NetworkModel, Forecaster):
         self.learnt["missing"] = bool(any(np.isnan(track.values).any() for track in data.tracks))
         return window
 
+    def settled_options(self) -> dict[str, Any]:
+        return self.get_params() | {name: self.learnt[name] for name in ("season", "window", "patch")}
+
     def build_fitted(self) -> Any:
         from seqloom.models.series import forecaster_net
 
         columns = 1 if self.config.columns == "separate" else len(self.columns)
         try:
-            return forecaster_net.ForecastNet(self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"],
-                               window=self.window, patch=self.learnt["patch"], horizon=self.horizon)
+            return forecaster_net.ForecastNet(
+                self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"], window=self.window,
+                patch=self.learnt["patch"], horizon=self.horizon)
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
 
@@ -71,7 +75,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         valid = how.valid if how.valid is not data else None
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(ForecastTask(self, data, valid, config), config, device, run=how.run, facts=facts)
+        task = ForecastTask(self, data, valid, config)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 

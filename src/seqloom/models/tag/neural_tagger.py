@@ -16,6 +16,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagger import Tagger
 from seqloom.data.spans import Scheme, legal_transitions
 from seqloom.data.tagged import Tagged
@@ -73,8 +74,13 @@ class NeuralTagger(SequenceModel, Tagger):
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
         data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)), data.tags)
-        if valid is not None and valid.scheme and self.works_in:
-            valid = valid.converted(self.works_in)
+        inside = self.works_in if how.start is None else self.learnt["working_scheme"]
+        if valid is not None and valid.scheme and inside:
+            valid = valid.converted(inside)
+        if how.start is not None:
+            opened, start = self.take_published(how.start), self._continue(data, how.start)
+            self._train(data, valid, start, how, opened)
+            return
         if c.published:
             opened = self.open_published()
         spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))
@@ -97,8 +103,27 @@ class NeuralTagger(SequenceModel, Tagger):
             d_model = opened.published.layout.d_model
             self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
             start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
-                   opened)
+        self._train(data, valid, start, how, opened)
+
+    def _train(self, data: Tagged, valid: Tagged | None, start: Start, how: Fitting,
+               opened: Opened | None) -> None:
+        def task(train: TrainConfig, device: torch.device) -> SequenceTask:
+            return self._task(data, valid, start, train, self._reading(opened, device))
+
+        self.train(task, how, valid, opened)
+
+    def _continue(self, data: Tagged, origin: Origin) -> Start:
+        """Take over the words of the model to start from; return what the network knows of them in the
+        data."""
+        from seqloom.models.sequence.building_net import Start
+
+        c, sizes = self.config, self.sizes
+        self.rows = dict(origin.model.rows)
+        if c.published:
+            return Start(given=sizes.d_embed if c.frozen else 0)
+        rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
+        counts = np.bincount(rows, minlength=sizes.vocab_size)
+        return Start(counts=counts[:sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0)
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
         """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.config import MOST_TOKENS
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
+from seqloom.contracts.translations import ReadSources
 from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.sanity import check_scores
@@ -29,8 +29,16 @@ from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 from seqloom.models.translate.decoder import Decoder
-from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays, without_start
-from seqloom.models.translate.preparing import hold_out, make_tokenizer
+from seqloom.models.translate.pairs import (
+    EncodedPairs,
+    EncodedSources,
+    PairBatches,
+    encode_texts,
+    in_source_order,
+    target_arrays,
+    without_start,
+)
+from seqloom.models.translate.preparing import hold_out, make_tokenizer, short_enough
 from seqloom.runtime.readers import NumberReader, TokenReader
 from seqloom.runtime.weights import Weights
 from seqloom.trace import Trace
@@ -96,23 +104,38 @@ class TranslationModel(NetworkModel, Translator):
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        data, valid = hold_out(data, how.valid)
-        start = self._begin(data)
-        sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
-        chosen = self._short_enough(sources.lengths, targets.lengths, data.name)
-        if len(chosen) < len(data):
-            data = data.part(chosen)
-            sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
-        self.note_longest(data.sources)
+        from seqloom.models.sequence.building_net import NOTHING
+
+        texts, held_texts = hold_out(data, how.valid)
+        start = self._begin(texts) if how.start is None else NOTHING
+        train = self._encode_pairs(texts)
+        longest_target = int(train.targets.lengths.max())
+        most = self.config.max_length
+        if self.longest is not None:  # positions for what a target begins with as well
+            most = min(most, self.longest - len(self.start_ids) + 1)
+        train = short_enough(train, most)
         config, device = prepare(self.name, how)
-        if valid is None:
+        held = None
+        if held_texts is None:
             check_held_out(config)
+        else:
+            held = self._encode_pairs(held_texts)
+            self.check_lengths(held.sources, "held-out source")
+            self.check_lengths(held.targets, "held-out target")
+            if held_texts is not how.valid:  # but a part of the data
+                longest_target = max(longest_target, int(held.targets.lengths.max()))
+        longest_source = int(train.sources.lengths.max()) - self.marks_of_sources or 1
+        for name, longest in (("longest_source", longest_source), ("longest_target", longest_target)):
+            self.learnt[name] = max(longest, self.learnt.get(name, 1))  # also of the model to start from
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(self._task(sources, targets, valid, start, config), config, device, run=how.run,
-                                        facts=facts)
+                 "valid": None if held is None else held.data.fingerprint}
+        network, record = train_network(self._task(train, held, start, config), config, device, run=how.run, facts=facts,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
+
+    def _encode_pairs(self, data: Parallel) -> EncodedPairs:
+        return EncodedPairs(data, self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets))
 
     def _begin(self, data: Parallel) -> Start:
         """Tokenizers and sizes; what the network begins with."""
@@ -135,58 +158,41 @@ class TranslationModel(NetworkModel, Translator):
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
         return NOTHING
 
-    def _short_enough(self, sources: np.ndarray, targets: np.ndarray, name: str) -> np.ndarray:
-        """The numbers of the pairs that are trained on."""
-        if not sources.min():
-            raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
-        short = np.flatnonzero(np.maximum(sources, targets) <= self.config.max_length)
-        if not len(short):
-            raise DataError(f"all pairs of {name} are longer than max_length {self.config.max_length}; give a larger one")
-        if len(short) < len(sources):
-            progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {self.config.max_length} "
-                         "tokens and are left out; --max-length sets this")
-        return short
-
-    def _task(self, sources: Encoded, targets: Encoded, valid: Parallel | None, start: Start,
-              train: TrainConfig) -> SequenceTask:
+    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start, train: TrainConfig) -> SequenceTask:
         from seqloom.models.sequence.task_net import SequenceTask
         from seqloom.models.translate.task_net import pair_loss
         from seqloom.training.task import Criterion
 
         c, by_bleu = self.config, self.config.select_by == "bleu"
         judge = None
-        if valid is not None:
-            held = self.encode_sources(valid.sources), encode_texts(self.target_tokenizer, valid.targets)
-            for part, what in zip(held, ("held-out source", "held-out target")):
-                self.check_lengths(part, what)
-            some = valid.part(slice(0, JUDGED))
+        if held is not None:
+            some = held.part(np.arange(min(len(held.data), JUDGED)))
 
             def judge(network: Any) -> float:
                 if by_bleu:
                     return self._greedy_bleu(network, some)
-                total = sum(float(part.sum()) for part in self._log_probs(network, *held))
-                return -total / len(held[1].steps["ids"])
+                total = sum(float(part.sum()) for part in self._log_probs(network, held.sources, held.targets))
+                return -total / len(held.targets.steps["ids"])
 
-        batches = PairBatches(sources, targets, self.target_tokenizer.eos_id, most_tokens=TOKENS, batch_size=train.batch_size,
-                              seed=train.seed)
+        batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
+                              batch_size=train.batch_size, seed=train.seed)
         return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
                             judge, counted="tokens", enough_epochs=ENOUGH)
 
-    def _greedy_bleu(self, network: Any, data: Parallel) -> float:
+    def _greedy_bleu(self, network: Any, pairs: EncodedPairs) -> float:
         from seqloom.decoding.beam import beam_search
         from seqloom.metrics.bleu import bleu
 
-        lengths = encode_texts(self.target_tokenizer, data.targets).lengths
-        said: list[str] = [""] * len(data)
-        for chosen in self.encode_sources(data.sources).buckets(SCORED):
-            stepper = self._stepper(network, [data.sources[i] for i in chosen.tolist()])
-            found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1,
-                                max_tokens=min(2 * int(lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1))
+        most = min(2 * int(pairs.targets.lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1)
+        said: list[str] = [""] * len(pairs.data)
+        for chosen in pairs.sources.buckets(SCORED):
+            stepper = self.network_decoder(network, pairs.sources.part(chosen))
+            found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1, max_tokens=most)
             for i, best in zip(chosen.tolist(), found):
                 said[i] = self.text_of(best[0].ids)
-        return bleu(said, data.targets).value
+        return bleu(said, pairs.data.targets).value
 
     # ---- the network
 
@@ -234,6 +240,11 @@ class TranslationModel(NetworkModel, Translator):
             return NumberInputs(self.sizes).encode(sources)
         return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards, first=self.source_start)
 
+    @property
+    def marks_of_sources(self) -> int:
+        """How many steps of an encoded source are no tokens of its text: its end, and its start where it has one."""
+        return 0 if self.sizes.columns else 1 + (self.source_start is not None)
+
     def check_lengths(self, encoded: Encoded, what: str) -> None:
         longest = int(encoded.lengths.max(initial=0))
         if self.longest is not None and longest > self.longest:
@@ -250,19 +261,29 @@ class TranslationModel(NetworkModel, Translator):
         return min(limit, most)
 
     def decoder(self, sources: Any) -> Stepper:
-        """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
         self.check_fitted()
+        return self.read_sources(sources).decoder(range(len(sources)))
+
+    def read_sources(self, sources: Any) -> ReadSources:
+        return EncodedSources(self, sources)
+
+    def encoded_decoder(self, encoded: Encoded) -> Stepper:
+        """Return a Stepper for sources that are encoded already: on a CPU without torch, which pays more for its calls than
+        for its sums where one token follows another."""
         if not self.net.on_cpu:
-            return self._stepper(self.network(), sources)
-        encoded = self.encode_sources(sources)
+            return self.network_decoder(self.network(), encoded)
         self.check_lengths(encoded, "source")
         return Decoder(self.runtime(), encoded.examples(), self.target_tokenizer.eos_id, start=self.start_ids,
                        backwards=self.backwards)
 
     def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
+        return self.network_decoder(network, self.encode_sources(sources))
+
+    def network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
+        """Return a Stepper that runs the network itself."""
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
-        encoded, target = self.encode_sources(sources), self.target_tokenizer
+        target = self.target_tokenizer
         self.check_lengths(encoded, "source")
         return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id,
                               start=self.start_ids, backwards=self.backwards)
