@@ -235,7 +235,8 @@ def pairs(model: Any) -> Pairs:
     return encoder_pairs(model) if model.name in ("bert", "sentence-encoder") else composed_pairs(model)
 
 
-# ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without torch (N, ...), (N, heads, S)
+# ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without torch (N, ...),
+# (N, heads, S)
 
 
 def rows_first(name: str, traced: Tensor) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rows come and go: what a row is told does not depend on the rows beside it, to the bit, whatever joins, leaves or is reordered.
+"""Rows come and go: what a row is told does not depend on the rows beside it, to the bit.
 
 A row is one sequence of a Stepper's state: a text that is continued, or a translation of one source. Each case is played twice:
 every row by itself, and in a company of rows of unequal progress, in which some begin while others end.

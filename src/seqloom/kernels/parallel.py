@@ -95,10 +95,18 @@ class _Helper(threading.Thread):
         super().__init__(daemon=True, name="seqloom-helper")
         self.function: Callable[[], object] = int
         self.error: BaseException | None = None
+        self.busy = False  # what counts: an interrupted wait leaves `done` in either state
         self.begin, self.done = threading.Lock(), threading.Lock()
         self.begin.acquire()
         self.done.acquire()
         self.start()
+
+    def give(self, function: Callable[[], object]) -> None:
+        """Let it begin with this."""
+        self.done.acquire(blocking=False)
+        self.function, self.error = function, None
+        self.busy = True
+        self.begin.release()
 
     def run(self) -> None:
         while True:
@@ -107,18 +115,20 @@ class _Helper(threading.Thread):
                 self.function()
             except BaseException as error:
                 self.error = error
+            self.function = int  # the arrays of the last one are free
+            self.busy = False
             self.done.release()
 
-    def wait(self) -> None:
-        """Return when its part is done, whatever interrupts the waiting meanwhile."""
-        try:
-            self.done.acquire()
-        except BaseException:
-            self.done.acquire()  # it still writes to the caller's arrays
-            raise
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
+    def wait(self) -> BaseException | None:
+        """Return its error when its part is done, or what interrupted the waiting meanwhile."""
+        interruption = None
+        while self.busy:
+            try:
+                self.done.acquire()
+            except BaseException as error:  # it still writes to the caller's arrays
+                interruption = error
+        found, self.error = self.error, None
+        return interruption or found
 
 
 _helpers: list[_Helper] = []
@@ -146,19 +156,21 @@ def share_between_threads(function: Callable[[T], object], parts: Sequence[T]) -
         for part in parts:
             function(part)
         return
+    busy: list[_Helper] = []
     try:
+        _helpers[:] = [helper for helper in _helpers if not helper.busy]
         while len(_helpers) < len(parts) - 1:
             _helpers.append(_Helper())
-        busy = []
         try:
             for helper, part in zip(_helpers, parts[1:]):
-                helper.function = partial(function, part)
-                helper.begin.release()
                 busy.append(helper)
+                helper.give(partial(function, part))
             function(parts[0])
         finally:
-            for helper in busy:
-                helper.wait()
+            errors = [helper.wait() for helper in busy]
+        for error in errors:
+            if error is not None:
+                raise error
     finally:
         _helpers_free.release()
 

@@ -76,7 +76,8 @@ def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotatio
 
 
 def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weights):
-    """Add what each token sees of its source to x; the keys and values of the sources are in the pages of `memory`.
+    """Add what each token sees of its source to x;
+    the keys and values of the sources are in the pages of `memory`.
 
     `none` (heads, 0): nothing is added to the scores.
     """

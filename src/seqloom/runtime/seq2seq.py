@@ -96,8 +96,8 @@ class Seq2Seq:
         if encoder is not None:
             entry = ENCODERS[encoder]
             d_in = reader.d_out if reader is not None else d_embed
-            self.encoder = entry.take(weights.with_16_bit_inputs().within("encoder"), d_in, d_hidden, n_encoder_layers,
-                                      options or {})
+            own = weights.with_16_bit_inputs().within("encoder")
+            self.encoder = entry.take(own, d_in, d_hidden, n_encoder_layers, options or {})
             assert self.encoder is not None
             d_memory = self.encoder.d_out
             kind = "mean" if entry.last_state == "mean" else "last"

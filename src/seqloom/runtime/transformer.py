@@ -119,8 +119,8 @@ class Block:
                tokens, causal, rotation, by_distance, attention.relative, weights)
         if self.cross is not None and memory is not None:
             look = cross_attention if large else cross_attention_compiled
-            look(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed, self.cross.heads, layer, memory,
-                 np.empty((self.cross.heads.n_heads, 0), np.float32), looked)
+            look(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed, self.cross.heads,
+                 layer, memory, np.empty((self.cross.heads.n_heads, 0), np.float32), looked)
         think = perceptron if large else perceptron_compiled
         think(x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation)
         if trace is not None:

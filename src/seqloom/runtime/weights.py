@@ -60,8 +60,8 @@ class Linear:
 
     def rows(self, part: slice, *, fine: bool = False) -> Linear:
         """Return some rows of a whole matrix as one of their own."""
-        return Linear(self.weight, self.bias, fine=fine or self.fine, eight_bit=self.eight_bit, name=self.name,
-                      rows=part)
+        return Linear(self.weight, self.bias, fine=fine or self.fine, eight_bit=self.eight_bit,
+                      name=self.name, rows=part)
 
     def columns(self, part: slice, *, bias: bool = True) -> Linear:
         """Return some columns of a whole matrix as one of their own, in float32 where it is quantised."""
