@@ -235,7 +235,7 @@ def test_no_rows(name):
     nobody, log_probs = play.stepper.step(select(state, np.zeros(0, np.int64)), np.zeros(0, np.int64))
     assert log_probs.shape == (0, play.stepper.vocab_size)
     assert play.stepper.start(0)[1].shape == (0, play.stepper.vocab_size)
-    begun, first = play.begin(2)
+    begun, _ = play.begin(2)
     state = join([nobody, begun])
     assert np.array_equal(play.stepper.step(state, play.tokens[2][:1])[1][0], play.alone(2)[1])
 
