@@ -2,10 +2,11 @@
 
 What guesses hidden tokens is kept where it is there; heads of other tasks are left out, by name.
 
-A directory of sentence-transformers (https://www.sbert.net) also says how a text gets its vector. modules.json
-lists the steps: the encoder, pooling, and possibly a division by the length. 1_Pooling/config.json says how
-vectors of tokens become one, sentence_bert_config.json how many tokens are read. Any other directory has the mean
-and a length of one, as most such models do. What is not known, such as a further layer, is refused by name.
+A directory of sentence-transformers (https://www.sbert.net) also says how a text gets its vector.
+modules.json lists the steps: the encoder, pooling, and possibly a division by the length.
+1_Pooling/config.json says how vectors of tokens become one, sentence_bert_config.json how many tokens are
+read. Any other directory has the mean and a length of one, as most such models do. What is not known, such as
+a further layer, is refused by name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from seqloom.interop.hugging_face import CONFIG, ModelDirectory, read_json, writ
 from seqloom.interop.hugging_face_tokenizers import Around, read_tokenizer, special_tokens, tokenizer_files
 from seqloom.interop.layouts import ENCODERS
 from seqloom.interop.tensors import Layout, Parts
-from seqloom.interop.values import Keys, Values, shortened, written
+from seqloom.interop.tokenizer_files import read_values
+from seqloom.interop.values import Keys, shortened, written
 from seqloom.models.encode.bert import Bert
 from seqloom.models.encode.configs import EncoderLayout, SentenceEncoderConfig
 from seqloom.models.encode.inputs import Marks
@@ -73,7 +75,6 @@ FAMILIES = {
 _BODY = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
 MODULES, POOLING, READING = "modules.json", "1_Pooling", "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
-_KINDS = "sentence_transformers.models."  # before the name of a step
 _POOLINGS = {
     "mean": "pooling_mode_mean_tokens",
     "cls": "pooling_mode_cls_token",
@@ -95,7 +96,7 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
     guesses = layout.weight("head.dense", found) in found
     cls: Any = SentenceEncoder if _for_sentences(directory, task) else Bert
     if cls is SentenceEncoder:
-        options |= read_pooling(directory.path, options["context"], tokenizer)
+        options |= _read_pooling(directory.path, options["context"], tokenizer)
     elif guesses:
         own = FAMILIES[name].head_activation
         options |= {"head_activation": None if own == options["activation"] else own, "tied": tied}
@@ -111,7 +112,7 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
 
 def _for_sentences(directory: ModelDirectory, task: str | None) -> bool:
     if task is None:
-        return is_sentence_encoder(directory.path)
+        return (directory.path / MODULES).is_file()
     return task in (SentenceEncoder.name, SentenceEncoder.task.replace(" ", "-"))
 
 
@@ -152,9 +153,8 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
 
 def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
     """Return the tokens around texts as `models.encode.inputs.MARKS` has them."""
-    roles = special_tokens(directory)
-    ids = {role: tokenizer.id(token) for role, token in roles.items() if role in ("cls", "sep", "pad", "mask")}
-    found = {role: token for role, token in ids.items() if token is not None}
+    ids = {role: tokenizer.id(token) for role, token in special_tokens(directory).items()}
+    found = {role: i for role in ("cls", "sep", "pad", "mask") if (i := ids.get(role)) is not None}
     for role in ("cls", "sep"):
         if role not in found:
             directory.fail(f"its tokenizer has no {role} token, which stands around every text")
@@ -165,63 +165,52 @@ def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[s
 # ---- how a text gets its vector
 
 
-def is_sentence_encoder(path: Path) -> bool:
-    """Tell whether a directory says how texts get their vectors."""
-    return (path / MODULES).is_file()
-
-
-def read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, Any]:
+def _read_pooling(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return how texts get their vectors, as options of a `sentence-encoder`."""
-    if not is_sentence_encoder(path):
+    if not (path / MODULES).is_file():
         return {}
-    options = _steps(path)
-    if (path / READING).is_file():
-        options |= _reading(path, context, tokenizer)
-    if (path / PROMPTS).is_file() and (name := read_json(path / PROMPTS).get("default_prompt_name")) is not None:
-        progress.say(f"{path}: the prompt {quoted(name)} is not put before texts by itself; write it before yours")
+    options, reading = _read_steps(path / MODULES), read_values(path / READING)
+    lower = tokenizer.encode("A").tolist() == tokenizer.encode("a").tolist()
+    if reading.values.get("do_lower_case") and not lower:
+        reading.fail("its texts are put into lower case, which its tokenizer does not do; this cannot be "
+                     "converted")
+    if reading.values.get("max_seq_length") is not None:
+        options["longest"] = min(reading.whole("max_seq_length", 4, 1_000_000), context)
+    if (prompt := read_values(path / PROMPTS).values.get("default_prompt_name")) is not None:
+        progress.say(f"{path}: the prompt {quoted(prompt)} is not put before texts by itself; write it "
+                     "before yours")
     return options
 
 
-def _steps(path: Path) -> dict[str, Any]:
-    """What modules.json asks for, as options."""
-    place = path / MODULES
+def _read_steps(path: Path) -> dict[str, Any]:
     try:
-        modules = json.loads(place.read_text("utf-8"))
-        steps = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
+        modules = json.loads(path.read_text("utf-8"))
+        names = [str(module["type"]).rpartition(".")[2] for module in modules]
+        homes = [str(module["path"]) for module in modules]
     except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:
-        raise DataError(f"{place}: damaged ({error}); it must be a list of steps, each with a type and a path") from None
-    names = [name for name, _ in steps]
+        raise DataError(f"{path}: damaged ({error}); it must be a list of steps, each with a type and a "
+                        "path") from None
     if names[:2] != ["Transformer", "Pooling"] or names[2:] not in ([], ["Normalize"]):
-        raise DataError(f"{place}: the steps {', '.join(names) or 'are none'}; Transformer, Pooling and Normalize can be "
-                        "converted, in this order")
-    if steps[0][1]:
-        raise DataError(f"{place}: its encoder is in {quoted(steps[0][1])}; convert that directory with --task "
+        raise DataError(f"{path}: the steps {', '.join(names) or 'are none'}; Transformer, Pooling and "
+                        "Normalize can be converted, in this order")
+    if homes[0]:
+        raise DataError(f"{path}: its encoder is in {quoted(homes[0])}; convert that directory with --task "
                         "sentence-vectors")
-    if Path(steps[1][1]).name != steps[1][1]:
-        raise DataError(f"{place}: the path {quoted(steps[1][1])} is not one of this directory")
-    return {"pooling": _pooling(path / steps[1][1] / CONFIG), "unit_length": len(names) == 3}
+    if Path(homes[1]).name != homes[1]:
+        raise DataError(f"{path}: the path {quoted(homes[1])} is not one of this directory")
+    return {"pooling": _pooling(path.parent / homes[1] / CONFIG), "unit_length": len(names) == 3}
 
 
-def _pooling(place: Path) -> str:
-    values = read_json(place)
+def _pooling(path: Path) -> str:
+    values = read_json(path)
+    known = {**{key: name for name, key in _POOLINGS.items()}, **{name: name for name in _POOLINGS}}
+    wanted = [key for key, value in values.items() if key.startswith("pooling_mode_") and value is True]
     if isinstance(named := values.get("pooling_mode"), str):  # as newer versions write it
         wanted = [named]
-    else:
-        wanted = [key for key, value in values.items() if key.startswith("pooling_mode_") and value is True]
-    known = {**{key: name for name, key in _POOLINGS.items()}, **{name: name for name in _POOLINGS}}
     if len(wanted) != 1 or wanted[0] not in known:
-        raise DataError(f"{place}: pooling by {', '.join(map(quoted, wanted)) or 'nothing'}; one of "
+        raise DataError(f"{path}: pooling by {', '.join(map(quoted, wanted)) or 'nothing'}; one of "
                         f"{', '.join(_POOLINGS)} can be converted")
     return known[wanted[0]]
-
-
-def _reading(path: Path, context: int, tokenizer: Tokenizer) -> dict[str, Any]:
-    values = Values(str(path / READING), read_json(path / READING))
-    if values.values.get("do_lower_case") and tokenizer.encode("A").tolist() != tokenizer.encode("a").tolist():
-        values.fail("its texts are put into lower case, which its tokenizer does not do; this cannot be converted")
-    if values.values.get("max_seq_length") is None:
-        return {}
-    return {"longest": min(values.whole("max_seq_length", 4, 1_000_000), context)}
 
 
 # ---- writing
@@ -252,7 +241,7 @@ def write_encoder(model: Bert | SentenceEncoder, target: str | Path) -> None:
         tensors[f"{layout.head['head.output']}.bias"] = weights["head.bias"]
     files = _tokenizer_files(model.tokenizer, marks, c)
     if isinstance(model, SentenceEncoder):
-        files |= pooling_files(c)
+        files |= _pooling_files(c)
     write_directory(target, values, tensors, files)
 
 
@@ -294,12 +283,16 @@ def _tokenizer_files(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) 
                            further={"model_input_names": inputs})
 
 
-def pooling_files(config: SentenceEncoderConfig) -> dict[str, str]:
-    """Return the files that say the same, by name."""
+def _pooling_files(config: SentenceEncoderConfig) -> dict[str, str]:
+    """Return the files that say how texts get their vectors, by name."""
     c = config
-    steps = [("Transformer", ""), ("Pooling", POOLING), *([("Normalize", "2_Normalize")] if c.unit_length else [])]
-    modules = [{"idx": i, "name": str(i), "path": path, "type": _KINDS + name} for i, (name, path) in enumerate(steps)]
-    pooling = {"word_embedding_dimension": c.d_model, **{key: name == c.pooling for name, key in _POOLINGS.items()}}
-    reading = {"max_seq_length": c.longest or c.context, "do_lower_case": False}
-    files = {MODULES: modules, f"{POOLING}/{CONFIG}": pooling, READING: reading}
+    steps = {"Transformer": "", "Pooling": POOLING, **({"Normalize": "2_Normalize"} if c.unit_length else {})}
+    modules = [{"idx": i, "name": str(i), "path": home, "type": f"sentence_transformers.models.{name}"}
+               for i, (name, home) in enumerate(steps.items())]
+    modes = {key: name == c.pooling for name, key in _POOLINGS.items()}
+    files = {
+        MODULES: modules,
+        f"{POOLING}/{CONFIG}": {"word_embedding_dimension": c.d_model, **modes},
+        READING: {"max_seq_length": c.longest or c.context, "do_lower_case": False},
+    }
     return {name: json.dumps(values, indent=2) + "\n" for name, values in files.items()}

@@ -8,7 +8,8 @@
     interop.write(model, "directory")            and back, for transformers
 
 A family of transformers is a line of `FAMILIES`, a table of its tensors (`interop/layouts`) and a function
-that makes options of its values. What a file says about itself is held against its size before memory is used.
+that makes options of its values. What a file says about itself is held against its size before memory is
+used.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def form_of(path: str | Path) -> str | None:
 def open(path: str | Path, task: str | None = None, bits: int | None = None) -> Any:
     """Return the model that another program wrote, fitted.
 
-    `task`: what it is for, where a family serves several; `bits`: 8 or 4, to quantise matrices as they are read.
+    `task`: what it is for, where a family serves several; `bits`: 8 or 4, to quantise matrices on the way.
     """
     source = Path(path)
     form = form_of(source)

@@ -37,7 +37,8 @@ _bert = partial(BertConfig, head=False, pooler=True)
 _paper = partial(TransformerConfig, shared_vocabulary=True, n_layers=6, n_decoder_layers=6, norm="post",
                  activation="relu")
 _t5 = partial(TransformerConfig, shared_vocabulary=True, positions="t5", norm="pre", norm_kind="rms",
-              norm_epsilon=1e-6, bias=False, scaled_attention=False, scaled_embedding=False, scaled_output=True)
+              norm_epsilon=1e-6, bias=False, scaled_attention=False, scaled_embedding=False,
+              scaled_output=True)
 
 LAYOUTS: dict[str, Layout] = {
     "transformer-base": Layout(37_000, _paper(d_model=512, n_heads=8)),

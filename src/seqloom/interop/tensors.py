@@ -44,9 +44,13 @@ Lines = Mapping[str, str | Line]
 
 def within(ours: str, theirs: str, lines: Lines) -> dict[str, Line]:
     """Return lines with one name before our layers and another before their tensors."""
-    made = {layer: line if isinstance(line, Line) else Line(line) for layer, line in lines.items()}
+    made = {layer: _line(line) for layer, line in lines.items()}
     return {ours + layer: replace(line, tensors=" ".join(theirs + name for name in line.tensors.split()))
             for layer, line in made.items()}
+
+
+def _line(line: str | Line) -> Line:
+    return line if isinstance(line, Line) else Line(line)
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,9 @@ class Layout:
         number = "".join(re.findall(r"\.(\d+)\.", name)[:1])
         array = re.sub(r"\.\d+\.", ".{i}.", name, count=1)
         layer, _, kind = array.rpartition(".")
-        key = next(key for key in (array, layer) if key in self.body or key in self.head)
-        line = self.body[key] if key in self.body else self.head[key]
-        line = line if isinstance(line, Line) else Line(line)
+        lines = {**self.head, **self.body}
+        key = array if array in lines else layer
+        line = _line(lines[key])
         before, behind = prefix if key in self.body else "", f".{kind}" if key == layer else ""
         tensors = [before + tensor.replace("{i}", number) + behind for tensor in line.tensors.split()]
         heights = dict(zip(tensors, _heights(name, shapes, len(tensors))))
@@ -90,9 +94,10 @@ class Layout:
 
     def write(self, weights: Mapping[str, np.ndarray], prefix: str | None = None) -> dict[str, np.ndarray]:
         """Return the tensors of all our arrays, by name."""
-        shapes = {name: array.shape for name, array in weights.items()}
+        arrays = dict(weights)  # which quantised ones are made for
+        shapes = {name: array.shape for name, array in arrays.items()}
         before = self.prefix if prefix is None else prefix
-        return {tensor: part for name, array in weights.items()
+        return {tensor: part for name, array in arrays.items()
                 for tensor, part in self.place(name, shapes, before).write(array).items()}
 
 
@@ -153,7 +158,9 @@ class Place:
         parts = [self._rows(k, file.array(name)) for k, name in enumerate(self.heights)]
         array = parts[0] if len(parts) == 1 else np.concatenate(parts)
         array = array if order is None else np.take(array, order, axis)
-        return Blocks.of(array, bits) if bits else np.ascontiguousarray(array, np.float32)
+        if bits:
+            return Blocks.of(array, bits, " ".join(self.heights))
+        return np.ascontiguousarray(array, np.float32)
 
     def _rows(self, number: int, tensor: Any) -> Any:
         """Return what our array has of a tensor, or of its blocks."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from seqloom.arrays import LARGEST
 from seqloom.errors import DataError, quoted
-from seqloom.runtime.quantised import Blocks
+
+if TYPE_CHECKING:
+    from seqloom.runtime.quantised import Blocks
 
 Shapes = Mapping[str, tuple[int, ...]]
 Keys = Mapping[str, tuple[Any, ...]]  # our options: the name of a value and its limits (`Values.options`)
@@ -95,6 +97,8 @@ class TensorFile(Values):
 
     def blocks(self, name: str, bits: int) -> Blocks:
         """Return a matrix with so many bits a weight."""
+        from seqloom.runtime.quantised import Blocks
+
         return Blocks.of(self.array(name), bits, name)
 
     def digest(self) -> str:
