@@ -212,7 +212,7 @@ class Remembered:
 
 
 def plain_encoder(directory: Path, n_labels: int = 2) -> Callable[[str], int]:
-    """A classifier of the size of the BERT in this directory as one writes it with torch.nn, with its tokens; random weights."""
+    """A classifier of the size of the BERT in this directory as one writes it with torch.nn: its tokens, random weights."""
     import torch
     from tokenizers import Tokenizer
     from torch import nn

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-import seqloom  # noqa: E402
-from seqloom import encoder_table, registry  # noqa: E402
-from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
-from seqloom.training.config import TrainConfig  # noqa: E402
+import seqloom
+from seqloom import encoder_table, registry
+from seqloom.decoding.stepper import log_probs_by_steps
+from seqloom.training.config import TrainConfig
 
 TOYS = Path(__file__).parent / "toys"
 TEXT = "the cat sat on the mat and the dog lay on the rug\n" * 60

@@ -116,6 +116,14 @@ class Config:
         """Return what a class and its bases list as `training_only`, `changeable` or `initial_options`."""
         return frozenset(name for base in cls.__mro__ for name in vars(base).get(names, ()))
 
+    @classmethod
+    def continued(cls, inherited: dict[str, Any], given: typing.Mapping[str, Any]) -> Self:
+        """Return the given options and those inherited ones that have an effect beside them."""
+        values = {**inherited, **given}
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+        useless = {name for name, _ in idle(cls, defaults | values)} - given.keys()
+        return cls.from_dict({name: value for name, value in values.items() if name not in useless})
+
     def may_change(self, name: str) -> bool:
         """Tell whether training may start from a model with another value of that option."""
         return name in self.gathered("changeable")

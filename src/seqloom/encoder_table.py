@@ -101,7 +101,7 @@ class Names(Iterable[str]):
     def __iter__(self) -> Iterator[str]:
         return (name for name, entry in self.table.items() if self.wanted(entry))
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, name: Any) -> bool:
         return _known(self.table, name) and self.wanted(self.table[name])
 
     def __len__(self) -> int:

@@ -14,7 +14,9 @@ computed or kept.
 | `h`, `c` | (B, T, H) | the state after each step |
 | `out` | (B, T, D) | of a block or layer |
 
-Values at padding are zero in what recurrent layers add; keys at padding have the weight zero.
+Values at padding are zero in what recurrent layers add; keys at padding have the weight zero. Networks
+without torch (`runtime/`) pad nothing: the steps of all sequences lie one after the other, (N, D) instead of
+(B, T, D), and weights are (N, heads, S).
 
     >>> trace = Trace("*.weights")
     >>> block = trace.within("blocks.3")

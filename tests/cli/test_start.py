@@ -45,13 +45,13 @@ def test_training_goes_on(seqloom, old):
     assert model.config.d_hidden == 8
     assert (model.config.dropout, model.config.samples) == (0.3, 4)
     assert model.tokenizer.vocab_size == origin.tokenizer.vocab_size
-    digest = model.fit_info["start_weights"]
-    assert f"start            gru-1x8\n  start_weights    {digest}" in seqloom("info", "new").out
+    digest = model.fit_info["origin_weights"]
+    assert f"origin           gru-1x8\n  origin_weights   {digest}" in seqloom("info", "new").out
     assert f"|start:gru-1x8@{digest[:8]}" in seqloom("evaluate", "new", "text.txt", "-q").out
     assert (
         seqloom("fit", "gru", "more.txt", "-o", "new", "--start", "new", *QUICK).code == 0
     )  # in its own place
-    assert load("new").fit_info["start_weights"] != digest
+    assert load("new").fit_info["origin_weights"] != digest
 
 
 @pytest.mark.parametrize(

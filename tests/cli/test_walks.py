@@ -226,6 +226,8 @@ def test_where_nothing_is_text_the_first_file_is_named(seqloom, tmp_path):
         (tmp_path / "d" / name).write_bytes(LATIN.encode("latin-1"))
     assert "d/a.txt is not UTF-8 text" in seqloom("fit", "ngram", "d", "-o", "m").err
     assert "d/b.csv is not UTF-8 text" in seqloom("fit", "ngram", "d/*.csv", "-o", "m").err
+    (tmp_path / "good.txt").write_text("some text\n")
+    assert "d/a.txt is not UTF-8 text" in seqloom("fit", "ngram", "good.txt", "d/*.txt", "-o", "m").err
 
 
 # ---- each line is tokenised once

@@ -1,5 +1,6 @@
 """What networks share, used by one that is no language model: a classifier of bags of words, made here."""
 
+import json
 import subprocess
 import sys
 
@@ -114,6 +115,8 @@ def test_a_run_is_continued_only_with_the_same_facts(tmp_path):
     trained(Classify(), how, data="a")
     with pytest.raises(ConfigError, match="unfinished run with other settings"):
         trained(Classify(), how, data="b")
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())["facts"]
+    assert not {"freeze", "delay", "lr_scale"} & facts["train"].keys()  # as in the runs of earlier versions
 
 
 def test_the_caller_says_what_a_token_costs():

@@ -148,14 +148,14 @@ def test_training_goes_on_with_the_weights_tokens_and_options_of_a_saved_model(n
     # the origin is recorded, named in signatures and in the README, and saved
     further.save(tmp_path / "new")
     loaded, card = seqloom.load(tmp_path / "new"), (tmp_path / "new" / "README.md").read_text()
-    digest = loaded.fit_info["start_weights"]
+    digest = loaded.fit_info["origin_weights"]
     assert len(digest) == 16
-    assert f"| start | {origin.label()} |" in card
-    assert f"| start_weights | {digest} |" in card
+    assert f"| origin | {origin.label()} |" in card
+    assert f"| origin_weights | {digest} |" in card
     assert f"|start:{origin.label()}@{digest[:8]}" in str(loaded.signature())
     assert "start:" not in str(origin.signature())
     assert np.array_equal(answer(loaded), answer(further))
-    assert still.fit_info["start_weights"] == digest
+    assert still.fit_info["origin_weights"] == digest
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -170,7 +170,7 @@ def test_a_loaded_model_or_the_model_itself_may_be_given(name, tmp_path):
     own.fit(data(name)[1], start=own, train=train(name))
     for model in (by_object, own):
         assert same(model.arrays(), wanted.arrays())
-        assert model.fit_info["start_weights"] == wanted.fit_info["start_weights"]
+        assert model.fit_info["origin_weights"] == wanted.fit_info["origin_weights"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -202,7 +202,7 @@ def test_a_started_run_resumes_to_the_bit_and_only_from_the_same_start(name, tmp
     resumed = cls().fit(data(name)[1], **more, run=tmp_path / "run")
     assert len(calls) == 4 + 3  # three steps were there
     assert same(whole.arrays(), resumed.arrays())
-    assert resumed.fit_info["start_weights"] == whole.fit_info["start_weights"]
+    assert resumed.fit_info["origin_weights"] == whole.fit_info["origin_weights"]
 
 
 # ---- options
@@ -293,8 +293,30 @@ def test_the_same_options_may_be_repeated(name, options):
     )
 
 
-def test_a_width_that_was_chosen_is_kept():
+@pytest.mark.parametrize(
+    ("name", "had", "given", "left"),
+    [
+        ("gru", {"unit": "line", "carry": False}, {"unit": "stream"}, {"carry": True}),
+        ("seq2seq", {"scheduled_sampling": "linear", "sampling_half": 3.0}, {"scheduled_sampling": "none"},
+         {"sampling_half": 10.0}),
+        ("classifier", {"gradual": True, "encoder_lr": 1e-3, "frozen_for": 0.2}, {"frozen": True}, {"gradual": False}),
+    ],
+    ids=str,
+)
+def test_inherited_options_without_effect_beside_given_ones_are_dropped(name, had, given, left, tmp_path):
+    if name == "classifier":
+        options = {"encoder": make_encoder(tmp_path / "encoder")}
+        origin = registry.model_class(name)(**options, **had)
+    else:
+        options, origin = {}, small(name, **had)
+    origin.fit(data(name)[0], train=train(name))
+    model = registry.model_class(name)(**options, **given).fit(data(name)[1], start=origin, train=train(name))
+    assert {option: getattr(model.config, option) for option in (*given, *left)} == {**given, **left}
+
+
+def test_a_width_that_was_chosen_is_kept(monkeypatch):
     origin = small("gru", d_hidden=None, d_embed=None).fit(TEXT, train=train("gru"))
+    monkeypatch.setattr("seqloom.models.language.neural.choose_width", lambda *rest, **options: 96)  # of this text
     model = registry.model_class("gru")().fit(MORE, start=origin, train=train("gru"))
     assert origin.config.d_hidden is None
     assert model.learnt["width"] == origin.learnt["width"] == 64
@@ -577,6 +599,7 @@ def test_converted_weights_begin_texts_with_their_own_token():
     gpt.learnt = {**gpt.learnt, "start": 3}
     model = registry.model_class("gpt")(unit="line", carry=False).fit(MORE, start=gpt, train=train("gpt"))
     assert model.start_id == 3
+    assert model.fit_info["origin"] == "gpt-1x8"  # beside the start token, which is learnt
     batch = model.batches(model.encode("the cat\nthe dog")[0], train("gpt")).batch((0, 0))
     assert set(batch["inputs"][:, 0].tolist()) == {3}
     other = copy.copy(first("transformer"))
@@ -591,7 +614,8 @@ def test_converted_weights_begin_texts_with_their_own_token():
             "features",
             lambda self, memory, inputs, *rest: (seen.append(inputs), real(self, memory, inputs, *rest))[1],
         )
-        model = cls(scheduled_sampling="linear").fit(PAIRS, start=other, train=train("transformer"))
+        sampling = {"scheduled_sampling": "linear", "sampling_half": 0.01}  # soon all inputs are its own
+        model = cls(**sampling).fit(PAIRS, start=other, train=train("transformer", steps=12))
     assert all(inputs[:, :2].tolist() == [[2, 4]] * len(inputs) for inputs in seen)
     assert model.start_ids == [2, 4]
     lengths = [len(scores) for scores in model.pair_log_probs(["abc"], ["cba"])]

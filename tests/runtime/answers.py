@@ -233,3 +233,137 @@ def pairs(model: Any) -> Pairs:
     if model.task == "forecaster":
         return forecaster_pairs(model)
     return encoder_pairs(model) if model.name in ("bert", "sentence-encoder") else composed_pairs(model)
+
+
+# ---- traces: torch's arrays are (B, T, ...), weights of attention (B, heads, T, S); those without torch (N, ...),
+# (N, heads, S)
+
+
+def rows_first(name: str, traced: Tensor) -> np.ndarray:
+    """What torch traced as (B, T, ...)."""
+    heads = name.endswith(("attention.weights", "cross.weights"))
+    return (traced.transpose(1, 2) if heads else traced).numpy()
+
+
+def flattened(name: str, traced: Tensor, lengths: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """What torch traced as it lies without torch; sources are cut to the longest that is `wanted`, as padding has no weight."""
+    found = flat(rows_first(name, traced), lengths)
+    if name.endswith(("attention.weights", "cross.weights")):
+        assert not found[..., wanted.shape[-1]:].any()
+        found = found[..., :wanted.shape[-1]]
+    return found
+
+
+def traced_pairs(model: Any) -> Pairs:
+    """What is added to traces on the way to the answers of any model but NPLMs, which have nothing to show."""
+    if model.task == "language model":
+        yield from _traced_gpt(model) if model.name == "gpt" else _traced_recurrent(model)
+    elif model.task == "translator":
+        yield from _traced_translation(model)
+    elif model.task == "forecaster":
+        arrays, theirs, ours = forecaster_inputs(model), Trace(), Trace()
+        with torch.inference_mode():
+            model.network()(*map(torch.from_numpy, arrays), theirs)
+        model.runtime()(*arrays, ours)
+        steps = np.full(len(arrays[0]), model.runtime().steps)
+        yield from same_names(ours, theirs, lambda name: steps)
+    elif model.name in ("bert", "sentence-encoder"):
+        yield from _traced_encoder(model)
+    else:
+        yield from _traced_composed(model)
+
+
+def same_names(ours: Trace, theirs: Trace, lengths: Any) -> Pairs:
+    """Two traces with the same names; `lengths` of the rows of each."""
+    assert sorted(ours) == sorted(theirs)
+    for name in ours:
+        yield name, ours[name], flattened(name, theirs[name], lengths(name), ours[name])
+
+
+def _traced_recurrent(model: Any) -> Pairs:
+    ids, theirs = draw_ids(model, 3, 6), Trace()
+    with torch.inference_mode():
+        model.network()(torch.from_numpy(_begun(model, ids)), None, theirs)
+    stepper = model.stepper()
+    state, _ = stepper.start(3)
+    for t in range(ids.shape[1]):
+        ours = Trace()
+        state, _ = stepper.step(state, ids[:, t], ours)
+        assert sorted(ours) == sorted(theirs)
+        for name in ours:
+            yield f"{name} at step {t}", ours[name], theirs[name][:, t + 1].numpy()
+
+
+def _traced_gpt(model: Any) -> Pairs:
+    ids, lengths, theirs, ours = draw_ids(model, 3, 70), np.array([9, 70, 4]), Trace(), Trace()
+    with torch.inference_mode():
+        model.network()(torch.from_numpy(ids), None, theirs)
+    network, stepper = model.runtime(), model.stepper()
+    rows = [row[:length] for row, length in zip(ids, lengths)]
+    cache = network.pages.extend(network.pages.start(3), rows)
+    network.features(np.concatenate(rows), cache, lengths, ours)
+    yield from same_names(ours, theirs, lambda name: lengths)
+    if model.learnt.get("start_alone"):
+        return
+    begun = np.concatenate([np.full((3, 1), model.start_id), ids[:, :6]], 1)
+    with torch.inference_mode():
+        model.network()(torch.from_numpy(begun), None, theirs)
+    state, _ = stepper.prefill(list(ids[:, :5]))
+    ours = Trace()
+    stepper.step(state, ids[:, 5], ours)
+    assert sorted(ours) == sorted(theirs)
+    for name in ours:
+        yield f"{name} of a step", ours[name], rows_first(name, theirs[name])[:, 6]
+
+
+def _traced_translation(model: Any) -> Pairs:
+    encoded, network, ours = model.encode_sources(sources_of(model)), model.network(), model.runtime()
+    n, theirs, own = len(encoded), Trace(), Trace()
+    inputs = np.random.default_rng(2).integers(0, model.target_tokenizer.vocab_size, (n, 4))
+    with torch.inference_mode():
+        memory = network.encode(tensors(encoded.batch(np.arange(n))), theirs)
+    memory_of_ours = ours.encode(encoded.examples(), own)
+    yield from same_names(own, theirs, lambda name: encoded.lengths)
+    theirs = Trace()
+    with torch.inference_mode():
+        network.features(memory, torch.from_numpy(inputs), theirs)
+    state = ours.start(memory_of_ours, n)
+    for t in range(inputs.shape[1]):
+        own = Trace()
+        _, state = ours.step(memory_of_ours, state, inputs[:, t], own)
+        assert sorted(own) == sorted(theirs)
+        for name in own:
+            expected = rows_first(name, theirs[name])[:, t]
+            width = own[name].shape[-1]
+            if name.endswith("attention.weights"):
+                assert not expected[..., width:].any()
+            yield f"{name} at step {t}", own[name], expected[..., :width]
+
+
+def _traced_encoder(model: Any) -> Pairs:
+    inputs, theirs, ours = draw_inputs(model), Trace(), Trace()
+    ids, types, keep = pad_together(inputs, model.marks.pad)
+    assert keep is not None
+    with torch.inference_mode():
+        model.network()(*map(torch.from_numpy, (ids, types, keep)), theirs)
+    lengths = np.array([len(one.ids) for one in inputs])
+    network = getattr(model.runtime(), "encoder", model.runtime())
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    network(np.concatenate([one.ids for one in inputs]), offsets, np.concatenate([one.types for one in inputs]), ours)
+    yield from same_names(ours, theirs, lambda name: lengths)
+
+
+def _traced_composed(model: Any) -> Pairs:
+    encoded, theirs, ours = encode_examples(model), Trace(), Trace()
+    batch = encoded.batch(np.arange(len(encoded)))
+    with torch.inference_mode():
+        model.network()(tensors(batch), theirs)
+    model.runtime()(encoded.examples(), ours)
+
+    def lengths(name: str) -> np.ndarray:
+        if name.startswith("sentences.encoder"):
+            return batch["counts"]
+        of_documents = name.startswith("output") and model.runtime().sentences is not None
+        return batch["counts" if of_documents else "lengths"]
+
+    yield from same_names(ours, theirs, lengths)

@@ -169,7 +169,8 @@ OWN: dict[str, list[dict[str, Any]]] = {
              {"d_projection": 20, "softmax": "adaptive"}],
     "gru": [{"reset": "before"}, {"update": "replace"}, {"reset": "before", "update": "replace", "n_layers": 2},
             {"reset": "before", "layer_norm": True, "learned_start": True}, {"update": "replace", "layer_norm": True}]}
-NPLM = [{}, *_one_by_one(order=(2, 7), direct=(True,), softmax=SOFTMAXES, vectors=(7,)), {"direct": True, "softmax": "adaptive"}]
+NPLM = [{}, *_one_by_one(order=(2, 7), direct=(True,), softmax=SOFTMAXES, vectors=(7,)),
+        {"direct": True, "softmax": "adaptive"}]
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "relative", "none")
 LLAMA = {"norm_kind": "rms", "norm_epsilon": 0.3, "activation": "swiglu", "n_heads": 6, "n_kv_heads": 2, "rope_base": 50.0,
          "bias": False}
@@ -189,7 +190,8 @@ SEQ2SEQ = [*({"attention": attention, "cell": cell, **more} for attention, cell 
              "rnn", "lstm", "gru")) for more in ({}, *({"coverage": True} for _ in range(attention != "none")))),
            *({"encoder": name, "cell": cell, "attention": attention, **({"n_layers": 2} if name != "bag" else {}),
               **({"n_heads": 2} if name == "transformer" else {})}
-             for (name, cell), attention in zip(itertools.product(ENCODERS, ("rnn", "lstm", "gru")), itertools.cycle(ATTENTIONS))),
+             for (name, cell), attention in zip(itertools.product(ENCODERS, ("rnn", "lstm", "gru")),
+                                               itertools.cycle(ATTENTIONS))),
            *({"input_feeding": True, "n_decoder_layers": 2, "attention": attention, "coverage": True}
              for attention in ATTENTIONS[1:]),
            {"input_feeding": True, "bottleneck": "every-step", "cell": "lstm", "tied": False},
@@ -197,7 +199,8 @@ SEQ2SEQ = [*({"attention": attention, "cell": cell, **more} for attention, cell 
            {"bottleneck": "every-step"}, {"bottleneck": "every-step", "attention": "none", "d_embed": 12},
            {"bottleneck": "every-step", "attention": "none", "cell": "rnn"}, {"tied": False, "reverse_source": True},
            {"attention": "none", "d_embed": 12}, {"attention": "none", "tied": False}, SHARED, {**SHARED, "tied": False},
-           {"encoder": "cnn", "window": 2}, {"encoder": "window", "window": 0}, {"encoder": "window", "window": 3, "n_layers": 3},
+           {"encoder": "cnn", "window": 2}, {"encoder": "window", "window": 0},
+           {"encoder": "window", "window": 3, "n_layers": 3},
            {**ONE, "cell": "lstm", "n_decoder_layers": 2}, {**ONE, "attention": "none"}, {**ONE, "cell": "rnn"},
            {**ONE, "coverage": True, "attention": "dot"}, {**ONE, "attention": "none", "tied": False},
            {"columns": 3}, {"columns": 3, "encoder": "transformer", "n_heads": 2}, {"columns": 3, "attention": "none"}]
@@ -209,7 +212,8 @@ TRANSFORMER = [*({"positions": positions, "norm": norm} for positions in ("sinus
                             activation=("gelu", "gelu-erf", "swish", "geglu", "swiglu"), bias=(False,), tied=(False,),
                             scaled_attention=(False,), scaled_embedding=(False,), scaled_output=(True,), columns=(3, 36),
                             shared_vocabulary=(True,)),
-               {"norm_kind": "rms", "norm_epsilon": 0.5, "norm": "post"}, {"activation": "swiglu", "bias": False, "norm": "post"},
+               {"norm_kind": "rms", "norm_epsilon": 0.5, "norm": "post"},
+               {"activation": "swiglu", "bias": False, "norm": "post"},
                {"bias": False, "tied": False, "norm": "post"}, {"positions": "t5", "buckets": 6, "max_distance": 4},
                {"n_layers": 1, "n_decoder_layers": 3}, {"n_layers": 3, "n_decoder_layers": 1, **SHARED},
                {**T5, "d_head": 5, "activation": "geglu", "d_model": 11, **SHARED},

@@ -160,18 +160,17 @@ class Model(ABC):
             progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
 
     def data_hashes(self) -> set[str]:
-        """Return beginnings of the hashes of what it, its members and the model it started from were fitted
-        on."""
+        """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
         nothing: list[Any] = []
-        lists = (self.recorded(name, nothing) for name in ("data_files", "start_data"))
+        lists = (self.recorded(name, nothing) for name in ("data_files", "origin_data"))
         known = {self.recorded("data_hash", ""), *map(str, chain.from_iterable(lists))}
         return known.union(*(member.data_hashes() for member in self.members))
 
     def training_extras(self) -> dict[str, Any]:
         """Return what a signature says of the training: the data, and the model that it started from."""
         extras: dict[str, Any] = {"train": self.recorded("data_hash", "")[:8]}
-        if start := self.recorded("start_weights", ""):
-            extras["start"] = f"{self.recorded('start', self.name)}@{start[:8]}"
+        if weights := self.recorded("origin_weights", ""):
+            extras["start"] = f"{self.recorded('origin', self.name)}@{weights[:8]}"
         return extras
 
     def settled_options(self) -> dict[str, Any]:

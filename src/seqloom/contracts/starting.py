@@ -41,8 +41,8 @@ class Origin:
     @property
     def record(self) -> dict[str, Any]:
         """What the new model says of it: its label, its digest, and hashes of the data that it has seen."""
-        return {"start": self.model.label(), "start_weights": self.digest,
-                "start_data": sorted(self.model.data_hashes())}
+        return {"origin": self.model.label(), "origin_weights": self.digest,
+                "origin_data": sorted(self.model.data_hashes())}
 
     def check_known(self, values: Collection[Any], known: Collection[Any], what: str, name: str) -> None:
         """Refuse labels, tags or columns of the data of that name which the model does not have."""
@@ -82,8 +82,9 @@ def merged_options(found: Any, given: Mapping[str, Any], place: str) -> Config:
             had = "none" if settled[name] is None else in_words(settled[name])
             raise ConfigError(f"{name} is {in_words(value)}, but {place} has {had}; leave {name} out, or "
                               "start from another model")
-    values = {**found.get_params(), **given}
-    return type(config).from_dict({name: value for name, value in values.items() if name not in initial})
+    inherited, wanted = ({name: value for name, value in values.items() if name not in initial}
+                         for values in (found.get_params(), given))
+    return type(config).continued(inherited, wanted)
 
 
 def check_tokenizer_alone(tokenizer: Any, how: Fitting) -> None:

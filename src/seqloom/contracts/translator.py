@@ -260,9 +260,6 @@ class Translator(Model):
                               f"({self.target_tokenizer.label()}), so no translation can begin with it")
         return ids
 
-    def text_of(self, ids: np.ndarray) -> str:
-        return self.target_tokenizer.decode(ids.tolist())
-
     def _batches(self, read: ReadSources) -> list[list[int]]:
         """Numbers of sources of like length, the longest first; a single batch stays as it is."""
         if len(read.sources) <= BATCH:
@@ -308,13 +305,14 @@ class Translator(Model):
             stepper = Without(stepper, marks)
         if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty and not how.prefix:
             found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
-            return [[Translation(self.text_of(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
+            return [[Translation(self.target_tokenizer.decode(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
         nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
             return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
         prefixes = [self._prefix_ids(how.prefix)] * len(numbers) if how.prefix else None
         hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest), prefixes=prefixes)
-        return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
+        return [[Translation(self.target_tokenizer.decode(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best]
+                for best in hypotheses]
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
         """How beam search finds what `translate` gives."""
@@ -331,7 +329,7 @@ class Translator(Model):
         log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
         finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
         ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
-        return [Translation(self.text_of(some), total, total, ended, some)
+        return [Translation(self.target_tokenizer.decode(some), total, total, ended, some)
                 for some, total, ended in zip(ids, log_probs, finished)]
 
 

@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
-from seqloom.data.contents import Content
-from seqloom.data.document_list import DocumentList
+from seqloom.data.document_list import DocumentList, leave_out
 from seqloom.data.documents import Document
 from seqloom.data.in_memory import is_frame, refuse_name, units
 from seqloom.data.pieces import Block, blocks_of, lines_of
@@ -37,30 +36,14 @@ from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes
 
-T = TypeVar("T")
-
 _NEAR = 1 << 16  # how far a border of a split may move to find the end of a line
 _LINE = 20  # shorter lines repeat by chance and say nothing about overlap
 
 
-class Corpus:
+class Corpus(DocumentList):
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
     of_words = False  # made of lists of words, which are taken as they are
-
-    def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
-        """`name` None: that of the only document, or how many there are."""
-        self._list = DocumentList(documents, name)
-
-    @property
-    def name(self) -> str:
-        """What messages and records call it."""
-        return self._list.name
-
-    @property
-    def documents(self) -> Sequence[Document | Table]:
-        """Its files, tables and texts in memory."""
-        return self._list.texts
 
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
@@ -73,7 +56,7 @@ class Corpus:
     def blocks(self, cut: Callable[[bytes, bool], int], size: int = 4 << 20) -> Iterator[Block]:
         """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
-        for pieces in self._list.walk():
+        for pieces in self._walk():
             for block in blocks_of(pieces, cut, size):
                 empty = False
                 yield block
@@ -81,15 +64,6 @@ class Corpus:
             columns = {document.column for document in self.documents if isinstance(document, Table)}
             raise DataError(f"no row of {self.name} has text in column {', '.join(sorted(columns))}" if columns else
                             f"{self.name} is empty; give a file with some text")
-
-    def read_through(self) -> None:
-        """Read to the end what has not been, so that its size and its hashes are known."""
-        self._list.read()
-
-    def read_by(self, function: Callable[[], T]) -> T:
-        """Return what a function makes of all blocks. Files of a directory that are not text are left out while it reads; it is
-        called again where it has seen part of one."""
-        return self._list.begin_again_if_needed(function)
 
     @property
     def ends_with_newline(self) -> bool:
@@ -100,15 +74,6 @@ class Corpus:
     def open_lines(self) -> int:
         """How many documents end without a newline: as lines, each of them has one `</s>` that is not in its bytes."""
         return sum(content.size > 0 and not content.closed for content in self._contents)
-
-    @property
-    def n_bytes(self) -> int | None:
-        """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
-        return self._list.size
-
-    @property
-    def _contents(self) -> list[Content]:
-        return self._list.contents
 
     @cached_property
     def _ends(self) -> np.ndarray:
@@ -128,7 +93,7 @@ class Corpus:
 
     def text(self) -> str:
         """The whole text; for small corpora."""
-        return b"".join(piece.data for pieces in self._list.walk() for piece in pieces).decode("utf-8")
+        return b"".join(piece.data for pieces in self._walk() for piece in pieces).decode("utf-8")
 
     def each_document(self) -> Iterator[tuple[str, str]]:
         """Name and text of every document; a row of a table is one, called `reviews.csv:7`."""
@@ -136,11 +101,7 @@ class Corpus:
 
     def lines(self) -> Iterator[str]:
         """Line by line, without the newline."""
-        return (line.decode("utf-8") for line in self.raw_lines())
-
-    def raw_lines(self) -> Iterator[bytes]:
-        """The same in UTF-8."""
-        return (line for pieces in self._list.walk() for line in lines_of(pieces))
+        return (line.decode("utf-8") for pieces in self._walk() for line in lines_of(pieces))
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
         """Training, validation and test parts: contiguous ones of a single file, whole files of several.
@@ -284,30 +245,26 @@ def open_corpus(source: str | Path | Iterable[str | Path], *, encoding: str = "u
     first, name = str(sources[0]), None
     if isinstance(source, (str, Path)):
         name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
-    corpus = Corpus([_opened(document, column) for document in documents], "stdin" if source == "-" else name)
+    opened: list[Document | Table] = []
+    for document in documents:
+        try:
+            opened.append(as_table(document, column))
+        except EncodingError as error:  # in its first rows
+            leave_out(document, error)
+            opened.append(document)
+    corpus = Corpus(opened, "stdin" if source == "-" else name)
     if column is None:
-        for guess in sorted({table.column for table in corpus._list.found if isinstance(table, Table)}):
+        for guess in sorted({table.column for table in opened if isinstance(table, Table)}):
             progress.say(f"{corpus.name}: reading the column {guess!r}")
     if corpus.n_bytes == 0:
         raise DataError(f"{corpus.name} is empty; give a file with some text")
     return corpus
 
 
-def _opened(document: Document, column: str | None) -> Document | Table:
-    """The document, as a table if it is one; one of a directory may turn out not to be text and is left out."""
-    try:
-        return as_table(document, column)
-    except EncodingError as error:
-        if document.folder is None:
-            raise
-        document.folder.leave_out(document.name, error)
-        return document
-
-
 def overlap(train: Corpus, test: Corpus) -> float:
     """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
-    hashes = [array("q", (hash(line) for raw in corpus.raw_lines() if len(line := raw.strip()) >= _LINE))
-              for corpus in (train, test)]
+    hashes = [array("q", (hash(line) for pieces in corpus._walk() for raw in lines_of(pieces)
+                          if len(line := raw.strip()) >= _LINE)) for corpus in (train, test)]
     known, asked = (np.frombuffer(h, np.int64) for h in hashes)
     return float(np.isin(asked, known).mean()) if len(asked) else 0.0
 

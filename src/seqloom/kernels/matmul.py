@@ -26,6 +26,7 @@ from numba.extending import intrinsic, overload
 from seqloom.arrays import aligned
 from seqloom.kernels.intrinsics import constant, prefetch_at, splat
 from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
+from seqloom.kernels.quantised import TILE, Tiles, linear_tiles, multiply_tiles, round_inputs
 
 LANES = 16  # numbers of a vector
 # 32 registers of 16 numbers; else as many as 16 of 8 hold
@@ -182,8 +183,6 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
 
     Threads share a large product; the result is the same to the bit.
     """
-    from seqloom.kernels.quantised import TILE, Tiles, linear_tiles, multiply_tiles, round_inputs
-
     x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
     tiles = isinstance(matrix, Tiles)
     parts = len(matrix[0])
@@ -205,8 +204,6 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
 
 @overload(linear)
 def _linear_in_kernels(matrix, x):
-    from seqloom.kernels.quantised import linear_tiles
-
     if getattr(matrix, "instance_class", None) is Panels:
         return lambda matrix, x: linear_panels(matrix, x)
     return lambda matrix, x: linear_tiles(matrix, x)

@@ -127,8 +127,8 @@ class _Helper(threading.Thread):
                 self.done.acquire()
             except BaseException as error:  # it still writes to the caller's arrays
                 interruption = error
-        error, self.error = self.error, None
-        return interruption or error
+        found, self.error = self.error, None
+        return interruption or found
 
 
 _helpers: list[_Helper] = []

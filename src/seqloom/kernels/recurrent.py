@@ -211,17 +211,18 @@ def step_places(offsets, order, t, reverse, places):
 
 
 @njit(nogil=True, cache=True)
-def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, h, c, out):
-    """Write all h of a layer to out (N, H); h and, of an LSTM,
-    c (B, H) begin as given and end after the last steps.
+def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, state_h, state_c, out):
+    """Write all h of a layer to out (N, H); the states h and, of an LSTM, c (B, H) begin as given and end
+    after the last steps.
 
     Sequence s has the steps offsets[s] to offsets[s + 1]; all go a step further at a time, and `order` has
-    the longest first, so those that go on are the first rows of h and c. projected (N, G H), the input's part
-    of the gates, bias included, is one product for all steps, made before. Cells are plain: no norms, no
-    projection, reset after the product, z the share that stays.
+    the longest first, so those that go on are the first rows. projected (N, G H), the input's part of the
+    gates, bias included, is one product for all steps, made before. Cells are plain: no norms, no projection,
+    reset after the product, z the share that stays.
     """
-    rows, size = h.shape
+    rows, size = state_h.shape
     width = w_h.rows
+    h, c = state_h[order], state_c[order] if kind == LSTM else state_c
     places, none = np.empty(rows, np.int64), np.empty(0, np.float32)
     from_x, gates = np.empty((rows, width), np.float32), np.empty((rows, width), np.float32)
     inner, after = np.empty((rows, size), np.float32), np.empty((rows, size), np.float32)
@@ -242,3 +243,7 @@ def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, h, c, out):
             out[places[k]] = h[k]
         t += 1
         n = step_places(offsets, order, t, reverse, places)
+    for k in range(rows):
+        state_h[order[k]] = h[k]
+        if kind == LSTM:
+            state_c[order[k]] = c[k]

@@ -54,6 +54,8 @@ class Sequences(NamedTuple):
     @classmethod
     def at(cls, offsets: np.ndarray) -> Sequences:
         offsets = np.ascontiguousarray(offsets, np.int64)
+        if len(offsets) == 2:
+            return cls(offsets, np.zeros(1, np.int64))
         return cls(offsets, np.argsort(-np.diff(offsets), kind="stable"))
 
 
@@ -115,13 +117,13 @@ class Cell:
         `projected` (N, G H) is what `project` gave for all steps; `state` has a row for each sequence.
         """
         offsets, order = sequences
-        rows, back = tuple(np.ascontiguousarray(leaf[order]) for leaf in state), np.argsort(order)
         out = np.empty((len(projected), self.d_out), np.float32)
         if trace is None and self.plain:
-            h, c = rows[0], rows[1] if len(rows) > 1 else np.empty((0, 0), np.float32)
-            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse, h, c,
-                 out)
-            return out, tuple(leaf[back] for leaf in rows)
+            after = tuple(leaf.copy() for leaf in state)
+            c = after[1] if len(after) > 1 else np.empty((0, 0), np.float32)
+            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse, after[0], c, out)
+            return out, after
+        rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
         kept = _Kept(trace, len(projected))

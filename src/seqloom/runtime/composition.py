@@ -64,7 +64,7 @@ class Pooling:
             shares /= np.repeat(np.add.reduceat(shares, starts), lengths)
             out[some] = np.add.reduceat(x * shares[:, None], starts)
             if trace is not None:
-                trace.add("pooling.weights", shares)
+                trace.add("weights", shares)
         return out
 
 
@@ -110,7 +110,7 @@ class LabelHead:
         self.linear: Linear = weights.linear("linear", n_classes, d_in, role="output")
 
     def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
-        return self.linear(self.pooling(x, offsets, trace))
+        return self.linear(self.pooling(x, offsets, within(trace, "pooling")))
 
 
 class TagHead:
@@ -155,7 +155,7 @@ class SequenceNetwork:
             return x[examples.word_places], examples.word_offsets
         if self.sentences is None:
             return x, examples.offsets
-        pooled = self.sentences.pooling(x, examples.offsets)
+        pooled = self.sentences.pooling(x, examples.offsets, within(trace, "sentences.pooling"))
         return self.sentences.encoder(pooled, examples.first_row,
                                       within(trace, "sentences.encoder")), examples.first_row
 

@@ -139,8 +139,8 @@ class EncoderDecoder:
             x = self.reader({**examples.steps, "offsets": offsets}, examples.spellings)
         x = x if self.input is None else self.input(x)
         x = self.encoder_entrance(x, positions_in(offsets))
-        read_all(self.encoder, x, offsets, by_distance=self.encoder_entrance.by_distance,
-                 trace=within(trace, "encoder"))
+        read_all(self.encoder, x, offsets, by_distance=self.encoder_entrance.by_distance, name="encoder",
+                 trace=trace)
         normed(x, self.encoder_norm)
         scratch = Scratch(offsets, self.heads.d_keys, len(self.decoder))
         for layer, project in enumerate(self.projections):

@@ -131,12 +131,12 @@ class Transformer(Encoder):
 
 
 def read_all(blocks: list[Block], x: np.ndarray, offsets: np.ndarray, *, times: int | None = None,
-             trace: Trace | None = None, **options: Any) -> np.ndarray:
+             name: str = "blocks", trace: Trace | None = None, **options: Any) -> np.ndarray:
     """Let the steps of each sequence see each other, in place on x (N, D), block after block; `times`:
-    how many in all, where blocks are used more than once.
+    how many in all, where blocks are used more than once; `name`: what a trace calls them.
     """
     scratch = Scratch(offsets, blocks[0].attention.heads.d_keys)
     for i in range(len(blocks) if times is None else times):
-        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"blocks.{i}"),
+        blocks[i % len(blocks)](x, 0, scratch.tokens, causal=False, trace=within(trace, f"{name}.{i}"),
                                 **options)
     return x

@@ -12,6 +12,7 @@ import numpy as np
 from seqloom.encoder_table import ENCODERS
 from seqloom.kernels.maths import RELU, activate
 from seqloom.runtime.weights import Linear, Weights
+from seqloom.trace import Trace, within
 
 SMALLEST = 1e-4  # of a standard deviation
 
@@ -42,7 +43,7 @@ class ForecastNet:
             self.highway = weights.linear("highway", horizon, window, bias=False)
 
     def __call__(self, values: np.ndarray, known: np.ndarray | None = None,
-                 absent: np.ndarray | None = None) -> np.ndarray:
+                 absent: np.ndarray | None = None, trace: Trace | None = None) -> np.ndarray:
         level, scale = self._normal(values)
         past = (values - level) / scale
         parts = [past]
@@ -55,7 +56,8 @@ class ForecastNet:
             x = np.concatenate([np.repeat(x[:, :1], short, axis=1), x], axis=1)
         rows = len(x)
         x = activate(self.reader(x.reshape(rows * self.steps, -1)), RELU)
-        x = self.encoder(x, np.arange(rows + 1) * self.steps).reshape(rows, self.steps, -1)
+        x = self.encoder(x, np.arange(rows + 1) * self.steps, within(trace, "encoder"))
+        x = x.reshape(rows, self.steps, -1)
         y = self.head(x[:, -1] if self.last else x.reshape(rows, -1))
         y = y.reshape(rows, self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:

@@ -83,9 +83,12 @@ class TokenReader:
             vectors[beyond] = self.further[ids[beyond] - self.vocab_size]
         if self.characters is None or spellings is None:
             return vectors
-        used, where = np.unique(steps["words"], return_inverse=True)
-        spelled = self.characters(spellings.ids[used], spellings.lengths[used])
-        return np.concatenate([vectors, spelled[where.reshape(ids.shape)]], axis=1)
+        if len(spellings.lengths) <= len(ids):  # most of these words are among them
+            spelled = self.characters(spellings.ids, spellings.lengths)[steps["words"]]
+        else:
+            used, where = np.unique(steps["words"], return_inverse=True)
+            spelled = self.characters(spellings.ids[used], spellings.lengths[used])[where.reshape(ids.shape)]
+        return np.concatenate([vectors, spelled], axis=1)
 
 
 class NumberReader:

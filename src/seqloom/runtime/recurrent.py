@@ -42,17 +42,25 @@ class RecurrentStack:
 
     def step(self, x: np.ndarray, states: States, trace: Trace | None = None) -> tuple[np.ndarray, States]:
         """Return the vectors (n, H) of one more step of each row, from x (n, D), and the states after it."""
+        return self.step_gates(self.layers[0][0].project(x), states, trace, x)
+
+    def step_gates(self, gates: np.ndarray, states: States, trace: Trace | None = None,
+                   x: np.ndarray | None = None) -> tuple[np.ndarray, States]:
+        """Return the same from what x gives the gates of the first layer (n, G H); only a residual stack needs x as well."""
         after = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
             cell, part = layer[0], within(trace, f"layers.{i}")
-            state = cell.step(cell.project(x), state, part)
+            if i and x is not None:
+                gates = cell.project(x)
+            state = cell.step(gates, state, part)
             out = state[0]
-            x = x + out if self.residual and x.shape == out.shape else out
+            x = x + out if self.residual and x is not None and x.shape == out.shape else out
             if part is not None:
                 for leaf, value in zip(cell.leaves, state):
                     part.add(leaf, value)
                 part.add("out", x)
             after.append(state)
+        assert x is not None, "a stack has layers"
         return x, tuple(after)
 
     def walk(self, x: np.ndarray, sequences: Sequences,

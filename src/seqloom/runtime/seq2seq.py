@@ -16,13 +16,13 @@ import numpy as np
 from seqloom.encoder_table import ENCODERS, find_cell
 from seqloom.kernels.attention import attend_memory
 from seqloom.kernels.maths import TANH, activate
-from seqloom.runtime.cells import Sequences, State
+from seqloom.runtime.cells import Sequences
 from seqloom.runtime.composition import Examples, Pooling
 from seqloom.runtime.encoders import Encoder
 from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
-from seqloom.trace import Trace
+from seqloom.trace import Trace, within
 
 # tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
 SMALL = 256
@@ -148,7 +148,7 @@ class Seq2Seq:
 
     # ---- reading
 
-    def encode(self, examples: Examples) -> Memory:
+    def encode(self, examples: Examples, trace: Trace | None = None) -> Memory:
         """Read sources, a row of steps each."""
         offsets = np.ascontiguousarray(examples.offsets, np.int64)
         if self.reader is None:
@@ -156,10 +156,10 @@ class Seq2Seq:
         else:
             x = self.reader({**examples.steps, "offsets": offsets}, examples.spellings)
         if self.encoder is None or self.initial is None:
-            x, start = self.decoder.walk(x, Sequences.at(offsets))
+            x, start = self.decoder.walk(x, Sequences.at(offsets), within(trace, "encoder"))
             known = np.empty((len(offsets) - 1, 0), np.float32)
         else:
-            x = self.encoder(x, offsets)
+            x = self.encoder(x, offsets, within(trace, "encoder"))
             summary = self.summary(x, offsets)
             start = self._first(summary)
             known = np.empty((len(summary), 0), np.float32) if self.w_known is None else self.w_known(summary)
@@ -196,18 +196,14 @@ class Seq2Seq:
             gates += memory.known[state.source]
         if self.w_fed is not None:
             gates += self.w_fed(state.fed)
-        layers: list[State] = []
-        for (cell, *_), before in zip(self.decoder.layers, state.layers, strict=True):
-            projected = cell.project(layers[-1][0]) if layers else gates
-            layers.append(cell.step(projected, before))
+        features, layers = self.decoder.step_gates(gates, state.layers, within(trace, "decoder"))
         coverage, looked = state.coverage.copy(), np.zeros_like(state.looked)
-        features = layers[-1][0]
         if self.readout is not None:
             hidden, features = features, self.readout(features)
             if self.attention is not None:
                 self.attention(hidden, memory, state.source, coverage, features, looked)
             features = activate(features, TANH)
-        if trace is not None:
-            trace.add("cross.weights", looked)
+        if trace is not None and self.attention is not None:
+            trace.add("cross.weights", looked[:, None])  # as of one head
         fed = features if self.w_fed is not None else state.fed
-        return features, DecoderState(state.source, tuple(layers), fed, coverage, looked)
+        return features, DecoderState(state.source, layers, fed, coverage, looked)

@@ -126,7 +126,7 @@ class Block:
         if trace is not None:
             trace.add("attention.weights", weights)
             if memory is not None:
-                trace.add("cross.weights", looked)
+                trace.add("cross.weights", looked.copy())
             trace.add("out", x.copy())
 
 

@@ -42,11 +42,8 @@ class LanguageModeling(Task):
         "complete": Command("seqloom.cli.complete:command", "Suggest next words, one text or interactively."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
-
-    def read_valid(self, path: str, reading: TextReading) -> Corpus:
-        return read_held_out_text(path, reading)
+    read = staticmethod(read_text)
+    read_valid = staticmethod(read_held_out_text)
 
     def evaluate(self, model: LanguageModel, place: str, paths: tuple[str, ...], reading: TextReading,
                  judging: LanguageJudging) -> Outcome:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, shown
-
-if TYPE_CHECKING:
-    from seqloom.data.corpus import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +31,7 @@ class WordVectorsTask(Task):
         "bias": Command("seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
+    read = staticmethod(read_text)
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
         from seqloom.metrics.vectors import as_questions

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from seqloom.config import CONTINUES, MOST, MOST_WIDTH, OnlyWith, option
 from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
@@ -14,6 +14,7 @@ from seqloom.models.network.configs import PretrainedConfig
 
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
+TUNING = ("encoder_lr", "gradual", "frozen_for")  # how a published encoder is tuned
 TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not published
 
 
@@ -76,6 +77,12 @@ class EncoderConfig(PretrainedConfig):
                               f"encoder, or leave {given[0]} out")
         if self.frozen and len(given) > 1:
             raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
+
+    @classmethod
+    def continued(cls, inherited: dict[str, Any], given: Mapping[str, Any]) -> Self:
+        if given.get("frozen"):  # how the encoder was tuned before says nothing any more
+            inherited = {name: value for name, value in inherited.items() if name not in TUNING}
+        return super().continued(inherited, given)
 
     def _check_exists(self, name: str) -> None:
         if name == "encoder" and self.published:

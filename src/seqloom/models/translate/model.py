@@ -191,7 +191,7 @@ class TranslationModel(NetworkModel, Translator):
             stepper = self.network_decoder(network, pairs.sources.part(chosen))
             found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1, max_tokens=most)
             for i, best in zip(chosen.tolist(), found):
-                said[i] = self.text_of(best[0].ids)
+                said[i] = self.target_tokenizer.decode(best[0].ids)
         return bleu(said, pairs.data.targets).value
 
     # ---- the network
