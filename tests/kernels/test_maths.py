@@ -89,9 +89,9 @@ def test_products_and_sums_of_vectors(n):
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("scale", [1e-3, 5, 200])
-def test_softmax(n, scale):
-    x = (scale * normal(n)).astype(np.float32)
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0), (5, 0), (200, 0), (5, -90), (5, 90)])
+def test_softmax(n, scale, shift):
+    x = (scale * normal(n) + shift).astype(np.float32)
     expected = twin.softmax(x.astype(np.float64))
     shares = x.copy()
     maths.softmax(shares)
@@ -104,16 +104,16 @@ def test_softmax(n, scale):
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("scale", [1e-3, 5, 200])
-def test_log_softmax(n, scale):
-    x, bias = (scale * normal(3, n)).astype(np.float32), normal(n, seed=1)
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0), (5, 0), (200, 0), (5, -90), (5, 90)])
+def test_log_softmax(n, scale, shift):
+    x, bias = (scale * normal(3, n) + shift).astype(np.float32), normal(n, seed=1)
     for given in (NO_BIAS, bias):
         found = x.copy()
         maths.log_softmax(found, given)
         logits = x.astype(np.float64) + (given if len(given) else 0)
         shifted = logits - logits.max(axis=1, keepdims=True)
         expected = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * max(scale, 1))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * max(scale, abs(shift), 1))
 
 
 def test_log_softmax_keeps_what_is_impossible():

@@ -121,7 +121,8 @@ class Cell:
         if trace is None and self.plain:
             after = tuple(leaf.copy() for leaf in state)
             c = after[1] if len(after) > 1 else np.empty((0, 0), np.float32)
-            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse, after[0], c, out)
+            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse,
+                 after[0], c, out)
             return out, after
         rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]

@@ -46,7 +46,9 @@ class RecurrentStack:
 
     def step_gates(self, gates: np.ndarray, states: States, trace: Trace | None = None,
                    x: np.ndarray | None = None) -> tuple[np.ndarray, States]:
-        """Return the same from what x gives the gates of the first layer (n, G H); only a residual stack needs x as well."""
+        """Return the same from what x gives the gates of the first layer (n, G H);
+        only a residual stack needs x as well.
+        """
         after = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
             cell, part = layer[0], within(trace, f"layers.{i}")
