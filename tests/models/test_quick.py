@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.sequence import quick  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.nn.encoders import ENCODERS  # noqa: E402
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn.pooling import POOLINGS  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, small  # noqa: E402
