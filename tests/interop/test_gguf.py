@@ -5,10 +5,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from seqloom.models.network.quantised import Blocks
 
 from seqloom.errors import DataError
 from seqloom.interop.gguf import FORMATS, kept_blocks, read_gguf, to_floats
+from seqloom.runtime.quantised import Blocks
 from tests.interop.gguf_files import LIST, STRING, U32, gguf
 
 F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K = (FORMATS[kind] for kind in (0, 1, 2, 3, 8, 12, 14))

@@ -3,13 +3,12 @@
 import json
 
 import pytest
-from seqloom.interop.families import read_model, write_model
-from seqloom.interop.hugging_face_tokenizer_writer import tokenizer_files
 from tokenizers import Tokenizer as Engine
 
 import seqloom
-from seqloom import Tokenizer
+from seqloom import Tokenizer, interop
 from seqloom.errors import ConfigError
+from seqloom.interop.hugging_face_tokenizers import tokenizer_files
 from seqloom.training.config import TrainConfig
 
 TEXT = "the cat sat on the mat [MASK]\nthe dog sat </s> on the <|user|> log\n" * 30
@@ -72,8 +71,8 @@ def test_a_mark_that_is_spelled_like_a_token_is_refused(kind, mark):
 def test_a_model_there_and_back(kind, tmp_path):
     model = seqloom.GPT(d_model=16, n_layers=1, n_heads=2, context=24, positions="learned").fit(
         TEXT, tokenizer=make(kind), train=TrainConfig(steps=2, batch_size=4))
-    write_model(model, "it", tmp_path / "theirs")
-    back = read_model(tmp_path / "theirs")
+    interop.write(model, tmp_path / "theirs", "it")
+    back = interop.open(tmp_path / "theirs")
     assert back.tokenizer.vocab_size == model.tokenizer.vocab_size
     assert back.tokenizer.marks == model.tokenizer.marks  # published ones there, declared ones here
     assert back.tokenizer.encode(TEXT).tolist() == model.tokenizer.encode(TEXT).tolist()

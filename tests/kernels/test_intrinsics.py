@@ -7,7 +7,16 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from seqloom.kernels import intrinsics
-from seqloom.kernels.intrinsics import add_dots, halves, prefetch, prefetch_row, random_bits, trailing_zeros
+from seqloom.kernels.intrinsics import (
+    add_dots,
+    dot_rows,
+    halves,
+    prefetch,
+    prefetch_row,
+    random_bits,
+    sum_row,
+    trailing_zeros,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -81,3 +90,39 @@ def test_asking_for_memory_changes_nothing():
     njit(lambda table, row, column: prefetch(table, row, column))(table, 2, 3)
     prefetch_row(table, 4)
     np.testing.assert_array_equal(table, before)
+
+
+def in_lanes(x):
+    """The sum of an array in the order of `sum_row`: four vectors of 16 at a time, one, then number by number."""
+    sums, at = np.zeros((4, 16), x.dtype), 0
+    for many in (4, 1):
+        while at + 16 * many <= len(x):
+            sums[:many] += x[at:at + 16 * many].reshape(many, 16)
+            at += 16 * many
+    lanes = sums[0] + sums[1] + sums[2] + sums[3]
+    while len(lanes) > 1:
+        lanes = lanes[:len(lanes) // 2] + lanes[len(lanes) // 2:]
+    total = lanes[0]
+    for number in x[at:]:
+        total += number
+    return total
+
+
+@pytest.mark.parametrize("liberties", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sums_have_one_order(kind, liberties):
+    """Also in a function that lets LLVM reorder all sums, and of a part of a larger array."""
+    def summed(x):
+        return sum_row(x[1, 2:])
+
+    def product(x, shift):
+        return dot_rows(x[1, 2:], x[0, 2:], shift)
+
+    summed, product = (njit(function, fastmath=liberties) for function in (summed, product))
+    for length in range(200):
+        x = RNG.normal(size=(2, length + 2)).astype(kind)
+        assert summed(x) == in_lanes(x[1, 2:])
+        wanted = ((x[0, 2:] - 0.25).astype(float) * (x[1, 2:] - 0.25)).sum()
+        assert product(x, kind(0.25)) == pytest.approx(wanted, abs=1e-4 if kind is np.float32 else 1e-12)
+        whole = np.rint(8 * x)  # whose products are exact, whether or not they are rounded before they are added
+        assert product(whole, kind(0)) == in_lanes(whole[0, 2:] * whole[1, 2:])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from torch import nn  # noqa: E402
 
 from seqloom import LSTM  # noqa: E402
@@ -18,8 +17,11 @@ from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
-from seqloom.models.network.trained import TrainedNetwork, array_specs  # noqa: E402
+from seqloom.models.network.trained import RANKS, TrainedNetwork, array_specs  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.runtime.declarations import Declared  # noqa: E402
+from seqloom.runtime.outputs import take_output  # noqa: E402
+from seqloom.runtime.weights import Recorder  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.batches import Batch, Examples  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
@@ -30,7 +32,8 @@ RNG = np.random.default_rng(0)
 TEXTS, LABELS = RNG.integers(2, 10, (40, 6)), RNG.integers(0, 2, 40)
 TEXTS[:, 0] = LABELS  # what tells the class
 VECTORS = RNG.normal(size=(10, 4)).astype(np.float32)
-SHAPES = {"embedding.weight": (10, 4), **within("output", affine(2, 4))}
+DECLARED = {"embedding.weight": Declared((10, 4), "table"), "output.weight": Declared((2, 4), "output"),
+            "output.bias": Declared((2,), "vector")}
 
 
 class Bags(nn.Module):
@@ -81,7 +84,7 @@ def test_a_classifier_is_trained_recorded_and_restored():
     kept.keep(network)
     assert kept.module() is network
     assert kept.parameters == 10 * 4 + 2 * 4 + 2
-    check_arrays(kept.weights, array_specs(SHAPES))
+    check_arrays(kept.weights, array_specs(DECLARED))
     loaded = TrainedNetwork("bags", Bags)
     loaded.restore(kept.weights)
     ids = torch.from_numpy(TEXTS)
@@ -143,7 +146,9 @@ def test_refused_before_training():
 
 
 def test_ranks_are_integers_that_all_differ():
-    specs = array_specs(output_layer("adaptive", 4, 10))
+    recorder = Recorder()
+    take_output(recorder.within("output"), "adaptive", 4, 10)
+    specs = array_specs(recorder.declared)
     assert (specs[RANKS].dtype, specs[RANKS].shape, specs[RANKS].low, specs[RANKS].high) == ("int64", (10,), 0, 9)
     with pytest.raises(ModelError, match="same rank"):
         TrainedNetwork("bags", Bags).restore({RANKS: np.array([0, 0, 1])})
@@ -162,7 +167,7 @@ def test_vectors_are_checked_before_a_table_is_made(tmp_path):
 
 def test_they_load_neither_language_models_nor_torch():
     code = ("import sys\n"
-            "from seqloom.models.network import configs, first_layer, fitting, shapes, sizes, step_weights, trained\n"
+            "from seqloom.models.network import configs, first_layer, fitting, model, sizes, trained\n"
             "print([m for m in sys.modules if m == 'torch' or m.startswith('seqloom.models.language')])")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

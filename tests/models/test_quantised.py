@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from seqloom.models.network.quantised import BLOCK, Blocks, Quantised
+from seqloom.runtime.quantised import BLOCK, Blocks, Quantised
 
 import seqloom
 from seqloom.contracts.language import LanguageModel

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from seqloom.models.network.quantised import Quantised
+from seqloom.runtime.quantised import Quantised
 
 import seqloom
 from seqloom import interop

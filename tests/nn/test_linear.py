@@ -9,11 +9,12 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrize  # noqa: E402
 
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn import fused  # noqa: E402
 from seqloom.nn.bert import BertNet  # noqa: E402
 from seqloom.nn.cells import Cell  # noqa: E402
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
-from seqloom.nn.encoders import ENCODERS, make_encoder  # noqa: E402
+from seqloom.nn.encoders import make_encoder  # noqa: E402
 from seqloom.nn.heads import LabelHead, TagHead  # noqa: E402
 from seqloom.nn.linear import linear_rows, original, own_weights  # noqa: E402
 from seqloom.nn.memory import SCORES  # noqa: E402

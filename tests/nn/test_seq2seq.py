@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn.encoders import ENCODERS, make_encoder  # noqa: E402
+from seqloom.encoder_table import ENCODERS  # noqa: E402
+from seqloom.nn.encoders import make_encoder  # noqa: E402
 from seqloom.nn.memory import SCORES  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
 from seqloom.nn.seq2seq import Seq2Seq, summary_of  # noqa: E402

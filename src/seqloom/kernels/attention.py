@@ -20,7 +20,7 @@ from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from seqloom.kernels.maths import FAST, ONE, ZERO, add_scaled, dot, exp_row, softmax, tanh_sum
+from seqloom.kernels.maths import FUSED, ONE, ZERO, add_scaled, dot, exp_row, softmax, tanh_sum
 from seqloom.kernels.matmul import LANES, add_block
 from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
 
@@ -76,7 +76,7 @@ def copy_tokens(source, target, n_layers, d_keys, count):
         new[at : at + count * d_keys] = old[at : at + count * d_keys]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _add_distances(scores, place, by_distance):
     """Add by_distance (2 F - 1,), of which the middle is for distance 0 and
     the ends for all that is further away.
@@ -86,7 +86,7 @@ def _add_distances(scores, place, by_distance):
         scores[t] += by_distance[min(max(t - place, -far), far) + far]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _add_relative(query, relative, scores, place):
     """Add what a query has in common with the vector of each distance, relative (R, d) (Shaw et al. 2018)."""
     common = np.empty(min(len(relative), place + 1), np.float32)
@@ -198,7 +198,7 @@ def _attend_heads_in_kernels(x, heads, layer, tokens, causal, by_distance, relat
 # together
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def additive_score(query, key, energy, inner):
     """Return energy . tanh(query + key), and leave the tanh in `inner`."""
     tanh_sum(query, key, inner)
@@ -215,7 +215,7 @@ def additive_scores(queries, keys, energy, scores):
                 scores[b, t, s] = additive_score(queries[b, t], keys[b, s], energy, inner)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FUSED)
 def additive_scores_back(queries, keys, energy, above, d_queries, d_keys, d_energy):
     """Add the gradients of the three to theirs; `above` (B, T, S) is that of the scores.
     What is zero, as at padding, is free.

@@ -1,5 +1,5 @@
 """What numba has no name for, as instructions of LLVM:
-prefetching, random bits, vectors, sums of products of bytes.
+prefetching, random bits, vectors, sums in a fixed order, sums of products of bytes.
 """
 
 from __future__ import annotations
@@ -95,6 +95,85 @@ def halves(builder, pointer):
     sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
     scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0 ** 112)), WORDS)
     return builder.bitcast(builder.or_(scaled, sign), FLOATS)
+
+
+# ---- sums in a fixed order
+#
+# Where LLVM may reorder a sum so that it uses vectors, it does so anew wherever the loop is compiled into
+# another one, and the same numbers then have sums that differ in the last bit. numba gives the liberties of a
+# function to all instructions in it that have none of their own, so each has one.
+
+SUMS = 4  # vectors of sums, so that one addition need not wait for the last
+FUSED = ("contract",)  # a product and a sum may be one instruction
+
+
+def _sum_lanes(builder, vector):
+    """The sum of a vector's lanes, halves added until one is left."""
+    while (half := vector.type.count // 2) > 0:
+        places = [ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)]
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        low, high = (builder.shuffle_vector(vector, undefined, part) for part in places)
+        vector = builder.fadd(low, high, flags=FUSED)
+    return builder.extract_element(vector, WORD(0))
+
+
+def _ordered_sum(term):
+    """Code that sums `term(builder, values, shift)`, the values being those of arrays of one length at a
+    place; the last argument is the shift."""
+    def code(context, builder, signature, arguments):
+        size, number = ir.IntType(64), context.get_value_type(signature.return_type)
+        lanes, width = ir.VectorType(number, 16), context.get_abi_sizeof(number)
+        arrays = [context.make_array(kind)(context, builder, value)
+                  for kind, value in zip(signature.args[:-1], arguments[:-1])]
+        shift, length = arguments[-1], cgutils.unpack_tuple(builder, arrays[0].shape)[0]
+        shifts = splat(builder, shift, lanes)
+        sums = [cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(SUMS)]
+
+        def load(array, place, kind):
+            pointer = builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
+            return builder.load(pointer, align=width)
+
+        def add(total, place, kind, shift):
+            value = term(builder, [load(array, place, kind) for array in arrays], shift)
+            builder.store(builder.fadd(builder.load(total), value, flags=FUSED), total)
+
+        begin = size(0)
+        for many in (SUMS, 1):
+            step = size(16 * many)
+            end = builder.sub(length, builder.srem(length, step))
+            with cgutils.for_range_slice(builder, begin, end, step, size) as (place, _):
+                for i in range(many):
+                    add(sums[i], builder.add(place, size(16 * i)), lanes, shifts)
+            begin = end
+        first, *others = (builder.load(total) for total in sums)
+        for other in others:
+            first = builder.fadd(first, other, flags=FUSED)
+        total = cgutils.alloca_once_value(builder, _sum_lanes(builder, first))
+        with cgutils.for_range_slice(builder, begin, length, size(1), size) as (place, _):
+            add(total, place, number, shift)
+        return builder.load(total)
+
+    return code
+
+
+@intrinsic
+def sum_row(context, x):
+    """The sum of an array of floats, the same wherever it is compiled."""
+    def code(context, builder, signature, arguments):
+        zero = ir.Constant(context.get_value_type(x.dtype), 0.0)
+        total = _ordered_sum(lambda builder, values, shift: values[0])
+        return total(context, builder, x.dtype(x, x.dtype), [*arguments, zero])
+
+    return x.dtype(x), code
+
+
+@intrinsic
+def dot_rows(context, a, b, shift):
+    """The sum of (a - shift)(b - shift) of two arrays of floats, the same wherever it is compiled."""
+    def term(builder, values, shift):
+        return builder.fmul(*(builder.fsub(value, shift, flags=FUSED) for value in values), flags=FUSED)
+
+    return a.dtype(a, b, a.dtype), _ordered_sum(term)
 
 
 # ---- products of 8-bit numbers

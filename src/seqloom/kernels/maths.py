@@ -2,11 +2,12 @@
 exponential, tanh, softmax, norms, activation functions, rotations.
 
 Each formula stands here once, for training and for inference. They are written out because the library's are
-calls that keep loops from using vector units. `FAST` only lets sums be reordered, without which no sum uses
-vector units; NaN and infinity keep their meaning, so a broken model is still noticed. NumPy's rules for
-division, because a check of each divisor keeps a loop from using vector units too.
+calls that keep loops from using vector units. NaN and infinity keep their meaning, so a broken model is still
+noticed. NumPy's rules for division, because a check of each divisor keeps a loop from using vector units too.
 
-Rows are independent: what a row becomes does not depend on the rows beside it, to the bit.
+Rows are independent: what a row becomes does not depend on the rows beside it, to the bit. So it must be the
+same in whatever kernel a function is compiled into, and sums are made in a fixed order (`sum_row`, `dot_rows`).
+Only what no other kernel calls is `FAST`, which lets LLVM reorder sums.
 """
 
 import math
@@ -14,7 +15,9 @@ import math
 import numpy as np
 from numba import njit
 
-FAST = {"reassoc", "contract", "nsz"}
+from seqloom.kernels.intrinsics import dot_rows, sum_row
+
+FUSED, FAST = {"contract", "nsz"}, {"reassoc", "contract", "nsz"}
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
 # kernels take their places here
@@ -26,7 +29,7 @@ GATED = GEGLU  # from here on half of the units are gates
 # ---- of one number
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FUSED)
 def exp(x):
     """Return e^x to 1e-7.
 
@@ -79,7 +82,7 @@ def sigmoid(x):
     return HALF + HALF * tanh(HALF * x)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy", inline="always")
 def gelu(x):
     """Return x times about the normal distribution function, by tanh (Hendrycks and Gimpel 2016):
     1 + tanh(u) = 2 sigmoid(2u).
@@ -87,7 +90,7 @@ def gelu(x):
     return x * sigmoid(np.float32(1.5957691216057308) * (x + np.float32(0.044715) * x * x * x))
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy", inline="always")
 def gelu_erf(x):
     """Return x times the normal distribution function, as gelu is defined (Hendrycks and Gimpel 2016).
 
@@ -141,23 +144,20 @@ def tanh_sum(a, b, out):
 # ---- of rows of float32
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def dot(a, b):
     """Return the product of two vectors."""
-    total = ZERO
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
+    return dot_rows(a, b, ZERO)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def add_scaled(out, share, x):
     """Add `share` times x to out."""
     for j in range(len(out)):
         out[j] += share * x[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def add_rows(x, change):
     """Add a change (n, D) to x (n, D)."""
     for row in range(len(x)):
@@ -165,21 +165,19 @@ def add_rows(x, change):
             x[row, j] += change[row, j]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def exp_row(x):
     """Replace x by exp(x - max), and return the inverse of its sum."""
     top = np.int32(-(2**31))
     for t in range(len(x)):
         top = max(top, in_order(np.float32(x[t]).view(np.int32)))
     largest = in_order(top).view(np.float32)
-    total = ZERO
     for t in range(len(x)):
         x[t] = exp(x[t] - largest)
-        total += x[t]
-    return ONE / total
+    return ONE / sum_row(x)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def softmax(x):
     """Replace scores (S,) by shares that sum to one."""
     share = exp_row(x)
@@ -211,7 +209,7 @@ def log_softmax(logits, bias):
             x[j] -= shift
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def norm_row(x, weight, bias, epsilon):
     """Replace x (D,) by its layer norm (Ba et al. 2016),
     or without a bias by RMSNorm (Zhang and Sennrich 2019).
@@ -220,15 +218,8 @@ def norm_row(x, weight, bias, epsilon):
     LLVM would do without vectors.
     """
     size = np.float32(len(x))
-    mean = ZERO
-    if len(bias) > 0:
-        for j in range(len(x)):
-            mean += x[j]
-        mean /= size
-    square = ZERO
-    for j in range(len(x)):
-        square += (x[j] - mean) * (x[j] - mean)
-    scale = ONE / np.sqrt(square / size + epsilon)
+    mean = sum_row(x) / size if len(bias) > 0 else ZERO
+    scale = ONE / np.sqrt(dot_rows(x, x, mean) / size + epsilon)
     if len(bias) > 0:
         for j in range(len(x)):
             x[j] = (x[j] - mean) * scale * weight[j] + bias[j]
@@ -244,7 +235,7 @@ def norm_rows(x, weight, bias, epsilon):
         norm_row(x[i], weight, bias, epsilon)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def activate_row(x, kind):
     """Apply one of ACTIVATIONS to x (M,) in place;
     with gates, x (2M,) has them before the units and its first half is written.
@@ -283,7 +274,7 @@ def activate(x, kind):
     return x[:, :x.shape[1] // 2].copy()
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def rotate(x, positions, n_heads, cos, sin):
     """Turn the first heads of x (n, D) by their rotary positions (Su et al. 2021), in place.
 

@@ -30,7 +30,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from seqloom.kernels.intrinsics import BYTES, FLOATS, WORD, WORDS, add_dots, constant, halves, splat
-from seqloom.kernels.maths import FAST, ZERO
+from seqloom.kernels.maths import FUSED, ZERO
 
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
@@ -153,7 +153,7 @@ _one, _some, _many = (_tile_product(rows, False) for rows in (1, SOME, MANY))
 _fine_one, _fine_some, _fine_many = (_tile_product(rows, True) for rows in (1, SOME, MANY))
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _factors(x, number):
     """Return what the numbers of a block are multiplied with to become whole numbers up to `number`,
     and what takes it back: NaN where one is not finite, so that a broken model is noticed.
@@ -167,13 +167,13 @@ def _factors(x, number):
     return number / top if top > SMALLEST else ZERO, top / number if largest < INFINITE else NOT_A_NUMBER
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def _nearest(x):
     """Return the nearest whole number, by its bits, for the same reason."""
     return np.int32(np.float32(x + ROUNDING).view(np.int32) - ROUNDING_BITS)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def round_rows(x, out, scale, total):
     """Round rows (n, K) to whole numbers from -127 to 127, int8 (n, 32 B),
     with a scale (n, B) and the sum (n, B) of each block.
@@ -192,7 +192,7 @@ def round_rows(x, out, scale, total):
             total[row, block] = whole
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def round_rows_finely(x, out, scale, total):
     """The same with whole numbers of 16 bits: the high halves of a row, then its low ones, int8 (2 n, 32 B).
 

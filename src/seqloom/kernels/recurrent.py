@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from seqloom.kernels.maths import FAST, ZERO, add_scaled, norm_row, norm_rows, sigmoid, sigmoid_sum, tanh
+from seqloom.kernels.maths import FUSED, ZERO, add_scaled, norm_row, norm_rows, sigmoid, sigmoid_sum, tanh
 from seqloom.kernels.matmul import linear
 
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
@@ -101,7 +101,7 @@ def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h
             late[j] = dn[j] * r[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def lstm_row(gates, c, norm_weight, norm_bias, h):
     """Turn sums (4H,) into the gates i, f, g, o, c (H,) into the new one, and write the new h (H,).
 
@@ -135,7 +135,7 @@ def lstm_cell(gates, from_h, c, norm_weight, norm_bias, h):
         lstm_row(gates[row], c[row], norm_weight, norm_bias, h[row])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
 def rnn_row(total, relu):
     """Apply tanh, or relu, to a row in place."""
     if relu:

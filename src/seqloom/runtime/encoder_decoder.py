@@ -73,9 +73,10 @@ class InputEmbedding:
             x += self.position[positions]
         elif self.positions == "sinusoidal":
             longest = int(positions.max(initial=0))
-            if longest >= len(self.room):
-                self.room = sinusoids(np.arange(max(2 * longest, ROOM)), x.shape[1])
-            x += self.room[positions]
+            room = self.room  # which another thread may replace meanwhile, by a shorter one too
+            if longest >= len(room):
+                self.room = room = sinusoids(np.arange(max(2 * longest, ROOM)), x.shape[1])
+            x += room[positions]
         return normed(x, self.norm)
 
 

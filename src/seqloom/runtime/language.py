@@ -113,7 +113,7 @@ class NPLMNet:
             raise ValueError(f"order is {order}; a network needs at least one token of context, "
                              "so at least 2")
         self.vocab_size, self.order, self.direct = vocab_size, order, direct
-        d_window = (order - 1) * d_embed
+        self.d_window = d_window = (order - 1) * d_embed
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
         self.hidden: Linear = weights.linear("hidden", width, d_window)
         self.output: Output = take_output(weights.within("output"), softmax,
@@ -121,7 +121,7 @@ class NPLMNet:
 
     def features(self, context: np.ndarray) -> np.ndarray:
         """Return what the output layer reads after tokens (n, order - 1)."""
-        x = np.asarray(self.embedding[context], np.float32).reshape(len(context), -1)
+        x = np.asarray(self.embedding[context], np.float32).reshape(len(context), self.d_window)
         hidden = activate(self.hidden(x), TANH)
         return np.concatenate([hidden, x], axis=1) if self.direct else hidden
 

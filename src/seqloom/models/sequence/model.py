@@ -91,13 +91,12 @@ class SequenceModel(NetworkModel):
 
     def without_torch(self, examples: int) -> bool:
         """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
-        if self.bits:
+        if self.bits or (examples <= FEW and self.net.on_cpu):
             return True
-        if not has_torch():
-            if examples > FEW:
-                say_stepping(self.name)
-            return True
-        return examples <= FEW and self.net.on_cpu
+        if has_torch():  # asked last, as it imports torch
+            return False
+        say_stepping(self.name)
+        return True
 
     def outputs(self, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
         """Yield what the head makes of neighbouring examples, group by group, without torch."""
