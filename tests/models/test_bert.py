@@ -5,13 +5,13 @@ import sys
 
 import numpy as np
 import pytest
-from seqloom.runtime.quantised import Quantised
 
 import seqloom
 from seqloom import interop
 from seqloom.models.encode import encoder_steps
 from seqloom.models.encode.running import hidden_states
 from seqloom.models.sequence.published import open_encoder
+from seqloom.runtime.quantised import Quantised
 from tests.fuzz.specimens import random_encoder
 from tests.models.test_sentence_encoder import LAYOUTS
 

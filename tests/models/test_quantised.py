@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from seqloom.runtime.quantised import BLOCK, Blocks, Quantised
 
 import seqloom
 from seqloom.contracts.language import LanguageModel
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.language.gpt import GPT
 from seqloom.models.language.recurrent import LSTM
+from seqloom.runtime.quantised import BLOCK, Blocks, Quantised
 from seqloom.training.config import TrainConfig
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40

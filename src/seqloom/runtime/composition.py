@@ -13,21 +13,9 @@ import numpy as np
 
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.encoders import Encoder
+from seqloom.runtime.examples import Examples
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
-
-
-class Examples(NamedTuple):
-    """Steps of examples one after the other, as readers take them;
-    an example is one row of steps, or several.
-    """
-
-    steps: Any  # named arrays
-    offsets: np.ndarray  # (R + 1,): of the rows
-    first_row: np.ndarray  # (E + 1,): of the examples among the rows
-    spellings: Any = None
-    word_places: np.ndarray | None = None  # (W,): the step of each word, where words are several steps
-    word_offsets: np.ndarray | None = None  # (E + 1,)
 
 
 class Pooling:

@@ -17,8 +17,9 @@ from seqloom.encoder_table import ENCODERS, find_cell
 from seqloom.kernels.attention import attend_memory
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.cells import Sequences
-from seqloom.runtime.composition import Examples, Pooling
+from seqloom.runtime.composition import Pooling
 from seqloom.runtime.encoders import Encoder
+from seqloom.runtime.examples import Examples
 from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
