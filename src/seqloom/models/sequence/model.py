@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTask
     from seqloom.runtime.composition import SequenceNetwork
-from seqloom.runtime.examples import Examples
+    from seqloom.runtime.examples import Examples
     from seqloom.training.config import TrainConfig
     from seqloom.training.schedules import DelayedGroup
 
