@@ -81,15 +81,6 @@ class GGUFFile(TensorFile):
         return {name: info.shape for name, info in self.tensors.items()}
 
 
-def is_gguf(path: str | Path) -> bool:
-    """Whether this is such a file, by its name or its first bytes."""
-    place = Path(path)
-    if place.name.endswith(".gguf") or not place.is_file():
-        return place.name.endswith(".gguf")
-    with place.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
 def read_gguf(path: str | Path) -> GGUFFile:
     """The values and the places of the tensors of a file, all of them checked."""
     source = Path(path)
