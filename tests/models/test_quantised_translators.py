@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from seqloom.runtime.quantised import Quantised
 
 import seqloom
 from seqloom import interop
@@ -11,6 +10,7 @@ from seqloom.errors import ConfigError
 from seqloom.models.translate.pairs import encode_texts
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.models.translate.transformer import Transformer
+from seqloom.runtime.quantised import Quantised
 from seqloom.training.config import TrainConfig
 from tests.fuzz.published import TRANSLATOR, TRANSLATORS
 from tests.fuzz.specimens import REVERSED

@@ -8,12 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
 from seqloom.models.language.neural_configs import GPTConfig, LSTMConfig  # noqa: E402
 from seqloom.models.language.recurrent_net import RecurrentNet  # noqa: E402
 from seqloom.models.series.forecaster_net import ForecastNet  # noqa: E402
 from seqloom.nn.composition import Sentences, SequenceNetwork  # noqa: E402
-from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn.encoders import make_encoder  # noqa: E402
 from seqloom.nn.heads import LabelHead, TagHead  # noqa: E402
 from seqloom.nn.pooling import Pooling  # noqa: E402

@@ -107,8 +107,7 @@ def _open_directory(path: str | Path, task: str | None, bits: int | None) -> Any
 def quantised(model: Any, bits: int, source: str) -> Any:
     """Return the same model with so many bits a weight; `source` is where it was, for messages."""
     if "bits" not in model.learnt_values:
-        raise ConfigError("--bits quantises models of kind gpt, bert, sentence-encoder or transformer; "
-                          f"{source} is of kind {model.name}")
+        raise ConfigError(f"--bits quantises the weights of a network; {source} is of kind {model.name}, which has none")
     return model.quantised(bits)
 
 
