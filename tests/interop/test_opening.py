@@ -109,7 +109,7 @@ def test_what_is_refused(tmp_path):
     for path, options, error, words in (
             ("ngram", {}, DataError, "a model of seqloom, not a model of transformers; seqloom.load opens it"),
             ("none", {}, DataError, "no such file"), ("text", {}, DataError, "not a file of word vectors"),
-            ("x.arpa", {"bits": 8}, ConfigError, "quantises networks; .*arpa is of kind ngram"),
+            ("x.arpa", {"bits": 8}, ConfigError, "quantises the weights of a network; .*arpa is of kind ngram"),
             ("llama", {"bits": 3}, ConfigError, "bits is 3; it must be 8 or 4")):
         with pytest.raises(error, match=words) as caught:
             interop.open(tmp_path / path, **options)

@@ -36,8 +36,8 @@ Examples:
 @click.option("--task", help="What a converted encoder is for, where its family serves several tasks.", metavar="TASK")
 @click.option("--context", type=click.IntRange(2, 1_000_000), metavar="N",
               help="Give a gpt model with the same weights a longer context of N tokens, rope positions scaled to fit.")
-@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a network: fewer bits per weight, on disk "
-              "and in memory.")
+@click.option("--bits", type=Choice(["8", "4"]), help="Quantise the weights of a network of any kind: fewer bits per "
+              "weight, on disk and in memory.")
 @common
 def command(source: str, target: str, form: str | None, task: str | None, context: int | None, bits: str | None,
             as_json: bool) -> None:

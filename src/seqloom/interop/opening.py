@@ -108,7 +108,7 @@ def _open_directory(path: str | Path, task: str | None, bits: int | None) -> Any
 def quantised(model: Any, bits: int, source: str) -> Any:
     """Return the same model with so many bits a weight; `source` is where it was, for messages."""
     if "bits" not in model.learnt_values:
-        raise ConfigError(f"--bits quantises networks; {source} is of kind {model.name}, which has no matrices to round")
+        raise ConfigError(f"--bits quantises the weights of a network; {source} is of kind {model.name}, which has none")
     return model.quantised(bits)
 
 
