@@ -50,6 +50,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
 VALUES = {
     "tokenizer": ["char"], "vocab_size": [8], "min_count": [3], "vocab_file": ["{words}"], "normalize": ["case=lower"],
+    "marks": [("[MASK]",)],
     "order": [2], "k": [0.5], "prune": [(0, 0, 1)], "prune_entropy": [0.1], "states": [2], "iterations": [1],
     "tolerance": [0.5], "restarts": [9], "seed": [7], "window": [2], "floor": [0.5], "members": [("{member}", "{member}")],
     "member": ["{member}"], "theta": [0.3], "share": [0.3], "samples": [3], "label_smoothing": [0.3],
