@@ -12,6 +12,7 @@ import pytest
 
 from seqloom import registry
 from seqloom.config import choices, conditions, field_types, parts
+from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES
 from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
@@ -50,6 +51,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
 VALUES = {
     "tokenizer": ["char"], "vocab_size": [8], "min_count": [3], "vocab_file": ["{words}"], "normalize": ["case=lower"],
+    "marks": [("[MASK]",)],
     "order": [2], "k": [0.5], "prune": [(0, 0, 1)], "prune_entropy": [0.1], "states": [2], "iterations": [1],
     "tolerance": [0.5], "restarts": [9], "seed": [7], "window": [2], "floor": [0.5], "members": [("{member}", "{member}")],
     "member": ["{member}"], "theta": [0.3], "share": [0.3], "samples": [3], "label_smoothing": [0.3],
@@ -233,6 +235,9 @@ def tries(owner, cls):
         name = field.name
         if kinds[name] is bool:
             yield name, not field.default
+        elif name in ("encoder", "cell") and "/" not in str(field.default):
+            known = ENCODER_NAMES if name == "encoder" else CELL_NAMES
+            yield from ((name, choice) for choice in known if choice != DEFAULTS.get((owner, name), field.default))
         elif choices(kinds[name]):
             same = DEFAULTS.get((owner, name), field.default)
             yield from ((name, choice) for choice in choices(kinds[name]) if choice not in (same, "imported"))

@@ -171,7 +171,7 @@ def changed(name, array):
     ({"general__architecture": "bert"}, "architecture 'bert'; llama can be converted"),
     ({"general__architecture": None}, "general.architecture is missing"),
     ({"llama__block_count": None}, "llama.block_count is missing"), ({"llama__block_count": 0}, "must be a whole number"),
-    ({"llama__block_count": 3}, "lacks the tensors 'blk.2.attn_norm.weight'"), ({"llama__block_count": 1}, "llama has not,"),
+    ({"llama__block_count": 3}, "lacks the tensors 'blk.2.attn_q.weight'"), ({"llama__block_count": 1}, "llama has not,"),
     ({"llama__embedding_length": 25}, "d_model 25 is not a multiple"), ({"llama__context_length": 1}, "context"),
     ({"llama__attention__head_count_kv": 4}, "n_kv_heads 4 does not divide"),
     ({"llama__attention__head_count": 3}, "rope.dimension_count is not 8"),
