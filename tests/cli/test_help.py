@@ -43,11 +43,7 @@ def test_the_sections_of_a_network():
                                        "lr"]
     assert {"tied", "forget-bias", "softmax"} <= set(groups["Network options"])
     assert {"optimizer", "clip", "seed", "device", "restart"} <= set(groups["Training options"])
-<<<<<<< HEAD
-    assert {"encoding", "column", "strict", "vocab-size", "normalize", "marks", "unit"} == {
-=======
     assert {"encoding", "column", "strict", "vocab-size", "normalize", "unit", "marks"} == {
->>>>>>> l-marks
         *groups["Data and tokenizer options"]} - {"min-count", "vocab-file"}
 
 

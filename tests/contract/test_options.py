@@ -12,10 +12,10 @@ import pytest
 
 from seqloom import registry
 from seqloom.config import choices, conditions, field_types, parts
-from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES
 from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
+from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES
 from seqloom.errors import ConfigError
 from seqloom.testing.forecaster import SERIES
 from seqloom.testing.tagger import NER
@@ -287,6 +287,8 @@ def idle_pairs():
                 kind = field_types(cls)[other]
                 every = [*choices(kind), *([True, False] if kind is bool else [])]
                 every += ["a/directory"] if choices(kind) and str in parts(kind) else []
+                if other == "encoder":
+                    every = [*ENCODER_NAMES, *([] if field.metadata["known"] else ["a/directory"])]
                 for taken in [v for v in every if allowed and v not in allowed and v != "imported"] or [field.default]:
                     yield owner, cls, {option: value, other: taken}
 
