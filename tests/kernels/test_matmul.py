@@ -121,7 +121,7 @@ def layout(request):
                  "WIDEST": widest}
     pieces = {f"_{name}": product_piece(rows, vectors, prefetching=True)
               for name, rows in (("many", many), ("some", some), ("few", few))}
-    pieces |= {"_one": product_piece(1, vectors, matmul.TOGETHER), "_one_alone": product_piece(1, vectors)}
+    pieces |= {"_one": product_piece(1, vectors)}
     pieces |= {f"_rows_{n}": product_piece(block_rows, n, adding=True) for n in (4, 2, 1)}
     for name, value in (constants | pieces).items():
         assert hasattr(matmul, name), name

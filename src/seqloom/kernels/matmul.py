@@ -32,7 +32,6 @@ LANES = 16  # numbers of a vector
 # 32 registers of 16 numbers; else as many as 16 of 8 hold
 WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
-TOGETHER = 4  # panels that a single row is multiplied with at a time, as one alone would wait for its sums
 WIDTH = VECTORS * LANES
 # weights from which on threads share a product: handing a part over takes a third of the time of it
 LARGE = 1 << 20
@@ -63,21 +62,20 @@ def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Panels:
 # ---- pieces of a product that stay in registers
 
 
-def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: bool = False,
+def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False,
                   adding: bool = False) -> Callable[..., Any]:
-    """Make `piece(a, row, skip, b, start, step, apart, steps, out, column, ahead)`.
+    """Make `piece(a, row, skip, b, start, step, steps, out, column, ahead)`.
 
-    out[row:row + rows, column:column + 16 vectors blocks] = `steps` numbers of these rows of a, behind the
-    first `skip`, times as many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from
-    `start` on; those of the next of `blocks` begin `apart` numbers further on. Rows beyond the last of a are
-    the last one again.
+    out[row:row + rows, column:column + 16 vectors] = `steps` numbers of these rows of a, behind the first
+    `skip`, times as many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from `start`
+    on. Rows beyond the last of a are the last one again.
 
     With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step;
     with `adding` the product is added to what is there.
     """
     def code(context, builder, signature, arguments):
         size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
-        a, row, skip, b, start, step, apart, steps, out, column, ahead = (
+        a, row, skip, b, start, step, steps, out, column, ahead = (
             context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, arguments))
         last, width = cgutils.unpack_tuple(builder, a.shape)
@@ -85,12 +83,12 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
         places = [builder.add(row, size(i)) for i in range(rows)]
         places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
         of_a = [builder.gep(a.data, [builder.add(builder.mul(place, width), skip)]) for place in places]
-        of_b = [builder.gep(b.data, [builder.add(start, builder.mul(apart, size(i)))]) for i in range(blocks)]
+        of_b = builder.gep(b.data, [start])
 
         def vector(pointer, offset):
             return builder.bitcast(builder.gep(pointer, [offset]), lanes.as_pointer())
 
-        columns = [size(LANES * i) for i in range(vectors * blocks)]
+        columns = [size(LANES * i) for i in range(vectors)]
         of_out = [builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
                   for place in places]
         sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in places]
@@ -103,8 +101,7 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
                 prefetch_at(builder,
                             builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
             offset = builder.mul(loop.index, step)
-            values = [builder.load(vector(pointer, builder.add(offset, size(LANES * i))), align=4)
-                      for pointer in of_b for i in range(vectors)]
+            values = [builder.load(vector(of_b, builder.add(offset, column)), align=4) for column in columns]
             for of_row, totals in zip(of_a, sums):
                 factor = splat(builder, builder.load(builder.gep(of_row, [loop.index])), lanes)
                 for value, total in zip(values, totals):
@@ -116,15 +113,15 @@ def product_piece(rows: int, vectors: int = 1, blocks: int = 1, *, prefetching: 
         return context.get_dummy_value()
 
     @intrinsic
-    def piece(context, a, row, skip, b, start, step, apart, steps, out, column, ahead):
+    def piece(context, a, row, skip, b, start, step, steps, out, column, ahead):
         one = types.intp
-        return types.void(a, one, one, b, one, one, one, one, out, one, one), code
+        return types.void(a, one, one, b, one, one, one, out, one, one), code
 
     return piece
 
 
 _many, _some, _few = (product_piece(rows, VECTORS, prefetching=True) for rows in (MANY, SOME, FEW))
-_one, _one_alone = product_piece(1, VECTORS, TOGETHER), product_piece(1, VECTORS)
+_one = product_piece(1, VECTORS)
 
 
 @njit(nogil=True, cache=True)
@@ -135,11 +132,8 @@ def multiply_panels(panels, bias, x, low, high, out):
     n, steps = x.shape
     size = steps * WIDTH
     if n == 1:
-        whole = low + (high - low) // TOGETHER * TOGETHER
-        for panel in range(low, whole, TOGETHER):
-            _one(x, 0, 0, panels, panel * size, WIDTH, size, steps, out, panel * WIDTH, 0)
-        for panel in range(whole, high):
-            _one_alone(x, 0, 0, panels, panel * size, WIDTH, size, steps, out, panel * WIDTH, 0)
+        for panel in range(low, high):
+            _one(x, 0, 0, panels, panel * size, WIDTH, steps, out, panel * WIDTH, 0)
     else:
         for panel in range(low, high):
             start, column = panel * size, panel * WIDTH
@@ -149,13 +143,13 @@ def multiply_panels(panels, bias, x, low, high, out):
                 share = ahead + part % VECTORS * (size // VECTORS)  # of the next panel
                 part += 1
                 if n - row > SOME:
-                    _many(x, row, 0, panels, start, WIDTH, 0, steps, out, column, share)
+                    _many(x, row, 0, panels, start, WIDTH, steps, out, column, share)
                     row += MANY
                 elif n - row > FEW:
-                    _some(x, row, 0, panels, start, WIDTH, 0, steps, out, column, share)
+                    _some(x, row, 0, panels, start, WIDTH, steps, out, column, share)
                     row += SOME
                 else:
-                    _few(x, row, 0, panels, start, WIDTH, 0, steps, out, column, share)
+                    _few(x, row, 0, panels, start, WIDTH, steps, out, column, share)
                     row += FEW
     if len(bias) > 0:
         for row in range(n):
@@ -233,18 +227,18 @@ def add_block(a, rows, skip, b, start, step, steps, out, column, columns):
         while row < rows:
             if rows - row == 1:
                 if vectors == 4:
-                    _row_4(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _row_4(a, row, skip, b, first, step, steps, out, at, 0)
                 elif vectors == 2:
-                    _row_2(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _row_2(a, row, skip, b, first, step, steps, out, at, 0)
                 else:
-                    _row_1(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _row_1(a, row, skip, b, first, step, steps, out, at, 0)
                 row += 1
             else:
                 if vectors == 4:
-                    _rows_4(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _rows_4(a, row, skip, b, first, step, steps, out, at, 0)
                 elif vectors == 2:
-                    _rows_2(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _rows_2(a, row, skip, b, first, step, steps, out, at, 0)
                 else:
-                    _rows_1(a, row, skip, b, first, step, 0, steps, out, at, 0)
+                    _rows_1(a, row, skip, b, first, step, steps, out, at, 0)
                 row += BLOCK_ROWS
         done += vectors * LANES

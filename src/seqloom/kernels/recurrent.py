@@ -231,7 +231,8 @@ def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, state_h, stat
     while n > 0:
         from_h = linear(w_h, h[:n])
         for k in range(n):
-            from_x[k] = projected[places[k]]
+            for j in range(width):
+                from_x[k, j] = projected[places[k], j]
         if kind == LSTM:
             lstm_cell(from_x[:n], from_h, c[:n], none, none, h[:n])
         elif kind == GRU:
@@ -240,7 +241,8 @@ def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, state_h, stat
         else:
             rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
         for k in range(n):
-            out[places[k]] = h[k]
+            for j in range(size):
+                out[places[k], j] = h[k, j]
         t += 1
         n = step_places(offsets, order, t, reverse, places)
     for k in range(rows):

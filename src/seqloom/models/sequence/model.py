@@ -103,6 +103,8 @@ class SequenceModel(NetworkModel):
         """Yield what the head makes of neighbouring examples, group by group, without torch."""
         network: SequenceNetwork = self.runtime()
         parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
+        if len(parts) == 1:
+            return iter([(parts[0], network(parts[0]))])
         return zip(parts, parallel_map(network, parts))
 
     def label(self) -> str:
