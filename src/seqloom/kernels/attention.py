@@ -25,7 +25,7 @@ from seqloom.kernels.matmul import LANES, add_block
 from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
 
 PAGE = 64  # tokens
-LARGE = 1 << 21  # products of queries and keys, times their width, from which on threads share the heads
+LARGE = 1 << 24  # products of queries and keys, times their width, from which on threads share heads
 QUERIES = 64  # of a sequence whose scores are there at a time, so that they stay small for a long one
 
 

@@ -34,7 +34,7 @@ WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
 WIDTH = VECTORS * LANES
 # weights from which on threads share a product: handing a part over takes a third of the time of it
-LARGE = 1 << 20
+LARGE = 1 << 22  # weights from which on threads share a product: waking one takes longer than a third of it
 NO_BIAS = np.empty(0, np.float32)
 
 
@@ -180,7 +180,7 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
     tiles = isinstance(matrix, Tiles)
     parts = len(matrix[0])
-    if not is_large(matrix[0].size, len(x)):
+    if not is_large(matrix[0].nbytes // 4, len(x)):
         return linear_tiles(matrix, x) if tiles else linear_panels(matrix, x)
     out = np.empty((len(x), parts * (TILE if tiles else WIDTH)), np.float32)
     if tiles:
