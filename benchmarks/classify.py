@@ -130,7 +130,8 @@ class Speed:
         return NeuralClassifier(tokenizer="whitespace").fit(texts, train=TrainConfig(steps=1))
 
 
-def plain_classifier(texts: list[tuple[str, str]]) -> Callable[[str], str]:
+def plain_classifier(texts: list[tuple[str, str]], encoder: str = "bilstm") -> Callable[[str], str]:
+    """`encoder`: bilstm, or transformer of two layers."""
     import torch
     from torch import nn
 
@@ -146,7 +147,18 @@ def plain_classifier(texts: list[tuple[str, str]]) -> Callable[[str], str]:
         def forward(self, ids: Any) -> Any:
             return self.linear(self.lstm(self.words(ids))[0].amax(1))
 
-    network = Network().eval()
+    class Transformer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.positions = nn.Embedding(len(words), 100), nn.Embedding(1000, 128)
+            self.input, self.linear = nn.Linear(100, 128), nn.Linear(128, len(names))
+            layer = nn.TransformerEncoderLayer(128, 4, 512, activation="gelu", batch_first=True, norm_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(128), enable_nested_tensor=False)
+
+        def forward(self, ids: Any) -> Any:
+            return self.linear(self.encoder(self.input(self.words(ids)) + self.positions.weight[:ids.shape[1]]).amax(1))
+
+    network = (Transformer() if encoder == "transformer" else Network()).eval()
 
     def classify(text: str) -> str:
         with torch.inference_mode():

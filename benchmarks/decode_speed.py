@@ -36,72 +36,95 @@ def run(quick: bool, only: str) -> None:
 def lstm(quick: bool) -> Iterator[Row]:
     import torch
 
-    from seqloom.models.language.recurrent_steps import RecurrentStepper
+    from seqloom.runtime.language import RecurrentNet, RecurrentStepper
+    from seqloom.runtime.weights import Weights
 
     for width, tokens in ((200, 400), (650, 150)):
-        embedding, net = torch.nn.Embedding(VOCABULARY, width), torch.nn.LSTM(width, width, 2, batch_first=True)
-        output = torch.nn.Linear(width, VOCABULARY)
-        arrays = {"embedding.weight": embedding.weight, "output.weight": output.weight, "output.bias": output.bias}
-        for i in range(2):
-            place, weights = f"recurrent.layers.{i}.", net.all_weights[i]
-            arrays |= {f"{place}w_x": weights[0], f"{place}w_h": weights[1], f"{place}b": weights[2] + weights[3]}
-        plain = {name: value.detach().numpy() for name, value in arrays.items()}
-
-        def logits(ids: Any, state: Any, e: Any = embedding, n: Any = net, o: Any = output) -> tuple[Any, Any]:
-            y, state = n(e(ids), state)
-            return o(y[:, -1]), state
-
-        def theirs(n: int = tokens, logits: Callable[..., tuple[Any, Any]] = logits) -> float:
-            start = time.perf_counter()
-            with torch.inference_mode():
-                ids, state = torch.full((1, 1), EOS), None
-                for _ in range(n):
-                    scores, state = logits(ids, state)
-                    ids = torch.multinomial(torch.softmax(scores, -1), 1)
-            return time.perf_counter() - start
-
+        parts = torch_lstm(width)
+        embedding, net, output = parts
+        plain = from_torch(*parts)
         with torch.inference_mode():
             ids = torch.randint(0, VOCABULARY, (1, 30))
             ids[0, 0] = EOS
             expected = torch.log_softmax(output(net(embedding(ids))[0]), -1)[0].numpy()
         for bits in (32, 8):
-            stepper = RecurrentStepper(plain, cell="lstm", n_layers=2, eos_id=EOS, eight_bit=bits == 8)
+            network = RecurrentNet(Weights(plain, eight_bit=bits == 8), VOCABULARY, width, width, 2, cell="lstm", tied=False)
             name = f"LSTM 2 x {width}, V = {VOCABULARY:,}, {bits} bits"
-            yield from _compare(name, "torch.nn.LSTM, Linear, multinomial", stepper, theirs, ids[0].numpy(), expected,
-                                2 if quick else 5, tokens)
+            yield from _compare(name, "torch.nn.LSTM, Linear, multinomial", RecurrentStepper(network, EOS),
+                                partial(draw_with_torch, parts, tokens), ids[0].numpy(), expected, 2 if quick else 5, tokens)
+
+
+def torch_lstm(width: int, vocabulary: int = VOCABULARY) -> tuple[Any, Any, Any]:
+    """Embedding, two layers and output as one writes them with torch."""
+    import torch
+
+    return (torch.nn.Embedding(vocabulary, width), torch.nn.LSTM(width, width, 2, batch_first=True),
+            torch.nn.Linear(width, vocabulary))
+
+
+def draw_with_torch(parts: tuple[Any, Any, Any], tokens: int) -> float:
+    """Seconds of the loop that one would write."""
+    import torch
+
+    embedding, net, output = parts
+    start = time.perf_counter()
+    with torch.inference_mode():
+        ids, state = torch.full((1, 1), EOS), None
+        for _ in range(tokens):
+            y, state = net(embedding(ids), state)
+            ids = torch.multinomial(torch.softmax(output(y[:, -1]), -1), 1)
+    return time.perf_counter() - start
+
+
+def from_torch(embedding: Any, net: Any, output: Any) -> dict[str, np.ndarray]:
+    """The weights of such a network by our names; it has two biases where we have one."""
+    arrays = {"embedding.weight": embedding.weight, "output.weight": output.weight, "output.bias": output.bias}
+    for i, (w_x, w_h, b, b_h) in enumerate(net.all_weights):
+        arrays |= {f"recurrent.layers.{i}.w_x": w_x, f"recurrent.layers.{i}.w_h": w_h, f"recurrent.layers.{i}.b": b + b_h}
+    return {name: value.detach().numpy() for name, value in arrays.items()}
 
 
 def gpt(quick: bool) -> Iterator[Row]:
     import torch
 
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel
-    except ImportError:
-        print("(skipped: transformers is not installed)")
+    from seqloom.runtime.language import GPTStepper
+    from seqloom.runtime.transformer import GPTNet
+    from seqloom.runtime.weights import Weights
+
+    tokens, vocabulary, context = 240, 8000, 256
+    if (net := hugging_face_gpt(vocabulary, context)) is None:
         return
-    from seqloom.models.language.gpt_steps import GPTStepper
-
-    tokens, vocabulary = 240, 8000
-    config = GPT2Config(vocab_size=vocabulary, n_positions=256, n_embd=384, n_layer=6, n_head=6, bos_token_id=EOS,
-                        eos_token_id=None, pad_token_id=EOS)
-    net = GPT2LMHeadModel(config).eval()
     arrays = from_hugging_face(net.state_dict(), 6)
-
-    def theirs() -> float:
-        start = time.perf_counter()
-        with torch.inference_mode():
-            net.generate(torch.full((1, 1), EOS), do_sample=True, top_k=0, max_new_tokens=tokens, use_cache=True)
-        return time.perf_counter() - start
-
     with torch.inference_mode():
         ids = torch.randint(0, vocabulary, (1, 30))
         ids[0, 0] = EOS
         expected = torch.log_softmax(net(ids).logits, -1)[0].numpy()
     for bits in (32, 8):
-        stepper = GPTStepper(arrays, n_layers=6, n_heads=6, context=256, positions="learned", norm="pre",
-                             activation="gelu", eos_id=EOS, eight_bit=bits == 8)
+        network = GPTNet(Weights(arrays, eight_bit=bits == 8), vocabulary, context, 384, 6, 6)
         yield from _compare(f"GPT 6 x 384, V = {vocabulary:,}, {tokens} tokens, {bits} bits", "Hugging Face generate, cache",
-                            stepper, theirs, ids[0].numpy(), expected, 2 if quick else 5, tokens)
+                            GPTStepper(network, EOS), partial(draw_with_hugging_face, net, tokens), ids[0].numpy(), expected,
+                            2 if quick else 5, tokens)
+
+
+def hugging_face_gpt(vocabulary: int, context: int) -> Any:
+    """GPT-2 of 6 layers x 384 with random weights, or None."""
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        print("(skipped: transformers is not installed)")
+        return None
+    config = GPT2Config(vocab_size=vocabulary, n_positions=context, n_embd=384, n_layer=6, n_head=6, bos_token_id=EOS,
+                        eos_token_id=None, pad_token_id=EOS)
+    return GPT2LMHeadModel(config).eval()
+
+
+def draw_with_hugging_face(net: Any, tokens: int) -> float:
+    import torch
+
+    start = time.perf_counter()
+    with torch.inference_mode():
+        net.generate(torch.full((1, 1), EOS), do_sample=True, top_k=0, max_new_tokens=tokens, use_cache=True)
+    return time.perf_counter() - start
 
 
 def from_hugging_face(weights: dict[str, Any], n_layers: int) -> dict[str, np.ndarray]:
@@ -136,7 +159,7 @@ def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float], id
 
 
 def draw_tokens(stepper: Any, tokens: int) -> float:
-    from seqloom.kernels.decode import draw
+    from seqloom.kernels.sampling import draw
 
     rng = np.random.default_rng(0)
     start = time.perf_counter()
@@ -170,29 +193,28 @@ def cost(quick: bool) -> Iterator[Row]:
     import torch
 
     from seqloom import bundled
-    from seqloom.models.language.gpt_steps import GPTStepper
-    from seqloom.models.language.recurrent_steps import RecurrentStepper
-    from seqloom.nn.transformer import GPTNet
+    from seqloom.nn import transformer as nn
+    from seqloom.runtime import transformer as runtime
+    from seqloom.runtime.language import GPTStepper, RecurrentNet, RecurrentStepper
+    from seqloom.runtime.weights import Weights
 
     text = np.frombuffer(bundled().text().encode(), np.uint8).astype(np.int64)
     train, held_out = torch.from_numpy(text[: len(text) * 9 // 10].copy()), text[len(text) * 9 // 10 :]
     steps = 5 if quick else 120
-    net = GPTNet(256, 128, 384, 6, 6)
+    net = nn.GPTNet(256, 128, 384, 6, 6)
     _train(lambda ids: net.features(ids)[0] @ net.output_weight.T, list(net.parameters()), train, steps)
     arrays = {name: value.detach().numpy() for name, value in net.state_dict().items()}
-    pair = [GPTStepper(arrays, n_layers=6, n_heads=6, context=128, positions="learned", norm="pre", activation="gelu",
-                       eos_id=EOS, eight_bit=e) for e in (False, True)]
-    yield _cost_row(f"GPT 6 x 384, bytes, {steps} steps", pair, held_out)
+    gpts = [GPTStepper(runtime.GPTNet(Weights(arrays, eight_bit=eight_bit), 256, 128, 384, 6, 6), EOS)
+            for eight_bit in (False, True)]
+    yield _cost_row(f"GPT 6 x 384, bytes, {steps} steps", gpts, held_out)
 
-    embedding, output = torch.nn.Embedding(256, 200), torch.nn.Linear(200, 256)
-    rnn = torch.nn.LSTM(200, 200, 2, batch_first=True)
+    embedding, rnn, output = torch_lstm(200, 256)
     weights = [*embedding.parameters(), *rnn.parameters(), *output.parameters()]
     _train(lambda ids: output(rnn(embedding(ids))[0]), weights, train, 2 * steps)
-    named = {"embedding.weight": embedding.weight, "output.weight": output.weight, "output.bias": output.bias}
-    for i, (w_x, w_h, b, b_h) in enumerate(rnn.all_weights):
-        named |= {f"recurrent.layers.{i}.w_x": w_x, f"recurrent.layers.{i}.w_h": w_h, f"recurrent.layers.{i}.b": b + b_h}
-    arrays = {name: value.detach().numpy() for name, value in named.items()}
-    lstms = [RecurrentStepper(arrays, cell="lstm", n_layers=2, eos_id=EOS, eight_bit=e) for e in (False, True)]
+    arrays = from_torch(embedding, rnn, output)
+    nets = [RecurrentNet(Weights(arrays, eight_bit=eight_bit), 256, 200, 200, 2, cell="lstm", tied=False)
+            for eight_bit in (False, True)]
+    lstms = [RecurrentStepper(net, EOS) for net in nets]
     yield _cost_row(f"LSTM 2 x 200, bytes, {2 * steps} steps", lstms, held_out)
 
 

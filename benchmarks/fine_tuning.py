@@ -209,3 +209,35 @@ class Remembered:
             np.savez(self.path, ids=np.concatenate(keys), ends=np.cumsum([len(key) for key in keys]),
                      vectors=np.stack(list(self.known.values())))
         return np.stack([self.known[row.tobytes()] for row in rows])
+
+
+def plain_encoder(directory: Path, n_labels: int = 2) -> Callable[[str], int]:
+    """A classifier of the size of the BERT in this directory as one writes it with torch.nn: its tokens, random weights."""
+    import torch
+    from tokenizers import Tokenizer
+    from torch import nn
+
+    c = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    tokenizer, width = Tokenizer.from_file(str(directory / "tokenizer.json")), c["hidden_size"]
+    tokenizer.no_padding()
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.positions = nn.Embedding(c["vocab_size"], width), nn.Embedding(512, width)
+            self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, n_labels)
+            layer = nn.TransformerEncoderLayer(width, c["num_attention_heads"], c["intermediate_size"], activation="gelu",
+                                               batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, c["num_hidden_layers"], enable_nested_tensor=False)
+
+        def forward(self, ids: Any) -> Any:
+            x = self.norm(self.words(ids) + self.positions.weight[:ids.shape[1]])
+            return self.linear(self.encoder(x).mean(1))
+
+    network = Network().eval()
+
+    def classify(text: str) -> int:
+        with torch.inference_mode():
+            return int(network(torch.tensor([tokenizer.encode(text).ids])).argmax(1))
+
+    return classify

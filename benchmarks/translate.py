@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.side_by_side import collect, data, table
-from seqloom.metrics.bootstrap import Paired
+
+if TYPE_CHECKING:
+    from seqloom.metrics.bootstrap import Paired
 
 Row = tuple[str, str, str]
 TEST_DATES = 5000  # the last lines

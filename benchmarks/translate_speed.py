@@ -132,6 +132,10 @@ def source_ids(n: int, vocabulary: int, turn: int) -> np.ndarray:
     return np.random.default_rng(turn).choice(vocabulary - 4, (n, SOURCE), p=shares / shares.sum()) + 4
 
 
+def source_texts(n: int, vocabulary: int, turn: int) -> list[str]:
+    return [" ".join(f"w{i}" for i in row) for row in source_ids(n, vocabulary, turn).tolist()]
+
+
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = work()
@@ -141,17 +145,15 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 # ---- engines
 
 
-def seqloom_engine(steps: Any, vocabulary: int) -> Engine:
+def seqloom_engine(model: Any, vocabulary: int) -> Engine:
     from seqloom.decoding.beam import beam_search
     from seqloom.decoding.greedy import greedy
-    from seqloom.models.sequence.encoded import Encoded, flat
 
     def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
-        ids, borders = flat(list(source_ids(n, vocabulary, turn)))
-        encoded = Encoded({"ids": ids}, borders)
+        texts = source_texts(n, vocabulary, turn)
 
         def search() -> list[int]:
-            stepper = steps.decoder(encoded)
+            stepper = model.decoder(texts)
             stepper.eos_id = -1  # so that no translation ends
             if beams == 1:
                 return greedy(stepper, n, TARGET)[0][0].tolist()
@@ -162,23 +164,33 @@ def seqloom_engine(steps: Any, vocabulary: int) -> Engine:
     return translate
 
 
-def drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Weights of these shapes, larger than before training, so that not every step writes the same."""
+def with_drawn_weights(model: Any, vocabulary: int) -> Any:
+    """A translator of the words w4, w5, ... with larger weights than before training, so that not all steps write the same."""
+    from seqloom.training.config import TrainConfig
+
+    words = [f"w{i}" for i in range(4, vocabulary)]
+    pairs = [(text, text) for low in range(0, len(words), 50) if (text := " ".join(words[low:low + 50]))]
+    model.fit(pairs, train=TrainConfig(steps=1))
     rng = np.random.default_rng(0)
-    return {name: (np.ones(shape) if "norm" in name and name.endswith("weight") else
-                   rng.normal(0, 1.0 if "embedding" in name else 2 * shape[-1] ** -0.5, shape)).astype(np.float32)
-            for name, shape in sorted(shapes.items())}
+    model.restore_arrays({name: drawn(rng, name, array.shape) for name, array in sorted(model.weights.items())})
+    return model
+
+
+def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    if "norm" in name and name.endswith("weight"):
+        return np.ones(shape, np.float32)
+    return rng.normal(0, 1.0 if "embedding" in name else 2 * shape[-1] ** -0.5, shape).astype(np.float32)
+
+
+def transformer_model(vocabulary: int = VOCABULARY) -> Any:
+    from seqloom import Transformer
+
+    model = Transformer(tokenizer="whitespace", d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS)
+    return with_drawn_weights(model, vocabulary)
 
 
 def seqloom_transformer(vocabulary: int) -> Engine:
-    from seqloom.models.sequence.sizes import Sizes
-    from seqloom.models.translate.configs import TransformerConfig
-    from seqloom.models.translate.shapes import transformer_shapes
-    from seqloom.models.translate.transformer_steps import TransformerSteps
-
-    c = TransformerConfig(d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS)
-    sizes = Sizes(vocabulary, WIDTH)
-    return seqloom_engine(TransformerSteps(c, sizes, drawn(transformer_shapes(c, sizes, vocabulary)), EOS), vocabulary)
+    return seqloom_engine(transformer_model(vocabulary), vocabulary)
 
 
 def hugging_face(vocabulary: int) -> Engine:
@@ -251,20 +263,14 @@ def ctranslate2(vocabulary: int, threads: int = 0) -> Engine:
     return translate
 
 
-def rnn_parts(vocabulary: int) -> tuple[Any, Any, dict[str, np.ndarray]]:
-    from seqloom.models.sequence.sizes import Sizes
-    from seqloom.models.translate.configs import Seq2SeqConfig
-    from seqloom.models.translate.shapes import seq2seq_shapes
+def rnn_model(vocabulary: int) -> Any:
+    from seqloom import Seq2Seq
 
-    c, sizes = Seq2SeqConfig(d_embed=WIDTH, d_hidden=WIDTH), Sizes(vocabulary, WIDTH)
-    return c, sizes, drawn(seq2seq_shapes(c, sizes, vocabulary))
+    return with_drawn_weights(Seq2Seq(tokenizer="whitespace", d_embed=WIDTH, d_hidden=WIDTH), vocabulary)
 
 
 def seqloom_rnn(vocabulary: int) -> Engine:
-    from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
-
-    c, sizes, arrays = rnn_parts(vocabulary)
-    return seqloom_engine(Seq2SeqSteps(c, sizes, arrays, EOS), vocabulary)
+    return seqloom_engine(rnn_model(vocabulary), vocabulary)
 
 
 def torch_rnn(vocabulary: int, threads: int = 0) -> Engine:
@@ -275,13 +281,14 @@ def torch_rnn(vocabulary: int, threads: int = 0) -> Engine:
 
     if threads:
         torch.set_num_threads(threads)
-
-    loop = Loop(rnn_parts(vocabulary)[2]).eval()
+    model = rnn_model(vocabulary)
+    loop, source = Loop(dict(model.weights)).eval(), model.tokenizers["source"]
 
     def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
         assert beams == 1, "the loop is greedy"
-        ids = torch.from_numpy(source_ids(n, vocabulary, turn))
-        seconds, found = timed(lambda: loop.greedy(ids, EOS, TARGET))
+        texts = source_texts(n, vocabulary, turn)
+        ids = torch.from_numpy(np.stack([np.append(source.encode(text), source.eos_id) for text in texts]))
+        seconds, found = timed(lambda: loop.greedy(ids, model.target_tokenizer.eos_id, TARGET))
         return seconds, found[0].tolist()
 
     return translate
@@ -314,16 +321,10 @@ def torch_multi30k(_: int, threads: int = 0) -> Engine:
 
     import seqloom
     from benchmarks.translate import saved
-    from benchmarks.translate_loop import Loop
 
     if threads:
         torch.set_num_threads(threads)
-    model = seqloom.load(saved("attention"))
-    loop, source, target = Loop(dict(model.weights)).eval(), model.tokenizers["source"], model.target_tokenizer
-
-    def one(text: str) -> str:
-        ids = torch.from_numpy(np.append(source.encode(text), source.eos_id))[None]
-        return target.decode(loop.greedy(ids, target.eos_id, 3 * ids.shape[1] + 10, ends=True)[0].numpy())
+    one = torch_translator(seqloom.load(saved("attention")))
 
     def translate(n: int, beams: int, turn: int) -> tuple[float, list[int]]:
         texts = sentences(n, turn)
@@ -331,6 +332,21 @@ def torch_multi30k(_: int, threads: int = 0) -> Engine:
         return seconds, list(made[0].encode())
 
     return translate
+
+
+def torch_translator(model: Any) -> Callable[[str], str]:
+    """A text to its translation by the loop with the weights of a fitted model."""
+    import torch
+
+    from benchmarks.translate_loop import Loop
+
+    loop, source, target = Loop(dict(model.weights)).eval(), model.tokenizers["source"], model.target_tokenizer
+
+    def one(text: str) -> str:
+        ids = torch.from_numpy(np.append(source.encode(text), source.eos_id))[None]
+        return target.decode(loop.greedy(ids, target.eos_id, 3 * ids.shape[1] + 10, ends=True)[0].numpy())
+
+    return one
 
 
 ENGINES: dict[str, Callable[[int], Engine]] = {"seqloom_transformer": seqloom_transformer, "hugging_face": hugging_face,

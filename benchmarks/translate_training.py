@@ -87,7 +87,6 @@ def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
     import torch
 
     from seqloom.data.parallel import Parallel
-    from seqloom.models.translate.pairs import encode_texts
     from seqloom.models.translate.seq2seq import Seq2Seq
     from seqloom.models.translate.transformer import Transformer
     from seqloom.training.config import TrainConfig
@@ -98,8 +97,7 @@ def our_updates(kind: str, pairs: list[tuple[str, str]]) -> tuple[Any, Any]:
                   Transformer(d_model=WIDTH, n_layers=LAYERS, n_decoder_layers=LAYERS, n_heads=HEADS, **options))
     held, config = Parallel.of(pairs), TrainConfig(optimizer="adamw")
     start = model._begin(held)
-    sources, targets = model.encode_sources(held.sources), encode_texts(model.target_tokenizer, held.targets)
-    task = model._task(sources, targets, None, start, config)
+    task = model._task(model._encode_pairs(held), None, start, config)
     return Updater(task, config, torch.device("cpu")), task.batches
 
 

@@ -1,27 +1,18 @@
-"""Shared by all tests: a kernel cache that is fresh whenever a kernel changes, and small texts."""
+"""Shared by all tests: one thread for torch in each worker, Ctrl-C, and small texts."""
 
-import getpass
-import hashlib
 import os
 import signal
-import tempfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-
-# numba's cache does not see changes in other files, so its directory is named after all kernel sources.
-_sources = b"".join(p.read_bytes() for p in sorted((ROOT / "src/seqloom/kernels").glob("*.py")))
-_name = f"seqloom-kernels-{getpass.getuser()}-{hashlib.sha256(_sources).hexdigest()[:12]}"
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / _name))
 # Every worker would start as many threads as there are cores, and threads of torch spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a job in the background; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from seqloom.testing.language import TEXT as TOY  # noqa: E402  (numba reads its variable when it is loaded)
+from seqloom.testing.language import TEXT as TOY
 
 
 @pytest.fixture(scope="session")

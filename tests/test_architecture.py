@@ -20,15 +20,14 @@ LEVELS = {
     "contracts": 5,
     "decoding": 4, "metrics": 4, "storage": 4, "registry": 4,
     "data": 3,
-    "text": 2,
-    "nn": 2,
+    "text": 2, "nn": 2, "runtime": 2,
     "kernels": 1, "reference": 1, "charts": 1,
     "config": 0, "errors": 0, "progress": 0, "arrays": 0, "paths": 0, "directories": 0, "locks": 0,
     "frames": 0, "reporters": 0, "history": 0,
-    "forks": 0, "describing": 0, "_version": 0,
+    "forks": 0, "describing": 0, "trace": 0, "encoder_table": 0, "_version": 0,
 }
 SLOW = {"numba", "torch", "tokenizers", "rich", "zstandard", "safetensors", "altair", "polars"}  # to import
-LONGEST = 350  # lines
+LONGEST = 450  # lines
 OUTSIDE = {"__init__.py", "__main__.py"}  # they stand above all levels
 
 
@@ -160,20 +159,137 @@ def test_small_habits(path):
         assert ast.get_docstring(tree), "begin with what the file is"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "kernels").glob("*.py")), ids=name_of)
-def test_kernels_keep_the_rules(path):
-    """nogil and cached, never parallel=True, and only kernels of the same file: the cache does not see others.
+KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
-    Intrinsics are single instructions, and the package holds a constant; neither changes."""
-    ours = {m for _, m in imports(path) if m.startswith("seqloom.")}
-    ours -= {"seqloom.kernels.intrinsics", "seqloom.kernels.amx", "seqloom.kernels", "seqloom.kernels.PAD"}
-    assert not ours or path.stem in ("parallel", "compiling")  # which are no kernels
+
+@pytest.mark.parametrize("path", KERNELS, ids=name_of)
+def test_kernels_keep_the_rules(path):
+    """Compiled functions are nogil and cached, never parallel=True."""
+    bare = [node.name for node in ast.walk(parsed(path)) for decorator in getattr(node, "decorator_list", [])
+            if isinstance(decorator, ast.Name) and decorator.id in ("njit", "jit")]
+    assert not bare, f"{path.name}: {bare} are compiled without options"
     for node in ast.walk(parsed(path)):
-        for decorator in getattr(node, "decorator_list", []):
-            if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") in ("njit", "jit"):
-                options = {k.arg: ast.literal_eval(k.value) for k in decorator.keywords if k.arg != "fastmath"}
-                assert options.get("nogil"), f"{path.name}: {node.name}"
-                assert options.get("cache"), f"{path.name}: {node.name}"
-                assert not options.get("parallel"), f"{path.name}: {node.name}"
-            elif isinstance(decorator, ast.Name):
-                assert decorator.id not in ("njit", "jit"), f"{path.name}: {node.name} is compiled without options"
+        if isinstance(node, ast.Call) and called_name(node) in ("njit", "jit"):
+            options = {k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg != "fastmath"}
+            where = f"{path.name}:{node.lineno}"
+            assert options.get("nogil"), where
+            assert options.get("cache"), where
+            assert not options.get("parallel"), where
+            assert len(options) == len(node.keywords) - any(k.arg == "fastmath" for k in node.keywords), where
+
+
+# ---- each formula is written once below kernels/
+
+MATHEMATICS = {"exp", "exp2", "expm1", "tanh", "sinh", "cosh", "erf", "erfc", "logaddexp", "sigmoid", "sqrt"}
+CALLERS = {  # who may call these, and what for if it is not in maths.py
+    **dict.fromkeys(["maths.sigmoid", "maths.gelu", "maths.gelu_erf", "maths.sigmoid_sum", "maths.tanh_sum",
+                     "maths.exp_row", "maths.log_softmax", "maths.norm_row", "maths.activate_row"], "its place"),
+    "recurrent.tanh_gated": "the candidate of a GRU, also in float64",
+    "recurrent.lstm_row": "the LSTM",
+    "recurrent.rnn_row": "the plain RNN",
+    "sampling.draw": "probabilities of log-probabilities that are normalised already",
+    "hmm.log_sum": "float64, where sums of probabilities would underflow",
+    "hmm.log_pass": "float64, back from logarithms",
+    "crf.exponentiate": "float64, and notices what would underflow",
+    "ngram_prune.mark_useless": "float64, of single log-probabilities",
+    "ngram_prune.new_backoffs": "float64, of single log-probabilities",
+    "ngram_query.distributions": "float64, of single log-probabilities",
+    "bag_classifier._learn_tree": "one exp for a sigmoid and its logarithm",
+    "bag_classifier.tree_log_probs": "float64, the logarithm of a sigmoid",
+    "glove.train_block": "the square root of AdaGrad",
+    "vector_search.measure_rows": "the length of a vector, float64",
+    "vector_search.shrink_rows": "the length of what was rounded away, float64",
+    "vector_search.search_one": "the length of what was rounded away, float64",
+}
+ONCE = {  # where each stands, and nowhere else by this name
+    **dict.fromkeys(["exp", "tanh", "sigmoid", "gelu", "gelu_erf", "softmax", "log_softmax", "norm_row"], "maths"),
+    **dict.fromkeys(["lstm_cell", "gru_cell", "rnn_cell", "gru_reset", "gru_update"], "recurrent"),
+    **dict.fromkeys(["attend", "attend_memory", "additive_score"], "attention"),
+}
+
+
+def called_name(call):
+    return getattr(call.func, "id", None) or getattr(call.func, "attr", "")
+
+
+def functions(tree):
+    """Every function with its name; one inside another belongs to that."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def calls_of_mathematics(tree):
+    """The functions that call one of MATHEMATICS by any door: np., math., or a name of ours."""
+    for function in functions(tree):
+        names = {called_name(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
+        if names & MATHEMATICS:
+            yield function.name
+
+
+def body_without_names(function):
+    """What a function does: its arguments and variables are numbered as they come, its docstring is left out."""
+    numbers = {}
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    copy = ast.parse(ast.unparse(ast.Module(body, type_ignores=[])))
+    for argument in function.args.args:
+        numbers.setdefault(argument.arg, len(numbers))
+    for node in ast.walk(copy):
+        if isinstance(node, ast.Name):
+            node.id = f"v{numbers.setdefault(node.id, len(numbers))}"
+        elif isinstance(node, ast.arg):
+            node.arg, node.annotation = f"v{numbers.setdefault(node.arg, len(numbers))}", None
+    return ast.dump(copy)
+
+
+def copies(trees):
+    """Names of functions with the same body, in pairs."""
+    seen = {}
+    for stem, tree in trees:
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                name, body = f"{stem}.{function.name}", body_without_names(function)
+                if body in seen:
+                    yield seen[body], name
+                seen[body] = name
+
+
+def test_mathematics_is_called_by_listed_functions_alone():
+    found = {f"{path.stem}.{name}" for path in KERNELS for name in calls_of_mathematics(parsed(path))}
+    assert found == CALLERS.keys(), "use kernels/maths, or say in CALLERS why not"
+
+
+def test_no_two_kernels_are_the_same():
+    assert not list(copies((path.stem, parsed(path)) for path in KERNELS))
+
+
+def test_formulas_are_defined_once():
+    defined = [(function.name, path.stem) for path in KERNELS for function in ast.walk(parsed(path))
+               if isinstance(function, ast.FunctionDef) and function.name in ONCE]
+    assert sorted(defined) == sorted(ONCE.items())
+
+
+def test_copies_would_be_noticed():
+    """A softmax of one's own, and one of other names, as the tests above look at them."""
+    again = ast.parse('''
+def shares(values):
+    """Whatever it says."""
+    inverse = exponentials(values)
+    for place in range(len(values)):
+        values[place] *= inverse
+
+def hidden_away(x):
+    def inner(y):
+        return np.exp(y)
+    return inner(x)
+
+def harmless(x):
+    return x * x
+''')
+    assert list(calls_of_mathematics(again)) == ["hidden_away"]
+    maths = parsed(ROOT / "kernels" / "maths.py")
+    assert list(copies([("maths", maths), ("again", again)])) == [("maths.softmax", "again.shares")]
+    for door in ("np.tanh(x)", "math.erf(x)", "tanh(x)", "maths.exp(x)"):
+        assert list(calls_of_mathematics(ast.parse(f"def f(x):\n    return {door}"))) == ["f"]

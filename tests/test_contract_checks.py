@@ -176,9 +176,9 @@ TAGGER = {
         "predict": lambda self, rows: [[self.tags[i] for i in ids] for ids in self.tag_ids(rows)]},
     "one_tag_is_always_the_answer": {"predict": lambda self, words: ["Y"] * len(words.split())},
 }
-def sees_all(self, data, horizon=None, start=None):
+def sees_all(self, data, horizon=None, since=None, start=None):
     """A backtest that peeks: the mean of all that will come is in every forecast."""
-    done = Drift.backtest(self, data, horizon=horizon, start=start)
+    done = Drift.backtest(self, data, horizon=horizon, since=since, start=start)
     return done._replace(point=done.point + np.nanmean(done.truth))
 
 
@@ -191,7 +191,7 @@ FORECASTER = {
     "an_unfitted_model_refuses": {"forecast": lambda self, history, horizon=None: None},
     "bad_data_is_refused_in_one_line": {"fit": forgiving(Drift.fit)},
     "a_forecast_goes_on_where_the_data_ends": {
-        "forecast": lambda self, history, horizon=None, start=None: replace(
+        "forecast": lambda self, history, horizon=None, since=None, start=None: replace(
             (made := Drift.forecast(self, history, horizon)),
             tracks=tuple(t._replace(times=t.times + 1) for t in made.tracks))},
     "a_horizon_that_was_not_learnt_is_refused": {"_ahead": lambda self, horizon: self.horizon},
@@ -212,7 +212,7 @@ FORECASTER = {
         "arrays": lambda self: {**self.scale, "drift": self.drift.astype(np.float16)},
         "restore_arrays": lambda self, arrays: (self.restore_scale(arrays), setattr(self, "drift", arrays["drift"]))},
     "units_do_not_matter": {
-        "forecast": lambda self, history, horizon=None, start=None: replace(
+        "forecast": lambda self, history, horizon=None, since=None, start=None: replace(
             (made := Drift.forecast(self, history, horizon)),
             tracks=tuple(t._replace(values=t.values + 1) for t in made.tracks))},
 }

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.interop import families
-from seqloom.interop.llama import read_llama
+from seqloom import interop
 
 from .forked_commands import served
 from .interop.llama_files import llama_file
@@ -32,11 +31,11 @@ def blocks(page: Path, language: str) -> list[str]:
 def write_published(page: Path, place: Path, used: tuple[str, ...] = ()) -> None:
     """A small random model where a page uses the weights of MiniLM, which not everybody has; saved as `used`, too."""
     if "seqloom convert all-MiniLM-L6-v2" in "".join(blocks(page, "console")):
-        from seqloom.interop.families import write_model
+        from seqloom import interop
         from tests.fuzz.specimens import SPECIMENS
 
         model = SPECIMENS["sentence-encoder"]()
-        write_model(model, "", place / "all-MiniLM-L6-v2")
+        interop.write(model, place / "all-MiniLM-L6-v2")
         for name in used:
             model.save(place / name)
 
@@ -118,10 +117,10 @@ def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypa
     rows = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Coming from")[2].split("\n## ")[0]
     cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
     calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
-    assert len(calls) == 13
+    assert len(calls) == 14
     monkeypatch.chdir(tmp_path)
     llama_file(tmp_path / "model.gguf")
-    families.write_model(read_llama(tmp_path / "model.gguf"), "model.gguf", tmp_path / "DIR")
+    interop.write(interop.open(tmp_path / "model.gguf"), tmp_path / "DIR")
     lines = seqloom.bundled().text()[:30_000].splitlines()
     (tmp_path / "corpus.txt").write_text("\n".join(lines))
     (tmp_path / "train.txt").write_text("".join(f"__label__{len(line) > 30} {line}\n" for line in lines if line))

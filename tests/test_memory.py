@@ -81,3 +81,25 @@ print(max(seen) >> 20, said[0])
     announced = int(re.search(r"about (\d+) MB", said)[1])
     assert "more than --memory" in said
     assert held <= announced + 8
+
+
+def test_a_tokenizer_is_made_in_memory_that_does_not_grow_with_the_text(tmp_path, shakespeare):
+    """Of a directory, whose files are checked, hashed and counted in one reading."""
+    child = """
+import resource, sys
+from pathlib import Path
+from seqloom import NGram
+def make(place):
+    NGram(tokenizer="char").make_tokenizer(Path(place))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = make(sys.argv[1])
+print(make(sys.argv[2]) - before)
+"""
+    text = shakespeare[:1 << 20] * 8
+    for name, times in (("short", 1), ("long", 4)):
+        (tmp_path / name).mkdir()
+        for i in range(2):
+            (tmp_path / name / f"{i}.txt").write_text(text * times, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", child, str(tmp_path / "short"), str(tmp_path / "long")], text=True,
+                          capture_output=True, check=True, env={**os.environ, "SEQLOOM_THREADS": "1"})
+    assert int(done.stdout) < 24e6  # half of what was added to the text

@@ -17,20 +17,20 @@ from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
 from seqloom.models.vectors.configs import WordVectorsConfig
 from tests.fuzz.specimens import TEXT
 from tests.fuzz.uses import use
-from tests.saved import NEWEST, SAVED, answers, ask
+from tests.saved import NEWEST, QUANTISED, SAVED, answers, ask
 
 PLACES = sorted(path.parent for path in SAVED.glob("format-*/*/config.json"))
 NEW = [path for path in PLACES if path.parent == NEWEST]
 ODD = [None, -1, "x", [], {"a": [1]}, float("nan"), "\ud800", 10**30, True]
 
 
-def same(found, wanted):
+def same(found, wanted, close=1e-6):
     """Equal, numbers up to rounding."""
     if isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
+        return found.keys() == wanted.keys() and all(same(found[key], wanted[key], close) for key in wanted)
     if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
-    return found == (pytest.approx(wanted, rel=1e-6, abs=1e-6) if isinstance(wanted, float) else wanted)
+        return len(found) == len(wanted) and all(same(*pair, close) for pair in zip(found, wanted))
+    return found == (pytest.approx(wanted, rel=close, abs=close) if isinstance(wanted, float) else wanted)
 
 
 def config_of(place):
@@ -45,14 +45,16 @@ def write_config(place, config):
 
 
 def test_every_registered_model_is_there_in_the_newest_format():
-    assert {path.name for path in NEW} == registry.MODELS.keys(), "write them: python -m tests.saved"
+    assert {path.name for path in NEW} == {*registry.MODELS, *QUANTISED}, "write them: python -m tests.saved"
     assert {config_of(path)["format_version"] for path in NEW} == {storage.FORMAT_VERSION}
     assert sum(file.stat().st_size for file in SAVED.rglob("*") if file.is_file()) < 1 << 20
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_saved_models_answer_as_they_did(place):
-    assert same(ask(load(place)), answers(place.parent)[place.name])
+    """On another processor the inputs of a quantised matrix may be rounded to their other neighbours."""
+    close = 1e-2 if place.name in QUANTISED else 1e-6
+    assert same(ask(load(place)), answers(place.parent)[place.name], close)
 
 
 @pytest.mark.parametrize("name", ["hmm-tagger", "gru", "fasttext-classifier", "vectors", "mixture"])
@@ -254,7 +256,8 @@ def test_the_table_of_arrays_is_that_of_saved_models():
              shape, note in ((names(a), names(b), *rest) for a, b, *rest in rows("| model | array | type | shape | |"))
              for model in models}
     found = {(path.name, re.sub(r"\.\d+\.", ".N.", name)): (array.dtype.name, array.ndim)
-             for path in NEW for name, array in read_arrays(path / "model.safetensors").items()}
+             for path in NEW if path.name in registry.MODELS
+             for name, array in read_arrays(path / "model.safetensors").items()}
     assert found.keys() <= table.keys()
     for key, (kind, rank) in found.items():
         assert kind in table[key][0], key

@@ -11,6 +11,7 @@ holds the file to it before anything else sees it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import mmap
@@ -184,3 +185,11 @@ def _map(path: Path, entry: dict, base: int) -> np.ndarray:
         return np.empty(shape, dtype)
     array = np.memmap(path, dtype, "c", offset=base + start, shape=shape).view(np.ndarray)
     return array if array.flags.aligned else array.copy()  # foreign writers need not align
+
+
+def digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return 16 hexadecimal digits that tell these arrays, with their names, from others."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return found.hexdigest()[:16]

@@ -19,7 +19,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -28,10 +28,11 @@ from seqloom.errors import ConfigError, quoted, suggest, suggest_known
 
 C = TypeVar("C", bound="Config")
 Unit = Literal["line", "document", "stream"]
-OnlyWith = dict[str, dict[str, tuple[Any, ...]]]
+OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how to train and where.
 COUNTS, ITERATES, TRAINS = frozenset({"memory"}), frozenset({"run"}), frozenset({"train", "device", "run"})
+CONTINUES = TRAINS | {"start"}  # and a fitted model whose weights training starts from
 
 # The largest values of options that nothing else limits: beyond all use, yet small enough to count and to multiply with.
 MOST = 10**9
@@ -42,11 +43,13 @@ MOST_SEED = 2**53  # what JSON keeps
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, maximum: float | None = None,
-           metavar: str | None = None, negatable: bool = True, repeated: bool = False) -> Any:
+           metavar: str | None = None, negatable: bool = True, repeated: bool = False, saved: bool = True,
+           known: Collection[str] | None = None) -> Any:
     """A documented config field. `metavar` names the value in `--help` (for example FILE); `negatable`: has a --no- form;
-    `repeated`: a list whose values are given by repeating the flag."""
+    `repeated`: a list whose values are given by repeating the flag; `saved`: whether its default is written too; `known`:
+    the words that it may be, of a list to which other packages may add."""
     meta = {"help": help, "minimum": minimum, "maximum": maximum, "metavar": metavar, "negatable": negatable,
-            "repeated": repeated}
+            "repeated": repeated, "saved": saved, "known": known}
     return field(default=default, metadata=meta)
 
 
@@ -59,6 +62,8 @@ class Config:
     only_with: ClassVar[OnlyWith] = {}
     fit_arguments: ClassVar[frozenset[str]] = frozenset()  # of `fit`, besides the data, that the model has a use for
     training_only: ClassVar[frozenset[str]] = frozenset()  # options without meaning for published weights, with those of bases
+    changeable: ClassVar[frozenset[str]] = frozenset()  # may differ from those of a model to start from
+    initial_options: ClassVar[frozenset[str]] = frozenset()  # what a network begins with, if not with a model
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))
@@ -100,21 +105,40 @@ class Config:
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
         """The options that have an effect beside the others, as plain values; `trained`: whether there was a training here."""
-        values, cls = self.to_dict(), type(self)
-        without = {name for name, _ in unused(cls, values)}
+        values = self.to_dict()
+        without = {name for name, _ in unused(type(self), values)}
         if not trained:
-            without |= {name for base in cls.__mro__ for name in vars(base).get("training_only", ())}
+            without |= self.gathered("training_only")
         return {name: value for name, value in values.items() if name not in without}
+
+    @classmethod
+    def gathered(cls, names: str) -> frozenset[str]:
+        """Return what a class and its bases list as `training_only`, `changeable` or `initial_options`."""
+        return frozenset(name for base in cls.__mro__ for name in vars(base).get(names, ()))
+
+    @classmethod
+    def continued(cls, inherited: dict[str, Any], given: typing.Mapping[str, Any]) -> Self:
+        """Return the given options and those inherited ones that have an effect beside them."""
+        values = {**inherited, **given}
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+        useless = {name for name, _ in idle(cls, defaults | values)} - given.keys()
+        return cls.from_dict({name: value for name, value in values.items() if name not in useless})
+
+    def may_change(self, name: str) -> bool:
+        """Tell whether training may start from a model with another value of that option."""
+        return name in self.gathered("changeable")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+        left_out = {f.name for f in dataclasses.fields(self)
+                    if not f.metadata.get("saved", True) and plain[f.name] == f.default}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items() if k not in left_out}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig(Config):
-    """Options of every model that reads text."""
+class CorpusConfig(Config):
+    """Options of every model that learns from running text."""
 
     tokenizer: str = option("whitespace", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
@@ -124,6 +148,14 @@ class TextConfig(Config):
     normalize: str = option("none", "preprocessing: none, topic, sentiment, or steps such as case=lower,stem=porter",
                             metavar="PRESET|STEP=VALUE,..")
     unit: Unit = option("line", "what counts as one sequence: a line, a document (file), or the whole text as a stream")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(CorpusConfig):
+    """Options of every model that has a probability for text."""
+
+    marks: tuple[str, ...] = option((), "further tokens that no text produces, such as <|user|>,<|assistant|>",
+                                    metavar="MARK,..", saved=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,8 +274,10 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
 
 
 def _check_range(name: str, value: Any, meta: typing.Mapping[str, Any]) -> None:
-    low, high = meta.get("minimum"), meta.get("maximum")
+    low, high, known = meta.get("minimum"), meta.get("maximum"), meta.get("known")
     if isinstance(value, str):  # where an option takes a word or a number
+        if known is not None and value not in known:
+            raise ConfigError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}{suggest(value, known)}")
         return
     if low is not None and value < low:
         raise ConfigError(f"{name} must be at least {low}; got {quoted(value)}")
@@ -261,7 +295,9 @@ def in_words(value: Any) -> str:
 
 def _describe(kind: Any) -> str:
     words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "none"}
-    return " or ".join(words.get(part, str(part)) for part in parts(kind))
+    lists = {part: f"a list of {_describe(typing.get_args(part)[0])}" for part in parts(kind)
+             if typing.get_origin(part) is tuple}
+    return " or ".join((words | lists).get(part, str(part)) for part in parts(kind))
 
 
 def parse_size(size: int | str | None) -> int | None:

@@ -10,7 +10,9 @@ import typing
 from importlib import import_module
 from typing import Any, Literal
 
+from seqloom import progress
 from seqloom.config import Config, field_types, in_words, parts
+from seqloom.errors import ConfigError
 
 _TRAIN, _SAMPLING = "seqloom.training.config:TrainConfig", "seqloom.decoding.sampling:SamplingConfig"
 
@@ -63,6 +65,17 @@ def _flat(groups: dict[str, Any]) -> dict[tuple[str, str], Any]:
             for name, value in (whole.items() if isinstance(whole, dict) else [(group, whole)])}
 
 
+def renamed(new: str, value: Any, old: str, former: Any) -> Any:
+    """Return the value of an option that had another name before, whichever name was used; both are
+    refused."""
+    if former is None:
+        return value
+    if value is not None:
+        raise ConfigError(f"{old} is the former name of {new}; give one of them")
+    progress.say(f"{old} is now called {new}")
+    return former
+
+
 def scikit_learn_tags(kind: str | None) -> Any:
     """What scikit-learn asks of an estimator: its kind (classifier, or None), and that it reads text and needs labels."""
     from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
@@ -91,7 +104,8 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
             "train" in _resolve(entry.config).fit_arguments if own == _TRAIN else entry.task == "language model")}
         if not fitting:
             return None
-        owner = next(iter(fitting.values())).target.partition(":")[2]
+        target = next(iter(fitting.values())).target
+        owner = target.partition(":")[2] if isinstance(target, str) else target.__name__
         return f"it belongs to the model, such as {owner}({option}=...)"
     task = next((entry.task for entry in models.values() if entry.config == own), None)
     if "train" in config.fit_arguments and _has(_TRAIN, option):
@@ -104,10 +118,13 @@ def belongs_elsewhere(option: str, config: type[Config]) -> str | None:
     return f"it belongs to {' and '.join(owners)}" if owners else None
 
 
-def _has(target: str, option: str) -> bool:
+def _has(target: Any, option: str) -> bool:
     return any(f.name == option for f in dataclasses.fields(_resolve(target)))
 
 
-def _resolve(target: str) -> Any:
+def _resolve(target: Any) -> Any:
+    """The class that is meant, or that was registered itself."""
+    if not isinstance(target, str):
+        return target
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

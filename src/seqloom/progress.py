@@ -13,10 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Protocol
+from contextvars import ContextVar, copy_context
+from typing import Any, Protocol, TypeVar
 
 from seqloom.errors import shortened
+
+T = TypeVar("T")
 
 
 class Task(Protocol):
@@ -97,3 +99,12 @@ def say_from_any_thread(message: str) -> bool:
     if reporter is not None:
         reporter.say(shortened(message))
     return reporter is not None
+
+
+def in_this_context(items: Iterator[T]) -> Iterator[T]:
+    """Return the same items, made in the context of this call whichever thread asks for them: what is said meanwhile is heard.
+
+    A library in Rust asks from threads of its own.
+    """
+    context, end = copy_context(), object()
+    return iter(lambda: context.run(next, items, end), end)  # type: ignore[arg-type, return-value]

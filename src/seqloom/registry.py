@@ -183,7 +183,7 @@ def config_class(name: str) -> Any:
 
 def open_vectors(path: str) -> Any:
     """An embedder from a directory or a foreign file. By name, like the models: what reads files stands above them."""
-    return _resolve("seqloom.interop.opening:open_vectors")(path)
+    return _resolve("seqloom.interop.vectors:open_vectors")(path)
 
 
 def find(name: str) -> Entry:

@@ -20,7 +20,7 @@ from seqloom.cli import main as cli
 from seqloom.cli.fit import fitted
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.registry import MODELS, model_class
-from seqloom.text.tokenizer import TokenizerConfig
+from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
 COMMANDS = [[name] for name in cli.commands()] + [["fit", name] for name in fitted()]
 
@@ -376,6 +376,17 @@ def test_complete_interactively(saved):
 
 
 # ---- tokenize, convert, models
+
+def test_marks_are_declared_by_a_flag(seqloom, saved):
+    marks = ["--marks", "[MASK],<|user|>"]
+    assert seqloom("tokenize", saved / "toy.txt", "--kind", "bpe", *marks, "--save", "tok").code == 0
+    assert Tokenizer.load("tok").config.marks == ("[MASK]", "<|user|>")
+    ids = seqloom("tokenize", "-", "--tokenizer", "tok", "--ids", "--json", stdin="a [MASK]\n").json()[0]
+    assert max(ids) < Tokenizer.load("tok").mark_id("[MASK]")
+    assert seqloom("fit", "ngram", saved / "toy.txt", "-o", "m", "--order", 2, *marks).code == 0
+    assert load("m").tokenizer.config.marks == load("m").config.marks == ("[MASK]", "<|user|>")
+    assert "'[MASK]' is given twice" in seqloom("tokenize", saved / "toy.txt", "--marks", "[MASK],[MASK]").one_line()
+
 
 def test_tokenize(seqloom, saved, tmp_path):
     assert seqloom("tokenize", "--kind", "word", stdin="It's here, now.\n").out == "It's here , now .\n"

@@ -43,7 +43,7 @@ def test_the_sections_of_a_network():
                                        "lr"]
     assert {"tied", "forget-bias", "softmax"} <= set(groups["Network options"])
     assert {"optimizer", "clip", "seed", "device", "restart"} <= set(groups["Training options"])
-    assert {"encoding", "column", "strict", "vocab-size", "normalize", "unit"} == {
+    assert {"encoding", "column", "strict", "vocab-size", "normalize", "unit", "marks"} == {
         *groups["Data and tokenizer options"]} - {"min-count", "vocab-file"}
 
 

@@ -22,7 +22,7 @@ def text(tmp_path, toy_text):
 
 # ---- where signals come
 
-@pytest.mark.parametrize(("label", "how", "code"), [("encoding", signal.SIGINT, 130), ("reading", signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("label", "how", "code"), [("encoding", signal.SIGINT, 130), ("counting tokens", signal.SIGTERM, 143)])
 def test_before_the_first_checkpoint(tmp_path, label, how, code):
     args = ("fit", "hmm", "text", "-o", "m", "--states", 2, "--tokenizer", "word")
     assert end_in(label, how, tmp_path, *args) == (

@@ -277,4 +277,5 @@ def test_fewer_bits(seqloom, tmp_path, bits):
     found = seqloom("translate", "small", "--beams", 2, "--max-tokens", 5, "--json", stdin="abc\n\nzebra\n").json()
     assert [row["source"] for row in found] == ["abc", "", "zebra"]
     assert "bits a weight already" in seqloom("convert", "small", "more", "--bits", "4").one_line()
-    assert "transformer; recurrent is of kind seq2seq" in seqloom("convert", "recurrent", "x", "--bits", bits).one_line()
+    assert f"seq2seq-bigru-gru-additive-{bits}bit" in seqloom("convert", "recurrent", "x", "--bits", bits).out
+    assert len(seqloom("translate", "x", "--max-tokens", 5, "--json", stdin="abc\nzebra\n").json()) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from seqloom import Corpus, NGram, compare, progress
 from seqloom.comparison import curve as curves
-from seqloom.comparison.bench import Bench
+from seqloom.comparison.bench import Attempt, Bench
 from seqloom.comparison.curve import PARTS, CurvePoint, best_by_size, learning_curve, measure
 from seqloom.comparison.rungs import RUNGS
 from seqloom.comparison.table import curve_table
@@ -52,7 +52,7 @@ def counted(monkeypatch):
     """Which rungs are trained for the curve."""
     seen = []
     honest = curves.measure
-    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].name) or honest(*given))
+    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given))
     return seen
 
 
@@ -62,7 +62,7 @@ def test_the_last_point_is_the_rung_itself(found, text):
         result = next(r for r in found.results if r.name == rung.name)
         last = found.curve[rung.name][-1]
         assert last == CurvePoint(found.sizes["train"], result.bits_per_byte, result.train_seconds)
-        assert measure(LADDER, rung, bench).value == pytest.approx(last.value, abs=1e-6)
+        assert measure(LADDER, Attempt(rung, bench)).value == pytest.approx(last.value, abs=1e-6)
 
 
 def test_points_are_what_training_on_the_beginning_gives(found, text):
@@ -91,7 +91,8 @@ def test_the_tokenizer_has_not_seen_the_rest_of_the_text(text, monkeypatch):
     monkeypatch.setattr(Bench, "tokenizer",
                         lambda self, kind: sizes.append(self.splits.train.n_bytes) or honest(self, kind))
     small = LADDER.smaller(bench.splits.train, 4)
-    measure(LADDER, next(r for r in RUNGS if r.name == "bpe-2"), LADDER.bench(dataclasses.replace(bench.splits, train=small)))
+    rung = next(r for r in RUNGS if r.name == "bpe-2")
+    measure(LADDER, Attempt(rung, LADDER.bench(dataclasses.replace(bench.splits, train=small))))
     assert sizes == [small.n_bytes]
 
 
@@ -117,17 +118,17 @@ def test_it_goes_on_where_it_stopped(text, place, found, counted):
 def test_an_interrupt_keeps_the_finished_points(text, tmp_path, monkeypatch):
     honest, seen = curves.measure, []
 
-    def stop(ladder, rung, bench):
+    def stop(ladder, attempt):
         if len(seen) == 3:
             raise KeyboardInterrupt
-        seen.append(rung.name)
-        return honest(ladder, rung, bench)
+        seen.append(attempt.rung.name)
+        return honest(ladder, attempt)
 
     monkeypatch.setattr(curves, "measure", stop)
     with pytest.raises(KeyboardInterrupt):
         compare(text, rungs=["byte-2", "byte-4"], work=tmp_path, curve=True)
     assert len(list(tmp_path.glob("*/curve/*.json"))) == 3
-    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].name) or honest(*given))
+    monkeypatch.setattr(curves, "measure", lambda *given: seen.append(given[1].rung.name) or honest(*given))
     assert len(compare(text, rungs=["byte-2", "byte-4"], work=tmp_path, curve=True).curve["byte-4"]) == 5
     assert len(seen) == 2 * len(PARTS)
 

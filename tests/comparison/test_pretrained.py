@@ -82,10 +82,10 @@ def test_what_cannot_be_compared_is_one_line(saved):
 
 
 def test_bytes_that_a_vocabulary_lacks_skip_the_rung(tmp_path):
-    from seqloom.interop.llama import read_llama
+    from seqloom import interop
     from tests.interop.llama_files import llama_file
 
-    read_llama(llama_file(tmp_path / "x.gguf")).save(tmp_path / "llama")
+    interop.open(llama_file(tmp_path / "x.gguf")).save(tmp_path / "llama")
     found = compare(TEXT + LINE.format("\x04") * 5, rungs=RUNGS, pretrained=[tmp_path / "llama"], work=tmp_path / "work")
     assert found.skipped[0].name == "llama"
     assert "0x04" in found.skipped[0].reason

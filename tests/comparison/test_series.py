@@ -99,11 +99,11 @@ def test_the_learning_curve_has_one_horizon(place):
 
 def test_the_test_part_begins_where_it_is_told(place):
     series = hours(400)
-    found = compare(series, start="2024-01-11", rungs=["naive"], work=place)
+    found = compare(series, since="2024-01-11", rungs=["naive"], work=place)
     assert found.sizes == {"train": 210, "valid": 30, "test": 160}
     assert found.split.startswith("from 2024-01-11 on")
     with pytest.raises(ConfigError, match="leave one out"):
-        compare(series, test=hours(80), start="2024-01-11", work=place)
+        compare(series, test=hours(80), since="2024-01-11", work=place)
     with pytest.raises(DataError, match="the test part has 80 steps, too few to forecast 90"):
         compare(series, horizon=90, work=place)
     with pytest.raises(ConfigError, match="forecasters has no option 'horzon'; did you mean 'horizon'"):

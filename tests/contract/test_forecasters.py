@@ -68,9 +68,30 @@ def test_where_the_training_data_ended_the_judgement_begins(name, monkeypatch):
     np.testing.assert_array_equal(by_itself.point, asked.point)
     assert by_itself.origins.min() == 200
     shown = SERIES.clock.show(int(SERIES.times(SERIES.tracks[0])[250]))
-    assert model.backtest(SERIES, start=shown).origins.min() == 250
+    assert model.backtest(SERIES, since=shown).origins.min() == 250
     with pytest.raises(DataError, match="ends before"):
-        model.backtest(SERIES, start="2030-01-01")
+        model.backtest(SERIES, since="2030-01-01")
+
+
+def test_the_former_name_of_since(monkeypatch):
+    from seqloom import inspect
+
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    model = registry.model_class("naive")(horizon=4).fit(SERIES.between(0, 200))
+    since = SERIES.clock.show(int(SERIES.times(SERIES.tracks[0])[250]))
+    for ask in (lambda **time: model.forecast(SERIES, **time).rows(),
+                lambda **time: model.backtest(SERIES, **time).point.tolist(),
+                lambda **time: model.evaluate(SERIES, samples=0, **time).to_dict(),
+                lambda **time: model.anomalies(SERIES, **time).to_dict(),
+                lambda **time: inspect.forecast(model, SERIES, **time).data):
+        del said[:]
+        new = ask(since=since)
+        assert "start is now called since" not in said
+        assert ask(start=since) == new
+        assert said.count("start is now called since") == 1
+        with pytest.raises(ConfigError, match="start is the former name of since; give one of them"):
+            ask(since=since, start=since)
 
 
 def test_a_planted_future_is_of_no_use():

@@ -15,6 +15,7 @@ from seqloom.config import choices, conditions, field_types, parts
 from seqloom.contracts.reading import portions
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
+from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES
 from seqloom.errors import ConfigError
 from seqloom.testing.forecaster import SERIES
 from seqloom.testing.tagger import NER
@@ -50,6 +51,7 @@ TINY = {"rnn": {"d_hidden": 8}, "lstm": {"d_hidden": 8}, "gru": {"d_hidden": 8},
 # option: values to try; the text words {vectors}, {words}, {start} and {member} stand for files that a fixture makes
 VALUES = {
     "tokenizer": ["char"], "vocab_size": [8], "min_count": [3], "vocab_file": ["{words}"], "normalize": ["case=lower"],
+    "marks": [("[MASK]",)],
     "order": [2], "k": [0.5], "prune": [(0, 0, 1)], "prune_entropy": [0.1], "states": [2], "iterations": [1],
     "tolerance": [0.5], "restarts": [9], "seed": [7], "window": [2], "floor": [0.5], "members": [("{member}", "{member}")],
     "member": ["{member}"], "theta": [0.3], "share": [0.3], "samples": [3], "label_smoothing": [0.3],
@@ -66,7 +68,8 @@ VALUES = {
     "attention_dropout": [0.5], "horizon": [3], "season": [5], "ar": [1], "differences": [2], "ma": [0], "ridge": [1.0],
     "patch": [5], "smoothing": [0.3], "least": [0.4], "n_kv_heads": [1], "rope_base": [50.0],
     "rope_scale": [4.0], "max_distance": [2], "d_head": [3], "norm_epsilon": [0.1], "hold_out": [0.3],
-    "encoder_lr": [1e-2], "frozen_for": [0.8],
+    "encoder_lr": [1e-2], "frozen_for": [0.8], "freeze": [("embedding*",)], "delay": [("embedding*=0.5",)],
+    "lr_scale": [("embedding*=0.5",)],
 }
 FORECASTERS = [name for name, entry in registry.MODELS.items() if entry.task == "forecaster"]
 OTHER_VALUES = {("hmm-tagger", "order"): [1], ("classifier", "n_heads"): [2], ("tagger", "n_heads"): [2],
@@ -232,6 +235,9 @@ def tries(owner, cls):
         name = field.name
         if kinds[name] is bool:
             yield name, not field.default
+        elif name in ("encoder", "cell") and "/" not in str(field.default):
+            known = ENCODER_NAMES if name == "encoder" else CELL_NAMES
+            yield from ((name, choice) for choice in known if choice != DEFAULTS.get((owner, name), field.default))
         elif choices(kinds[name]):
             same = DEFAULTS.get((owner, name), field.default)
             yield from ((name, choice) for choice in choices(kinds[name]) if choice not in (same, "imported"))
@@ -281,6 +287,8 @@ def idle_pairs():
                 kind = field_types(cls)[other]
                 every = [*choices(kind), *([True, False] if kind is bool else [])]
                 every += ["a/directory"] if choices(kind) and str in parts(kind) else []
+                if other == "encoder":
+                    every = [*ENCODER_NAMES, *([] if field.metadata["known"] else ["a/directory"])]
                 for taken in [v for v in every if allowed and v not in allowed and v != "imported"] or [field.default]:
                     yield owner, cls, {option: value, other: taken}
 

@@ -130,7 +130,14 @@ def test_interrupted_just_before_the_end(shakespeare: str, tmp_path: Path, monke
     """The end of the stream is not written twice."""
     corpus, path = Corpus.from_texts(shakespeare[:8000]), tmp_path / "ids"
     with monkeypatch.context() as patch:
-        patch.setattr(encoding, "_last", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        replace = os.replace
+
+        def interrupted(source: Path, target: Path) -> None:
+            if target == path:
+                raise KeyboardInterrupt
+            replace(source, target)
+
+        patch.setattr(encoding.os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             encode_corpus(Tokenizer(), corpus, unit="stream", path=path)
     assert json.loads((tmp_path / "ids.journal").read_text())["blocks"] == 8

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from seqloom import GPT, LSTM, NGram, TrainConfig
+from seqloom import GPT, LSTM, NGram, TrainConfig, interop
 from seqloom.decoding.drafting import Chance, draw_drafted
 from seqloom.decoding.sampling import SamplingConfig, filter_log_probs
 from seqloom.decoding.stepper import branch, extend, extend_by_steps, select
 from seqloom.errors import ConfigError
-from seqloom.interop.llama import read_llama
 from tests.decoding.toy import Attentive, greedy, log_probs_after, random_bigrams
 from tests.interop.llama_files import llama_file
 
@@ -197,7 +196,7 @@ def test_greedy_text_is_the_same_however_long(models, checks, drafts, options):
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_weights_of_others_with_and_without_a_start_token(tmp_path, begins):
-    llama = read_llama(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=begins))
+    llama = interop.open(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=begins))
     ngram = NGram(order=3).fit("the cat the 12 cats\n" * 20, tokenizer=llama.tokenizer)
     for prompt in ("", "the cat"):
         plain = llama.generate(prompt, max_tokens=40, min_tokens=40, temperature=0)

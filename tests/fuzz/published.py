@@ -43,10 +43,8 @@ USES = {"gpt": ["generate", "{out}", "the cat", "--max-tokens", "5", "-q"], "ber
         "sentence-encoder": ["embed", "{out}", "the cat sat", "-q"], "transformer": ["translate", "{out}", "{text}", "-q"]}
 
 
-def make_all(place: Path) -> dict[str, str]:
-    """A directory or file of each family; the name of the model that each becomes."""
-    from seqloom.interop.families import write_model
-
+def make_models() -> dict[str, Any]:
+    """A model for each family that `convert --form hugging-face` writes."""
     made: dict[str, Any] = {}
     train = TrainConfig(steps=1, batch_size=2)
     made["gpt2"] = model_class("gpt")(**GPT2).fit(TEXT, train=train)
@@ -57,8 +55,16 @@ def make_all(place: Path) -> dict[str, str]:
     made["bert"] = random_encoder("bert", **ENCODER)
     made["albert"] = random_encoder("bert", **ENCODER, shared_layers=True, d_embed=6, activation="gelu")
     made["sentences"] = random_encoder("sentence-encoder", **ENCODER, activation="gelu")
+    return made
+
+
+def make_all(place: Path) -> dict[str, str]:
+    """A directory or file of each family; the name of the model that each becomes."""
+    from seqloom import interop
+
+    made = make_models()
     for name, model in made.items():
-        write_model(model, name, place / name)
+        interop.write(model, place / name)
     llama_file(place / "llama.gguf", tokenizer__chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
     return {name: model.name for name, model in made.items()} | {"llama.gguf": "gpt"}
 

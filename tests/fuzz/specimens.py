@@ -149,6 +149,11 @@ def _on_encoder(name: str, data: Any, **options: Any) -> Maker:
     return make
 
 
+def _rounded(name: str, bits: int) -> Maker:
+    """Another specimen with so many bits a weight."""
+    return lambda: SPECIMENS[name]().quantised(bits)
+
+
 def _neural_cache() -> Any:
     return NeuralCache.of(_network("gru", d_hidden=6)(), window=5).fit(TEXT[:90])
 
@@ -158,6 +163,7 @@ SPECIMENS: dict[str, Maker] = {
     "ngram": _language("ngram", order=3),
     "ngram-1": _language("ngram", order=1, tokenizer="char"),
     "ngram-add-k": _language("ngram", order=4, smoothing="add-k", tokenizer="bpe", vocab_size=270),
+    "ngram-marks": _language("ngram", order=2, tokenizer="bpe", vocab_size=270, marks=("[MASK]", "<|user|>")),
     "ngram-unigram": _language("ngram", order=2, tokenizer="unigram", vocab_size=270),
     "hmm": _language("hmm", states=3, iterations=2, tokenizer="wordpiece", vocab_size=60),
     "cache": _language("cache", window=7, tokenizer="word"),
@@ -165,6 +171,7 @@ SPECIMENS: dict[str, Maker] = {
     "nplm-adaptive": _network("nplm", order=3, d_embed=4, d_hidden=6, softmax="adaptive"),
     "rnn": _network("rnn", d_hidden=6, layer_norm=True, activation="relu", learned_start=True),
     "lstm": _network("lstm", d_hidden=6, n_layers=2, d_projection=4, layer_norm=True, learned_start=True),
+    "lstm-marks": _network("lstm", d_hidden=6, marks=("[MASK]", "<|user|>")),
     "lstm-plain": _network("lstm", d_hidden=6, tied=False),
     "gru": _network("gru", d_hidden=6, n_layers=2, d_embed=4),
     "gru-before": _network("gru", d_hidden=6, reset="before", layer_norm=True, tokenizer="bpe", vocab_size=270),
@@ -172,6 +179,10 @@ SPECIMENS: dict[str, Maker] = {
     "gpt-learned": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="learned", norm="post", tied=False),
     "gpt-8-bit": lambda: _network("gpt", d_model=40, n_heads=2, n_layers=1, context=8, tied=False)().quantised(8),
     "gpt-4-bit": lambda: _network("gpt", d_model=40, n_heads=2, n_layers=1, context=8)().quantised(4),
+    "rnn-8-bit": _rounded("rnn", 8),
+    "lstm-4-bit": lambda: _network("lstm", d_hidden=40, n_layers=2, d_projection=36, layer_norm=True)().quantised(4),
+    "gru-8-bit": _rounded("gru-before", 8),
+    "nplm-4-bit": _rounded("nplm-adaptive", 4),
     "gpt-alibi": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8, positions="alibi", softmax="adaptive"),
     "gpt-relative": _network("gpt", d_model=8, n_heads=2, n_layers=1, context=8,
                              positions="relative", max_distance=3, window=4),
@@ -194,6 +205,8 @@ SPECIMENS: dict[str, Maker] = {
     "classifier-numbers": _sequence("classifier", _numbers(), encoder="cnn", d_hidden=6),
     "classifier-published": _on_encoder("classifier", LABELLED, pooling="attention"),
     "classifier-pairs": _on_encoder("classifier", [((text, text[::-1]), label) for text, label in LABELLED], frozen=True),
+    "classifier-8-bit": _rounded("classifier", 8),
+    "classifier-4-bit": _rounded("classifier-published", 4),
     "vectors": _plain_vectors,
     "word2vec": _vectors("word2vec"),
     "word2vec-hs": _vectors("word2vec", loss="hs", normalize="case=lower"),
@@ -207,6 +220,8 @@ SPECIMENS: dict[str, Maker] = {
     "tagger-gru": _sequence("tagger", PARTS, encoder="gru", d_hidden=6, d_embed=4, characters="lstm", d_characters=4,
                             crf=False),
     "tagger-published": _on_encoder("tagger", TAGGED, frozen=True),
+    "tagger-8-bit": _rounded("tagger-gru", 8),
+    "tagger-4-bit": _rounded("tagger", 4),
     "copy": lambda: model_class("copy")().fit(REVERSED),
     "dictionary": lambda: model_class("dictionary")().fit(TRANSLATED),
     "dictionary-char": lambda: model_class("dictionary")(tokenizer="char", min_count=2).fit(REVERSED),
@@ -215,6 +230,8 @@ SPECIMENS: dict[str, Maker] = {
                               n_decoder_layers=2, attention="dot", input_feeding=True, coverage=True, tied=False),
     "seq2seq-numbers": _sequence("seq2seq", _frames(), tokenizer="char", d_embed=6, d_hidden=4, attention="none",
                                  bottleneck="every-step"),
+    "seq2seq-8-bit": _rounded("seq2seq-deep", 8),
+    "seq2seq-4-bit": _rounded("seq2seq", 4),
     "transformer": _sequence("transformer", REVERSED, tokenizer="char", d_model=8, n_heads=2, n_layers=1, n_decoder_layers=2,
                              d_mlp=12),
     "transformer-shared": _sequence("transformer", REVERSED, tokenizer="bpe", vocab_size=265, shared_vocabulary=True, d_model=8,
@@ -238,6 +255,8 @@ SPECIMENS: dict[str, Maker] = {
     "linear-window": _series("linear-window", window=8),
     "forecaster": _forecaster(),
     "forecaster-transformer": _forecaster(encoder="transformer", n_heads=2, normalise="instance", patch=3),
+    "forecaster-8-bit": _rounded("forecaster", 8),
+    "forecaster-4-bit": _rounded("forecaster-transformer", 4),
     "linear-window-individual": _series("linear-window", [[x, 2 * x + 1] for x in WAVE], window=6, weights="individual"),
 }
 

@@ -55,7 +55,7 @@ def _fit() -> list[str]:
              "sentences, and save it."]
     first = _rows(_command_for("lstm"))
     groups = {"Options of every model": {name: first[name] for name in ("output", "valid")},
-              "Training": _config_rows(TrainConfig) | {name: first[name] for name in ("device", "restart")} | {
+              "Training": _config_rows(TrainConfig) | {name: first[name] for name in ("device", "restart", "start")} | {
                   "memory": _rows(_command_for("ngram"))["memory"]},
               "Tokenizer and units": _config_rows(TextConfig)}
     readings = {task.reading: task.phrase for task in reversed(list(tasks.every())) if task.name in
@@ -91,7 +91,8 @@ def _rows(command: click.Command | None, only: tuple[str, ...] = ()) -> Rows:
     rows: Rows = {}
     with click.Context(command) as ctx:
         for option in command.params:
-            if isinstance(option, click.Option) and option.name and (not only or option.name in only):
+            shown = isinstance(option, click.Option) and not option.hidden
+            if isinstance(option, click.Option) and shown and option.name and (not only or option.name in only):
                 value = "" if option.is_flag else " " + option.make_metavar(ctx)
                 flags = ", ".join(option.opts) + value + ("".join(f" / {flag}" for flag in option.secondary_opts))
                 default = f"  [default: {option.default}]" if option.show_default and option.default is not None else ""

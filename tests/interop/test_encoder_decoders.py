@@ -16,9 +16,10 @@ from tokenizers import Tokenizer as Engine  # noqa: E402
 from tokenizers import decoders, models, pre_tokenizers  # noqa: E402
 
 import seqloom  # noqa: E402
+from seqloom import interop  # noqa: E402
 from seqloom.cli.main import main  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
-from seqloom.interop import bart, families  # noqa: E402
+from seqloom.interop.tensors import alternating  # noqa: E402
 from seqloom.models.translate.transformer import Transformer  # noqa: E402
 from seqloom.nn.position import distance_buckets  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
@@ -87,7 +88,7 @@ def pair(request, tmp_path_factory):
     """The directory, the network of transformers in it and our model of it, saved and loaded."""
     path = tmp_path_factory.mktemp("published") / "model"
     network = published(path, request.param)
-    model = families.read_model(path)
+    model = interop.open(path)
     model.save(path.parent / "ours")
     return path, network, seqloom.load(path.parent / "ours")
 
@@ -147,7 +148,7 @@ def test_fifty_tokens_are_the_same(pair):
 
 def test_a_written_directory_loads_there_and_is_the_same(pair, tmp_path):
     path, network, model = pair
-    families.write_model(model, "ours", tmp_path / "back")
+    interop.write(model, tmp_path / "back")
     again, info = type(network).from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
@@ -163,7 +164,7 @@ def test_a_written_directory_loads_there_and_is_the_same(pair, tmp_path):
         assert torch.equal(again.eval()(**arguments).logits, network(**arguments).logits)
         options = {"attention_mask": there, "num_beams": 1, "do_sample": False, "max_new_tokens": 20}
         assert torch.equal(again.generate(ids, **options), network.generate(ids, **options))
-    third = families.read_model(tmp_path / "back")
+    third = interop.open(tmp_path / "back")
     assert third.config == model.config
     assert third.learnt == model.learnt
     assert third.tokenizers == model.tokenizers
@@ -206,19 +207,19 @@ def test_weights_that_files_have_twice_or_not_at_all(tmp_path):
     save_file(bare, tmp_path / "bart" / "model.safetensors")
     with torch.no_grad():
         network.final_logits_bias.zero_()
-    model = families.read_model(tmp_path / "bart")
+    model = interop.open(tmp_path / "bart")
     for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
 
     published(tmp_path / "t5", "t5-1.0")
     arrays = load_file(tmp_path / "t5" / "model.safetensors")
     save_file({**arrays, "lm_head.weight": arrays["shared.weight"].copy()}, tmp_path / "t5" / "model.safetensors")
-    assert families.read_model(tmp_path / "t5").config.tied
+    assert interop.open(tmp_path / "t5").config.tied
 
 
 def test_rows_of_t5_beyond_its_tokenizer_are_kept(tmp_path):
     network = published(tmp_path / "t5", "t5-1.0", vocab_size=48)
-    model = families.read_model(tmp_path / "t5")
+    model = interop.open(tmp_path / "t5")
     assert model.target_tokenizer.vocab_size == 48
     for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
@@ -229,11 +230,11 @@ def test_a_model_of_ours_is_written_for_marian(tmp_path):
     pairs = [("the cat sat on the mat", "die katze"), ("a dog", "ein hund")] * 20
     model = Transformer(vocab_size=270, shared_vocabulary=True, norm="post", d_model=12, n_heads=2, n_layers=1,
                         n_decoder_layers=1).fit(pairs, train=TrainConfig(steps=3))
-    families.write_model(model, "ours", tmp_path / "theirs")
+    interop.write(model, tmp_path / "theirs")
     network = transformers.MarianMTModel.from_pretrained(tmp_path / "theirs").eval()
     for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
-    again = families.read_model(tmp_path / "theirs")
+    again = interop.open(tmp_path / "theirs")
     assert again.score("a dog", "ein hund") == pytest.approx(model.score("a dog", "ein hund"), abs=1e-4)
     assert again.translate("a dog", max_tokens=9) == model.translate("a dog", max_tokens=9)
 
@@ -248,7 +249,7 @@ def test_what_transformers_has_not_is_not_written(options, message, tmp_path):
     model = Transformer(**{**small, **options})
     model.fit([("ab", "ba"), ("abc", "cba")] * 4, train=TrainConfig(steps=1))
     with pytest.raises(ConfigError, match=message):
-        families.write_model(model, "ours", tmp_path / "theirs")
+        interop.write(model, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -268,7 +269,7 @@ def test_marian_with_a_sentencepiece_model_for_each_side(tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     network = transformers.MarianMTModel.from_pretrained(tmp_path).eval()
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
-    model = families.read_model(tmp_path)
+    model = interop.open(tmp_path)
     texts = ["the cat sat on the mat", "a dog", "don't stop!"]
     batch = tokenizer(texts, return_tensors="pt", padding=True)
     for text, ids, there in zip(texts, batch.input_ids.tolist(), batch.attention_mask.tolist()):
@@ -279,8 +280,8 @@ def test_marian_with_a_sentencepiece_model_for_each_side(tmp_path):
         written = network.generate(**batch, num_beams=1, do_sample=False, max_new_tokens=30)
     theirs = tokenizer.batch_decode(written, skip_special_tokens=True)
     assert model.translate(texts, beams=1, max_tokens=30) == theirs
-    families.write_model(model, "ours", tmp_path.parent / "back")
-    again = families.read_model(tmp_path.parent / "back")
+    interop.write(model, tmp_path.parent / "back")
+    again = interop.open(tmp_path.parent / "back")
     assert again.tokenizers == model.tokenizers
     assert again.translate(texts, beams=1, max_tokens=30) == theirs
 
@@ -305,7 +306,7 @@ def broken(directories, tmp_path, kind, change=None, **values):
         change(arrays)
         save_file(arrays, tmp_path / "broken" / "model.safetensors")
     with pytest.raises(DataError) as caught:
-        families.read_model(tmp_path / "broken")
+        interop.open(tmp_path / "broken")
     assert "\n" not in str(caught.value)
     return str(caught.value).removeprefix(f"{tmp_path / 'broken'}: ")
 
@@ -344,17 +345,17 @@ def test_a_vocabulary_that_is_larger_than_the_embedding(kind, rows, directories,
     made.add_tokens(["more"])
     made.save(str(tmp_path / "broken" / "tokenizer.json"))
     with pytest.raises(DataError, match=f"its tokenizer has {rows + 1} tokens, its embedding {rows} rows; they do not belong"):
-        families.read_model(tmp_path / "broken")
+        interop.open(tmp_path / "broken")
 
 
 def test_a_tokenizer_of_another_family(directories, tmp_path):
     shutil.copytree(directories / "marian", tmp_path / "broken")
     engine("t5").save(str(tmp_path / "broken" / "tokenizer.json"))
     with pytest.raises(DataError, match=r"the end token of config\.json is 0, that of its tokenizer 1; they do not belong"):
-        families.read_model(tmp_path / "broken")
+        interop.open(tmp_path / "broken")
     (tmp_path / "broken" / "tokenizer.json").unlink()
     with pytest.raises(DataError, match="there is no tokenizer in it"):
-        families.read_model(tmp_path / "broken")
+        interop.open(tmp_path / "broken")
 
 
 def test_a_pickled_file_is_read_as_weights_alone(directories, tmp_path):
@@ -362,7 +363,7 @@ def test_a_pickled_file_is_read_as_weights_alone(directories, tmp_path):
     network = transformers.T5ForConditionalGeneration.from_pretrained(directories / "t5-1.0").eval()
     (tmp_path / "pickled" / "model.safetensors").unlink()
     torch.save(network.state_dict(), tmp_path / "pickled" / "pytorch_model.bin")  # with all copies of tied vectors
-    model = families.read_model(tmp_path / "pickled")
+    model = interop.open(tmp_path / "pickled")
     for ours, theirs in zip(model.token_scores(SOURCES, TARGETS), forced(model, network), strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
 
@@ -371,7 +372,7 @@ def test_start_tokens_beyond_the_vocabulary(directories, tmp_path):
     shutil.copytree(directories / "marian", tmp_path / "broken")
     (tmp_path / "broken" / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": 1000}))
     with pytest.raises(DataError, match="decoder_start_token_id is 1000; it must be a whole number from 0 to 37"):
-        families.read_model(tmp_path / "broken")
+        interop.open(tmp_path / "broken")
 
 
 def test_the_order_of_sinusoids():
@@ -381,4 +382,4 @@ def test_the_order_of_sinusoids():
     from seqloom.nn.position import sinusoids
 
     theirs = MarianSinusoidalPositionalEmbedding(5, width).create_weight()
-    assert torch.allclose(theirs[:, bart.take_turns(width)], sinusoids(place, width), atol=1e-6)
+    assert torch.allclose(theirs[:, alternating(width)], sinusoids(place, width), atol=1e-6)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.errors import ConfigError, DataError
-from seqloom.interop import families
-from seqloom.interop.bert_names import FAMILIES as NAMES
+from seqloom.interop.layouts import ENCODERS
+from seqloom.interop.opening import FAMILIES as READERS
 from tests.interop.encoder_files import FAMILIES, TEXTS, make_config, make_network, save, write_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -26,7 +27,7 @@ def both(request, tmp_path_factory):
     """The network there, its directory, and the model here after save and load."""
     place = tmp_path_factory.mktemp(request.param)
     network = make_network(make_config(request.param, **OPTIONS[request.param]))
-    model = families.read_model(save(network, place / "theirs"))
+    model = interop.open(save(network, place / "theirs"))
     model.save(place / "ours")
     return request.param, network, place / "theirs", seqloom.load(place / "ours")
 
@@ -84,7 +85,7 @@ def test_pseudo_log_likelihood_hides_one_token_after_the_other(both):
 
 def test_there_and_back(both, tmp_path):
     family, network, _, model = both
-    families.write_model(model, "ours", tmp_path / "back")
+    interop.write(model, tmp_path / "back")
     again, told = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert again.config.model_type == family
@@ -97,7 +98,7 @@ def test_there_and_back(both, tmp_path):
     assert pair["input_ids"] == row.ids.tolist()
     assert pair.get("token_type_ids", row.types.tolist()) == row.types.tolist()
     assert tokenizer.mask_token_id == model.marks.mask
-    third = families.read_model(tmp_path / "back")
+    third = interop.open(tmp_path / "back")
     assert (third.config, third.learnt) == (model.config, model.learnt)
     assert all((third.weights[name] == array).all() for name, array in model.weights.items())
 
@@ -106,7 +107,7 @@ def test_there_and_back(both, tmp_path):
 @pytest.mark.parametrize("kind", ["AutoModel", "AutoModelForSequenceClassification"])
 def test_without_the_head_there_are_hidden_states_alone(family, kind, tmp_path, capsys):
     network = make_network(make_config(family), kind)
-    model = families.read_model(save(network, tmp_path / "theirs"))
+    model = interop.open(save(network, tmp_path / "theirs"))
     _, given = batch(model, ["the cat sat"])
     with torch.no_grad():
         expected = network.base_model(**given)[0][0].numpy()
@@ -114,7 +115,7 @@ def test_without_the_head_there_are_hidden_states_alone(family, kind, tmp_path, 
     for verb in (model.fill, model.score, model.evaluate):
         with pytest.raises(ConfigError, match="published without the layer"):
             verb("the [MASK]")
-    families.write_model(model, "ours", tmp_path / "back")
+    interop.write(model, tmp_path / "back")
     again, told = transformers.AutoModel.from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not {name for name in told["missing_keys"] if not name.startswith("pooler")}
     assert not told["unexpected_keys"]
@@ -124,7 +125,7 @@ def test_without_the_head_there_are_hidden_states_alone(family, kind, tmp_path, 
 
 def test_heads_of_other_tasks_are_left_out_by_name(tmp_path, said):
     network = make_network(make_config("bert"), "AutoModelForPreTraining")
-    model = families.read_model(save(network, tmp_path / "theirs"))
+    model = interop.open(save(network, tmp_path / "theirs"))
     assert "cls.seq_relationship.weight" in said()
     assert model.config.head
     assert model.config.pooler
@@ -141,7 +142,7 @@ def test_old_pickled_checkpoints(tmp_path):
     """Norms with gamma and beta, the bias under one name, a buffer, no model_type."""
     network = make_network(make_config("bert"))
     place = save(network, tmp_path / "theirs")
-    expected = families.read_model(place)
+    expected = interop.open(place)
     (place / "model.safetensors").unlink()
     state = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor.clone()
              for name, tensor in network.state_dict().items() if name != "cls.predictions.bias"}
@@ -149,20 +150,20 @@ def test_old_pickled_checkpoints(tmp_path):
     values = json.loads((place / "config.json").read_text())
     del values["model_type"]
     (place / "config.json").write_text(json.dumps(values))
-    found = families.read_model(place)
+    found = interop.open(place)
     assert found.weights.keys() == expected.weights.keys()
     assert all((found.weights[name] == array).all() for name, array in expected.weights.items())
 
 
 def test_an_output_layer_of_its_own(tmp_path):
     network = make_network(make_config("bert", tie_word_embeddings=False))
-    model = families.read_model(save(network, tmp_path / "theirs"))
+    model = interop.open(save(network, tmp_path / "theirs"))
     assert not model.config.tied
     _, given = batch(model, ["the [MASK] sat"])
     with torch.no_grad():
         expected = network(**given).logits.log_softmax(-1).numpy()
     np.testing.assert_allclose(model.mask_log_probs([model.encode("the [MASK] sat")])[0][0], expected[0, 2], atol=1e-4)
-    families.write_model(model, "ours", tmp_path / "back")
+    interop.write(model, tmp_path / "back")
     again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "back").eval()
     with torch.no_grad():
         assert torch.allclose(again(**given).logits, network(**given).logits, atol=1e-6)
@@ -192,8 +193,8 @@ LAYER = "bert.encoder.layer.1.attention.self.key.weight"
 
 @pytest.mark.parametrize(("change", "message"), [
     (lambda t: {name: x for name, x in t.items() if name != LAYER},
-     "lacks the tensor 'encoder.layer.1.attention.self.key.weight'"),
-    (lambda t: t | {"bert.extra.weight": torch.zeros(2)}, "has, and a plain bert has not, the tensor 'extra.weight'"),
+     "lacks the tensor 'bert.encoder.layer.1.attention.self.key.weight'"),
+    (lambda t: t | {"bert.extra.weight": torch.zeros(2)}, "has, and a plain bert has not, the tensor 'bert.extra.weight'"),
     (lambda t: t | {LAYER: torch.zeros(16, 15)}, "is 16 x 15 where its values ask for 16 x 16"),
     (lambda t: t | {LAYER: torch.full((16, 16), torch.nan)}, "not finite"),
     (lambda t: {name: x for name, x in t.items() if name != "cls.predictions.transform.LayerNorm.bias"},
@@ -201,7 +202,7 @@ LAYER = "bert.encoder.layer.1.attention.self.key.weight"
 ])
 def test_tensors_that_do_not_suit(sound, tmp_path, change, message):
     with pytest.raises(DataError, match=message) as caught:
-        families.read_model(changed(sound, tmp_path / "bad", change))
+        interop.open(changed(sound, tmp_path / "bad", change))
     assert "\n" not in str(caught.value)
 
 
@@ -214,26 +215,26 @@ def test_tensors_that_do_not_suit(sound, tmp_path, change, message):
 ])
 def test_values_that_do_not_suit(sound, tmp_path, values, message):
     with pytest.raises(DataError, match=message) as caught:
-        families.read_model(changed(sound, tmp_path / "bad", **values))
+        interop.open(changed(sound, tmp_path / "bad", **values))
     assert "\n" not in str(caught.value)
 
 
 def test_groups_of_layers_are_refused(tmp_path):
     place = save(make_network(make_config("albert")), tmp_path / "albert")
     with pytest.raises(DataError, match="num_hidden_groups is 2"):
-        families.read_model(changed(place, tmp_path / "bad", num_hidden_groups=2))
+        interop.open(changed(place, tmp_path / "bad", num_hidden_groups=2))
 
 
 def test_a_tokenizer_of_another_model_is_refused(sound, tmp_path):
     place = changed(sound, tmp_path / "bad")
     write_tokenizer(place, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"])
     with pytest.raises(DataError, match="6 tokens, its embedding 15 rows"):
-        families.read_model(place)
+        interop.open(place)
 
 
 def test_an_unknown_task_is_refused(sound):
     with pytest.raises(ConfigError, match="the task 'poetry'"):
-        families.read_model(sound, "poetry")
+        interop.open(sound, "poetry")
 
 
 # ---- published weights, where they are
@@ -260,7 +261,7 @@ def test_published_weights(name, tmp_path):
     shutil.copytree(published(path), place)
     if name == "antiberty":
         shutil.copy(published("antiberty/antiberty/trained_models") / "vocab.txt", place)
-    model = families.read_model(place)
+    model = interop.open(place)
     network = getattr(transformers, kind).from_pretrained(place).eval()
     random, size = np.random.default_rng(0), model.tokenizer.vocab_size
     rows = [random.integers(5, size, n) for n in (7, 60, 23, 1)]
@@ -286,4 +287,4 @@ def test_published_weights(name, tmp_path):
 
 
 def test_every_family_has_a_reader():
-    assert set(FAMILIES) == set(NAMES) <= set(families.READERS)
+    assert set(FAMILIES) == set(ENCODERS) <= set(READERS)

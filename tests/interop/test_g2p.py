@@ -2,6 +2,7 @@
 
 import importlib.util
 import random
+import string
 import sys
 import types
 from pathlib import Path
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom import tasks
+from seqloom import interop, tasks
 from seqloom.errors import DataError
-from seqloom.interop.g2p import PHONEMES, SOURCES, TARGETS, read_g2p
+from seqloom.interop.g2p import PHONEMES
 
 D, H = 12, 20
+SOURCES = ("<pad>", "<unk>", "</s>", *string.ascii_lowercase)  # by their rows in the file
+TARGETS = ("<pad>", "<unk>", "<s>", "</s>", *PHONEMES)
 
 
 def generated(rng, **changed):
@@ -67,7 +70,7 @@ def words(n):
 
 
 def test_the_same_phonemes_and_probabilities_as_a_plain_loop(checkpoint):
-    model, weights, some = read_g2p(checkpoint()), generated(np.random.default_rng(1)), words(200)
+    model, weights, some = interop.open(checkpoint()), generated(np.random.default_rng(1)), words(200)
     wanted = [pronounce(weights, word) for word in some]
     found = [best[0] for best in model.translate(some, nbest=1, beams=1, max_tokens=20)]
     assert [one.text for one in found] == [" ".join(said) for said, _, _ in wanted]
@@ -78,7 +81,7 @@ def test_the_same_phonemes_and_probabilities_as_a_plain_loop(checkpoint):
 
 
 def test_words_are_read_in_lower_case(checkpoint, tmp_path):
-    model, some = read_g2p(checkpoint()), words(50)
+    model, some = interop.open(checkpoint()), words(50)
     model.save(tmp_path / "model")
     for one in (model, seqloom.load(tmp_path / "model")):
         assert one.translate([word.upper() for word in some], beams=1) == one.translate(some, beams=1)
@@ -88,7 +91,7 @@ def test_words_are_read_in_lower_case(checkpoint, tmp_path):
 
 def test_the_network_of_torch_says_the_same(checkpoint):
     pytest.importorskip("torch")
-    model, weights = read_g2p(checkpoint()), generated(np.random.default_rng(1))
+    model, weights = interop.open(checkpoint()), generated(np.random.default_rng(1))
     ended = [(word, *found) for word in words(60) if (found := pronounce(weights, word))[2]]
     scores = model.score([word for word, *_ in ended], [" ".join(said) for _, said, *_ in ended])
     assert len(ended) > 5
@@ -108,23 +111,23 @@ def test_it_is_saved_opened_and_converted(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "array", "said"), [
-    ("fc_w", np.zeros((80, H), np.float32), "fc_w has the shape"),
-    ("dec_w_hh", np.zeros((3 * H, H + 1), np.float32), "dec_w_hh has the shape"),
-    ("enc_emb", np.zeros(3, np.float32), "enc_emb has the shape"),
+    ("fc_w", np.zeros((80, H), np.float32), "the tensor 'fc_w' is 80 x 20 where"),
+    ("dec_w_hh", np.zeros((3 * H, H + 1), np.float32), "'dec_w_hh' is 60 x 21 where its values ask for 60 x 20"),
+    ("enc_emb", np.zeros(3, np.float32), "'enc_emb' is float32 of shape .* expected floats in a matrix"),
     ("fc_b", np.zeros(len(TARGETS), np.int64), "expected floats"),
     ("fc_b", np.full(len(TARGETS), np.nan, np.float32), "not finite"),
     ("fc_b", np.array([{}]), "cannot be read"),
 ])
 def test_what_does_not_fit_is_refused(checkpoint, name, array, said):
     with pytest.raises(DataError, match=said):
-        read_g2p(checkpoint(**{name: array}))
+        interop.open(checkpoint(**{name: array}))
 
 
 def test_other_archives_are_not_taken_for_it(tmp_path):
     np.savez(tmp_path / "other.npz", enc_emb=np.zeros(3))
     assert not tasks.get("translator").recognises(tmp_path / "other.npz")
-    with pytest.raises(DataError, match="not the weights of g2p-en"):
-        read_g2p(tmp_path / "other.npz")
+    with pytest.raises(DataError, match="a zip archive"):
+        interop.open(tmp_path / "other.npz")
 
 
 def test_as_the_package_itself(monkeypatch):
@@ -145,7 +148,7 @@ def test_as_the_package_itself(monkeypatch):
     theirs = module.G2p()
     common = dict.fromkeys(word for word in seqloom.bundled().text().lower().split() if word.isalpha())
     some = [*list(common)[:900], *words(100)]
-    model = read_g2p(place / "checkpoint20.npz")
+    model = interop.open(place / "checkpoint20.npz")
     said = model.translate(some, beams=1, max_tokens=20)
     assert said == [" ".join(theirs.predict(word)) for word in some]
     capitals, asked = [word.upper() for word in some[:50]], []

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from seqloom.errors import DataError
-from seqloom.interop.gguf import read_gguf
-from seqloom.interop.gguf_blocks import FORMATS, kept_blocks, to_floats
-from seqloom.models.network.quantised import Blocks
+from seqloom.interop.gguf import FORMATS, kept_blocks, read_gguf, to_floats
+from seqloom.runtime.quantised import Blocks
 from tests.interop.gguf_files import LIST, STRING, U32, gguf
 
 F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K = (FORMATS[kind] for kind in (0, 1, 2, 3, 8, 12, 14))
@@ -66,7 +65,7 @@ def test_q6_k():
 @pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
 def test_blocks_are_those_of_the_package_gguf(form, monkeypatch):
     gguf_package = pytest.importorskip("gguf")
-    monkeypatch.setattr("seqloom.interop.gguf_blocks.PORTION", 2)  # several portions
+    monkeypatch.setattr("seqloom.interop.gguf.PORTION", 2)  # several portions
     raw = np.random.default_rng(2).integers(0, 256, (50, form.size), np.uint8)
     if form.size > 4:
         for at in ((0, 2) if form.name in ("Q4_1", "Q4_K") else (208,) if form.name == "Q6_K" else (0,)):  # scales, finite

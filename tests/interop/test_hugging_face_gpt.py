@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.errors import SeqloomError
-from seqloom.interop.families import read_model, write_model
 from seqloom.training.config import TrainConfig
 
 torch = pytest.importorskip("torch")
@@ -44,7 +44,7 @@ IDS = np.random.default_rng(5).integers(0, V, 40)
 def pair(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("theirs")
     saved(place, CONFIGS[request.param]())
-    return place, read_model(place)
+    return place, interop.open(place)
 
 
 def test_logits_and_continuations_are_equal(pair):
@@ -58,14 +58,14 @@ def test_there_and_back(pair, tmp_path):
     place, model = pair
     model.save(tmp_path / "ours")
     again = seqloom.load(tmp_path / "ours")
-    write_model(again, "ours", tmp_path / "theirs")
+    interop.write(again, tmp_path / "theirs")
     assert np.abs(their_logits(tmp_path / "theirs", IDS) - their_logits(place, IDS)).max() < 1e-5
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     for text in (PROMPT, "naïve 北京\n\n  x12", " the"):
         assert tokenizer(text)["input_ids"] == model.tokenizer.encode(text).tolist()
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert tokenizer.eos_token_id == model.tokenizer.eos_id
-    back = read_model(tmp_path / "theirs")
+    back = interop.open(tmp_path / "theirs")
     assert np.array_equal(our_logits(back, IDS), our_logits(model, IDS))
     assert (back.learnt, back.tokenizer.kind, back.tokenizer.lossless) == (model.learnt, "bpe", True)
 
@@ -81,12 +81,12 @@ def test_scores_are_those_of_transformers(pair):
 def test_a_start_token_is_seen_by_all(tmp_path):
     saved(tmp_path, small_llama(), tokenizer=False)
     write_tokenizer(tmp_path, add_bos_token=True)
-    model = read_model(tmp_path)
+    model = interop.open(tmp_path)
     assert model.learnt["start"] == V - 1
     ids = model.tokenizer.encode(PROMPT)
     log_probs = torch.log_softmax(torch.tensor(their_logits(tmp_path, [V - 1, *ids])), -1).numpy()
     assert np.allclose(model.token_scores(PROMPT)[:-1], [log_probs[t, token] for t, token in enumerate(ids)], atol=1e-4)
-    write_model(model, "ours", tmp_path / "again")
+    interop.write(model, tmp_path / "again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     assert tokenizer(PROMPT)["input_ids"] == [V - 1, *ids.tolist()]
 
@@ -97,14 +97,14 @@ def test_a_llama_with_a_sentencepiece_model(tmp_path):
     theirs = sentencepiece_file(tmp_path / "tokenizer.model", "bpe", byte_fallback=True, vocab_size=340,
                                 normalization_rule_name="identity", remove_extra_whitespaces=False)
     saved(tmp_path, small_llama(vocab_size=theirs.get_piece_size(), bos_token_id=1, eos_token_id=2), tokenizer=False)
-    model = read_model(tmp_path)
+    model = interop.open(tmp_path)
     assert (model.learnt["start"], model.tokenizer.eos_id, model.tokenizer.lossless) == (1, 2, False)
-    write_model(model, "ours", tmp_path / "again")
+    interop.write(model, tmp_path / "again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     for text in (PROMPT, " the  cat", "naïve 日本"):
         assert tokenizer(text)["input_ids"] == [1, *theirs.encode(text)]
     assert np.abs(our_logits(model, IDS) - their_logits(tmp_path / "again", IDS)).max() < 1e-4
-    assert read_model(tmp_path / "again").learnt == model.learnt
+    assert interop.open(tmp_path / "again").learnt == model.learnt
 
 
 # ---- files
@@ -113,7 +113,7 @@ def test_a_llama_with_a_sentencepiece_model(tmp_path):
 def test_several_files(tmp_path, config):
     saved(tmp_path, CONFIGS[config](), max_shard_size="10KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 2
-    assert np.abs(our_logits(read_model(tmp_path), IDS) - their_logits(tmp_path, IDS)).max() < 1e-4
+    assert np.abs(our_logits(interop.open(tmp_path), IDS) - their_logits(tmp_path, IDS)).max() < 1e-4
 
 
 @pytest.mark.parametrize("config", ["gpt2", "llama"])
@@ -127,7 +127,7 @@ def test_pickled_weights_of_the_older_form(tmp_path, config):
         state["transformer.h.1.attn.masked_bias"] = torch.tensor(-1e4)
     torch.save(state, tmp_path / "pytorch_model.bin")
     (tmp_path / "model.safetensors").unlink()
-    assert np.abs(our_logits(read_model(tmp_path), IDS) - expected).max() < 1e-4
+    assert np.abs(our_logits(interop.open(tmp_path), IDS) - expected).max() < 1e-4
 
 
 def test_weights_without_the_prefix_of_the_head(tmp_path):
@@ -139,12 +139,12 @@ def test_weights_without_the_prefix_of_the_head(tmp_path):
         for name in list(arrays):
             arrays[name.removeprefix("transformer.")] = arrays.pop(name)
     changed(tmp_path, bare)
-    assert np.abs(our_logits(read_model(tmp_path), IDS) - expected).max() < 1e-4
+    assert np.abs(our_logits(interop.open(tmp_path), IDS) - expected).max() < 1e-4
 
 
 def test_half_precision(tmp_path):
     saved(tmp_path, small_llama(dtype="bfloat16")).to(torch.bfloat16).save_pretrained(tmp_path)
-    model = read_model(tmp_path)
+    model = interop.open(tmp_path)
     net = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     with torch.no_grad():
         assert np.abs(our_logits(model, IDS) - net(torch.tensor(IDS[None])).logits[0].numpy()).max() < 1e-4
@@ -153,12 +153,12 @@ def test_half_precision(tmp_path):
 def test_rows_that_no_token_uses(tmp_path):
     rows = -(-V // 64) * 64
     saved(tmp_path, small_llama(vocab_size=rows))
-    model = read_model(tmp_path)
+    model = interop.open(tmp_path)
     assert (model.tokenizer.vocab_size, model.tokenizer.lossless) == (rows, True)
     assert np.abs(our_logits(model, IDS) - their_logits(tmp_path, IDS)).max() < 1e-4
     saved(tmp_path, small_gpt2(vocab_size=rows))
     with pytest.raises(SeqloomError, match=f"{V} tokens, its embedding {rows} rows"):
-        read_model(tmp_path)
+        interop.open(tmp_path)
 
 
 def test_convert_both_ways(tmp_path):
@@ -186,12 +186,12 @@ def test_a_trained_gpt_is_written(tmp_path, options, kind):
     size = {} if kind == "byte" else {"vocab_size": 290}
     model = seqloom.GPT(d_model=16, n_layers=2, n_heads=4, context=24, **options).fit(
         text, tokenizer=seqloom.Tokenizer(kind=kind, **size).fit(text), train=TrainConfig(steps=3, batch_size=4))
-    write_model(model, "it", tmp_path / "theirs")
+    interop.write(model, tmp_path / "theirs")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     ids = tokenizer("the cat")["input_ids"]
     assert ids == [model.tokenizer.eos_id, *model.tokenizer.encode("the cat").tolist()]
     assert np.abs(their_logits(tmp_path / "theirs", ids) - our_logits(model, ids)).max() < 1e-4
-    back = read_model(tmp_path / "theirs")
+    back = interop.open(tmp_path / "theirs")
     assert np.allclose(back.token_scores("the cat"), model.token_scores("the cat"), atol=1e-5)
 
 
@@ -209,7 +209,7 @@ def test_what_transformers_has_not_is_named(tmp_path, options, tokenizer, words)
     model = seqloom.GPT(d_model=8, n_layers=1, n_heads=2, context=8, **options).fit(
         text, tokenizer=seqloom.Tokenizer(**tokenizer).fit(text), train=TrainConfig(steps=1, batch_size=2))
     with pytest.raises(SeqloomError, match=words) as caught:
-        write_model(model, "it", tmp_path / "theirs")
+        interop.write(model, tmp_path / "theirs")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "theirs").exists()
 
@@ -247,7 +247,7 @@ def test_what_is_not_understood_is_named_in_one_line(tmp_path, config, values, c
     saved(tmp_path, CONFIGS[config]())
     changed(tmp_path, change, **values)
     with pytest.raises(SeqloomError, match=words) as caught:
-        read_model(tmp_path)
+        interop.open(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -255,24 +255,24 @@ def test_a_chat_template_comes_along_and_goes_back(tmp_path):
     place = tmp_path / "there"
     saved(place, small_llama())
     (place / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
-    model = read_model(place)
+    model = interop.open(place)
     assert model.learnt["chat_template"].startswith("{% for m")
-    write_model(model, "there", tmp_path / "back")
-    assert read_model(tmp_path / "back").learnt == model.learnt
+    interop.write(model, tmp_path / "back")
+    assert interop.open(tmp_path / "back").learnt == model.learnt
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back").chat_template == model.learnt["chat_template"]
 
 
 def test_a_task_that_it_is_not_for(tmp_path):
     saved(tmp_path, small_gpt2())
-    with pytest.raises(SeqloomError, match="a gpt2 is a language model; it cannot be converted for the task 'fill'"):
-        read_model(tmp_path, "fill")
+    with pytest.raises(SeqloomError, match="a gpt2 cannot be converted for the task 'fill'; known: gpt, language-model"):
+        interop.open(tmp_path, "fill")
 
 
 def test_the_older_form_of_the_base_of_positions(tmp_path):
     saved(tmp_path, small_llama())
-    expected = our_logits(read_model(tmp_path), IDS)
+    expected = our_logits(interop.open(tmp_path), IDS)
     changed(tmp_path, rope_parameters=..., rope_theta=500.0)
-    assert np.array_equal(our_logits(read_model(tmp_path), IDS), expected)
+    assert np.array_equal(our_logits(interop.open(tmp_path), IDS), expected)
 
 
 # ---- published weights
@@ -285,7 +285,7 @@ def test_iglm(tmp_path, name):
     shutil.copytree(place / name, tmp_path / "theirs")
     shutil.copy(place / "vocab.txt", tmp_path / "theirs")
     (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    model = read_model(tmp_path / "theirs")
+    model = interop.open(tmp_path / "theirs")
     ids = model.tokenizer.encode("E V Q L V E S G G G L V Q P G G S L R L S C A A S G F")
     assert model.tokenizer.token(model.tokenizer.eos_id) == "[SEP]"
     assert len(set(ids.tolist())) > 10

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.errors import DataError, SeqloomError
-from seqloom.interop.llama import read_llama
 from seqloom.text.boundaries import cut_before_letter
 from tests.interop import llama_files
 from tests.interop.llama_files import BASE, BOS, CONTEXT, EOS, MARKS, TOKENS, llama_file, log_probs, logits, weights
@@ -18,7 +18,7 @@ FEW = "the cat"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return read_llama(llama_file(tmp_path_factory.mktemp("llama") / "tiny.gguf"))
+    return interop.open(llama_file(tmp_path_factory.mktemp("llama") / "tiny.gguf"))
 
 
 def expected(arrays, ids):
@@ -63,7 +63,7 @@ def test_networks_and_steps_agree_on_long_texts_and_in_stretches(model):
 
 def test_a_start_token_that_texts_had_is_seen_by_all(tmp_path):
     pytest.importorskip("torch")
-    model = read_llama(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=True))
+    model = interop.open(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=True))
     ids = model.tokenizer.encode(FEW)
     found = log_probs(weights(), [BOS, *ids])
     assert np.allclose(model.token_scores(FEW), [found[t, token] for t, token in enumerate([*ids, EOS])], atol=2e-5)
@@ -73,7 +73,7 @@ def test_a_start_token_that_texts_had_is_seen_by_all(tmp_path):
 def test_an_output_layer_of_its_own(tmp_path):
     pytest.importorskip("torch")
     arrays = weights(tied=False)
-    model = read_llama(llama_file(tmp_path / "x.gguf", arrays))
+    model = interop.open(llama_file(tmp_path / "x.gguf", arrays))
     assert np.allclose(model.token_scores(FEW), expected(arrays, model.tokenizer.encode(FEW)), atol=2e-5)
 
 
@@ -133,13 +133,13 @@ def test_tokens(model):
 
 
 def test_numbers_stay_whole_where_the_rule_says_so(tmp_path):
-    t = read_llama(llama_file(tmp_path / "x.gguf", tokenizer__ggml__pre="gpt-2")).tokenizer
+    t = interop.open(llama_file(tmp_path / "x.gguf", tokenizer__ggml__pre="gpt-2")).tokenizer
     assert [t.token(i) for i in t.encode("the 12")] == ["the", " ", "12"]
 
 
 def test_tokens_that_users_added_are_found_in_a_text(tmp_path):
     types = [3, 4, 3] + [1] * (len(TOKENS) - 3)
-    t = read_llama(llama_file(tmp_path / "x.gguf", tokenizer__ggml__token_type=types)).tokenizer
+    t = interop.open(llama_file(tmp_path / "x.gguf", tokenizer__ggml__token_type=types)).tokenizer
     assert t.encode("the<|im_start|>").tolist() == [TOKENS.index("the"), 1]
 
 
@@ -171,7 +171,7 @@ def changed(name, array):
     ({"general__architecture": "bert"}, "architecture 'bert'; llama can be converted"),
     ({"general__architecture": None}, "general.architecture is missing"),
     ({"llama__block_count": None}, "llama.block_count is missing"), ({"llama__block_count": 0}, "must be a whole number"),
-    ({"llama__block_count": 3}, "lacks the tensors 'blk.2.attn_norm.weight'"), ({"llama__block_count": 1}, "llama has not,"),
+    ({"llama__block_count": 3}, "lacks the tensors 'blk.2.attn_q.weight'"), ({"llama__block_count": 1}, "llama has not,"),
     ({"llama__embedding_length": 25}, "d_model 25 is not a multiple"), ({"llama__context_length": 1}, "context"),
     ({"llama__attention__head_count_kv": 4}, "n_kv_heads 4 does not divide"),
     ({"llama__attention__head_count": 3}, "rope.dimension_count is not 8"),
@@ -194,6 +194,6 @@ def changed(name, array):
 ], ids=str)
 def test_what_is_not_understood_is_named_in_one_line(tmp_path, changes, words):
     with pytest.raises(SeqloomError, match=words) as caught:
-        read_llama(llama_file(tmp_path / "x.gguf", **changes))
+        interop.open(llama_file(tmp_path / "x.gguf", **changes))
     assert "x.gguf" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -8,7 +8,8 @@ torch = pytest.importorskip("torch")
 
 from seqloom.errors import ConfigError  # noqa: E402
 from seqloom.interop import published  # noqa: E402
-from seqloom.interop.published import LAYOUTS, Encoder, parameters, shapes  # noqa: E402
+from seqloom.interop.published import LAYOUTS, parameters, shapes  # noqa: E402
+from seqloom.models.encode.configs import BertConfig  # noqa: E402
 from seqloom.models.language.gpt_net import GPTLanguageNet  # noqa: E402
 from seqloom.models.language.neural_configs import GPTConfig  # noqa: E402
 from seqloom.models.translate.configs import TransformerConfig  # noqa: E402
@@ -40,8 +41,8 @@ def meta(layout):
                                   n_decoder_layers=c.n_decoder_layers, d_head=c.d_head, d_mlp=c.d_mlp, positions=c.positions,
                                   buckets=c.buckets, norm=c.norm, norm_kind=c.norm_kind, bias=c.bias, tied=c.tied)
         bert = pytest.importorskip("seqloom.nn.bert")
-        return bert.BertNet(words, c.context, c.d_model, c.n_layers, c.n_heads, d_embed=c.d_embed, n_types=c.n_types,
-                            shared_layers=c.shared_layers, pooler=c.pooler, head=False)
+        return bert.BertNet(words, c.context + c.position_offset, c.d_model, c.n_layers, c.n_heads, d_embed=c.d_embed,
+                            n_types=c.n_types, shared_layers=c.shared_layers, pooler=c.pooler, head=False)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -64,7 +65,7 @@ def test_transformers_counts_the_same(name):
             "distilbert": lambda: theirs.DistilBertModel(theirs.DistilBertConfig()),
             "albert-base": lambda: theirs.AlbertModel(theirs.AlbertConfig(**wide, intermediate_size=3072)),
             "roberta-base": lambda: theirs.RobertaModel(theirs.RobertaConfig(
-                vocab_size=words, max_position_embeddings=c.context, type_vocab_size=1)),
+                vocab_size=words, max_position_embeddings=c.context + c.position_offset, type_vocab_size=1)),
             "t5-small": lambda: theirs.T5Model(theirs.T5Config()),
             "llama-3-8b": lambda: theirs.LlamaForCausalLM(theirs.LlamaConfig(
                 **wide, vocab_size=words, num_key_value_heads=c.n_kv_heads, intermediate_size=c.d_mlp)),
@@ -74,7 +75,7 @@ def test_transformers_counts_the_same(name):
 
 def test_every_kind_is_there_and_others_are_refused():
     assert COUNTS.keys() == LAYOUTS.keys()
-    assert {type(layout.config) for layout in LAYOUTS.values()} == {GPTConfig, TransformerConfig, Encoder}
+    assert {type(layout.config) for layout in LAYOUTS.values()} == {GPTConfig, TransformerConfig, BertConfig}
     with pytest.raises(ConfigError, match="no published model is known as 'gpt4'"):
         parameters("gpt4")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.errors import ConfigError, DataError
-from seqloom.interop import families
 from tests.interop.encoder_files import FAMILIES, make_config, make_network, save
 
 torch = pytest.importorskip("torch")
@@ -52,14 +52,14 @@ def test_vectors_of_every_family_there_and_back(family, tmp_path):
     place = save(make_network(make_config(family), "AutoModel"), tmp_path / "theirs")
     settings = json.loads((place / "tokenizer_config.json").read_text())  # other families' tokenizers do not read vocab.txt
     (place / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "BertTokenizer"}))
-    model = families.read_model(place, "sentence-vectors")
+    model = interop.open(place, "sentence-vectors")
     assert (model.name, model.config.pooling, model.config.unit_length) == ("sentence-encoder", "mean", True)
     expected = theirs(place, TEXTS, 18)
     np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-5)
-    families.write_model(model, "model", tmp_path / "again")
+    interop.write(model, tmp_path / "again")
     _, report = transformers.AutoModel.from_pretrained(tmp_path / "again", output_loading_info=True)
     assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    again = families.read_model(tmp_path / "again")
+    again = interop.open(tmp_path / "again")
     assert again.config == model.config if model.config.longest else again.config.longest == model.config.context
     assert (again.embed(TEXTS) == model.embed(TEXTS)).all()
 
@@ -71,12 +71,12 @@ def test_vectors_of_every_family_there_and_back(family, tmp_path):
 def test_the_directory_says_how(pooling, written, unit, tmp_path):
     place = save(make_network(make_config("bert"), "AutoModel"), tmp_path / "theirs")
     write_steps(place, written, ("Transformer", "Pooling", "Normalize")[: 2 + unit], longest=6)
-    model = families.read_model(place)
+    model = interop.open(place)
     assert (model.config.pooling, model.config.unit_length, model.config.longest) == (pooling, unit, 6)
     np.testing.assert_allclose(model.embed(TEXTS), theirs(place, TEXTS, 6, pooling, unit), atol=1e-5)
-    families.write_model(model, "model", tmp_path / "again")
-    assert families.read_model(tmp_path / "again").config == model.config
-    assert families.read_model(place, "bert").name == "bert"
+    interop.write(model, tmp_path / "again")
+    assert interop.open(tmp_path / "again").config == model.config
+    assert interop.open(place, "bert").name == "bert"
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -89,7 +89,7 @@ def test_the_directory_says_how(pooling, written, unit, tmp_path):
 def test_what_cannot_be_converted_is_named(change, message, tmp_path):
     place = write_steps(save(make_network(make_config("bert"), "AutoModel"), tmp_path / "theirs"), **change)
     with pytest.raises(DataError, match=message) as error:
-        families.read_model(place)
+        interop.open(place)
     assert "\n" not in str(error.value)
 
 
@@ -99,22 +99,22 @@ def test_damaged_lists_of_steps(tmp_path):
                  '[{"type": "x.Transformer", "path": "0_T"}, {"type": "x.Pooling", "path": "1_Pooling"}]'):
         (place / "modules.json").write_text(text)
         with pytest.raises(DataError, match=r"modules\.json"):
-            families.read_model(place)
+            interop.open(place)
     with pytest.raises(ConfigError, match="the task 'poetry'"):
-        families.read_model(place, "poetry")
+        interop.open(place, "poetry")
 
 
 def test_longer_texts_than_it_reads_and_lower_case(tmp_path):
     place = save(make_network(make_config("bert"), "AutoModel"), tmp_path / "theirs")
-    assert families.read_model(write_steps(place, longest=512)).config.longest == 20
-    assert families.read_model(write_steps(place, longest=None)).config.longest is None
-    assert families.read_model(write_steps(place, do_lower_case=True)).embed("The") == pytest.approx(
-        families.read_model(place).embed("the"))
+    assert interop.open(write_steps(place, longest=512)).config.longest == 20
+    assert interop.open(write_steps(place, longest=None)).config.longest is None
+    assert interop.open(write_steps(place, do_lower_case=True)).embed("The") == pytest.approx(
+        interop.open(place).embed("the"))
     settings = json.loads((place / "tokenizer_config.json").read_text())
     (place / "tokenizer_config.json").write_text(json.dumps({**settings, "do_lower_case": False}))
     (place / "vocab.txt").write_text((place / "vocab.txt").read_text().replace("\nran\n", "\nA\n"))
     with pytest.raises(DataError, match="lower case"):
-        families.read_model(place)
+        interop.open(place)
 
 
 def minilm():
@@ -129,7 +129,7 @@ def test_minilm(tmp_path, monkeypatch):
     """Published weights on real sentences, as they are and with 8 bits."""
     place, said = minilm(), []
     monkeypatch.setattr("seqloom.progress.say", said.append)
-    families.read_model(place).save(tmp_path / "model")
+    interop.open(place).save(tmp_path / "model")
     model = seqloom.load(tmp_path / "model")
     texts = ["How do I get my money back?", "The refund takes three days.", "It rains in Zürich.", "", "I 😀 you 👩‍👩‍👧",
              "我喜欢机器学习。", "  two   blanks\nand\ta line ", "long " * 600, "a" * 300, "naïve café"]
@@ -143,7 +143,7 @@ def test_minilm(tmp_path, monkeypatch):
 
 def test_short_texts_with_8_bits():
     """The texts with the lowest cosines; with inputs of products in 8 bits instead of 16 some had 0.9987."""
-    model = families.read_model(minilm())
+    model = interop.open(minilm())
     texts = ["no", "!", "why ?", "wow .", "too bad .", "of", "ok", "7", "", "a . . ."]
     cosines = (model.embed(texts) * model.quantised(8).embed(texts)).sum(axis=1)
     assert cosines.min() > 0.9993

@@ -11,8 +11,7 @@ import seqloom
 import seqloom.interop.vectors as module
 from seqloom.data.vector_files import sniff_vectors, vectors_instead_of_text
 from seqloom.errors import ConfigError, DataError
-from seqloom.interop.fasttext_bin import read_fasttext
-from seqloom.interop.fasttext_model import convert_fasttext
+from seqloom.interop.fasttext import convert_fasttext, read_fasttext
 from seqloom.interop.vectors import read_vectors, write_vectors
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.registry import model_class

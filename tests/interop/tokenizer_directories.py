@@ -13,7 +13,7 @@ PROBES = ["the cat", " the  cat ", "Thé CAT!", "", " ", "12,345", "日本 x", "
 
 def directory(path, family, **values):
     """What `read_directory` would give; these tests need no weights."""
-    return ModelDirectory(str(path), {"model_type": family, **values}, Path(path), {}, {})
+    return ModelDirectory(str(path), {"model_type": family, **values}, Path(path), {})
 
 
 def write(path, **files):

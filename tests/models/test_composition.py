@@ -12,10 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.series.forecaster import NeuralForecaster  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
-from seqloom.nn.encoders import ENCODERS  # noqa: E402
 from seqloom.nn.pooling import POOLINGS  # noqa: E402
 from seqloom.testing.forecaster import hours  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402

@@ -17,7 +17,7 @@ from seqloom.models.sequence.fine_tuning import fine_tuning, slower  # noqa: E40
 from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import Late  # noqa: E402
+from seqloom.training.schedules import DelayedGroup  # noqa: E402
 from tests.models.test_composition import QUICK, SENTENCES, TEXTS, make_encoder  # noqa: E402
 
 
@@ -74,7 +74,7 @@ def test_the_encoder_is_read_once_and_not_in_every_epoch(place, monkeypatch):
 
     real, calls = PublishedEncoder.forward, []
     monkeypatch.setattr(PublishedEncoder, "forward",
-                        lambda self, x, lengths=None: (calls.append(len(x)), real(self, x, lengths))[1])
+                        lambda self, x, *others: (calls.append(len(x)), real(self, x, *others))[1])
     NeuralClassifier(encoder=place, frozen=True).fit(TEXTS, train=TrainConfig(epochs=5, batch_size=2))
     assert sum(calls) == len(TEXTS)
 
@@ -108,8 +108,8 @@ def test_the_encoder_learns_more_slowly_than_the_head(place):
         model = NeuralClassifier(encoder=place, encoder_lr=rate).fit(TEXTS, train=QUICK)
         moved[rate] = max(float(np.abs(model.weights[name] - weight).max()) for name, weight in before.items())
     assert moved[0.0] == 0 < moved[1e-5] < 5e-5 < moved[1e-3]
-    late = Late(("a",), 0.5, 0.1)
-    assert [round(late.share(step, 8), 3) for step in range(8)] == [0, 0, 0, 0, 0.025, 0.05, 0.075, 0.1]
+    group = DelayedGroup(("a",), 0.5, 0.1)
+    assert [round(group.share(step, 8), 3) for step in range(8)] == [0, 0, 0, 0, 0.025, 0.05, 0.075, 0.1]
 
 
 @pytest.mark.parametrize("options", [{}, {"shared_layers": True, "n_layers": 3}, {"d_embed": 6, "n_types": 0}], ids=str)
@@ -118,19 +118,20 @@ def test_layers_are_released_from_the_last_one_down(options, tmp_path):
     place = make_encoder(tmp_path / "encoder", **{"n_layers": 2, **options})
     opened = open_encoder(place)
     config = NeuralClassifier(encoder=place, gradual=True, frozen_for=0.6).config
-    late = slower(opened.published, config, TrainConfig(lr=1e-3))
+    groups = slower(opened.published, config, TrainConfig(lr=1e-3))
     blocks = 1 if options.get("shared_layers") else 2
-    assert [{name.split(".")[2] for name in part.names} for part in late[:-1]] == [{"1"}, {"0"}][-blocks:]
-    assert all(name.startswith("reader.first.") for name in late[-1].names)
-    assert sorted(name for part in late for name in part.names) == sorted(opened.weights)
-    awake = [next(step for step in range(12) if part.share(step, 10) > 0) for part in late]
+    assert [{name.split(".")[2] for name in part.patterns} for part in groups[:-1]] == [{"1"}, {"0"}][-blocks:]
+    assert all(name.startswith("reader.first.") for name in groups[-1].patterns)
+    assert sorted(name for part in groups for name in part.patterns) == sorted(opened.weights)
+    awake = [next(step for step in range(12) if part.share(step, 10) > 0) for part in groups]
     assert awake == ([2, 4, 6] if blocks == 2 else [3, 6])
-    assert all(part.share(30, 10) == pytest.approx(config.encoder_lr / 1e-3) for part in late)
-    for steps, moving in ((awake[0], 0), (awake[0] + 1, 1), (10, len(late))):
+    assert all(part.share(30, 10) == pytest.approx(config.encoder_lr / 1e-3) for part in groups)
+    for steps, moving in ((awake[0], 0), (awake[0] + 1, 1), (10, len(groups))):
         exact = NeuralClassifier(encoder=place, gradual=True, frozen_for=float(awake[-1]), hold_out=0.0)
         model = exact.fit(TEXTS, train=TrainConfig(steps=steps, batch_size=3))
-        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.names) for part in late]
-        assert moved == [i < moving for i in range(len(late))]
+        moved = [any(not np.array_equal(model.weights[name], opened.weights[name]) for name in part.patterns)
+                 for part in groups]
+        assert moved == [i < moving for i in range(len(groups))]
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 8])
@@ -181,7 +182,7 @@ def test_the_optimizer_that_was_asked_for_is_used_and_recorded(options, asked, u
     assert model.fit_info["train"]["optimizer"] == used
     assert type(made[0]).__name__ == {"adamw": "AdamW", "muon": "Muon"}[used]
     if used == "muon" and not options.get("frozen"):
-        assert any(group["muon"] and group["late"] for group in made[0].param_groups)
+        assert any(group["muon"] and group["delayed"] for group in made[0].param_groups)
 
 
 def test_it_learns(tmp_path):

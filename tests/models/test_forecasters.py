@@ -289,10 +289,10 @@ def test_long_runs_of_missing_values(kind, gap):
     filled = values.copy()
     filled[gap] = values[gap.start - 1] if gap.start else np.nanmean(values)
     np.testing.assert_allclose(made.values, model.forecast(filled).values)
-    judged = model.backtest(values, start=300 if gap.stop <= 300 else 320)
+    judged = model.backtest(values, since=300 if gap.stop <= 300 else 320)
     assert np.isnan(judged.truth).any() == (gap.stop == 400)
     assert np.isfinite(judged.point).all()
-    assert np.isfinite(model.evaluate(values, start=300 if gap.stop <= 300 else 320)["mse"])
+    assert np.isfinite(model.evaluate(values, since=300 if gap.stop <= 300 else 320)["mse"])
 
 
 def test_nothing_but_missing_values_is_refused():

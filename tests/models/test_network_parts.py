@@ -1,5 +1,6 @@
 """What networks share, used by one that is no language model: a classifier of bags of words, made here."""
 
+import json
 import subprocess
 import sys
 
@@ -15,21 +16,24 @@ from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
-from seqloom.models.network.shapes import RANKS, affine, output_layer, within  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
-from seqloom.models.network.trained import TrainedNetwork, array_specs  # noqa: E402
+from seqloom.models.network.trained import RANKS, TrainedNetwork, array_specs  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
+from seqloom.runtime.declarations import Declared  # noqa: E402
+from seqloom.runtime.outputs import take_output  # noqa: E402
+from seqloom.runtime.weights import Recorder  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.batches import Batch, Examples  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
-from seqloom.training.schedules import Late  # noqa: E402
+from seqloom.training.schedules import DelayedGroup  # noqa: E402
 from seqloom.training.task import Criterion  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXTS, LABELS = RNG.integers(2, 10, (40, 6)), RNG.integers(0, 2, 40)
 TEXTS[:, 0] = LABELS  # what tells the class
 VECTORS = RNG.normal(size=(10, 4)).astype(np.float32)
-SHAPES = {"embedding.weight": (10, 4), **within("output", affine(2, 4))}
+DECLARED = {"embedding.weight": Declared((10, 4), "table"), "output.weight": Declared((2, 4), "output"),
+            "output.bias": Declared((2,), "vector")}
 
 
 class Bags(nn.Module):
@@ -66,10 +70,10 @@ class Classify:
         return {}
 
 
-def trained(task, how=None, late=(), **facts):
+def trained(task, how=None, groups=(), **facts):
     how = how or Fitting(train=TrainConfig(steps=60, lr=0.05))
     config, device = prepare("bags", how)
-    return train_network(task, config, device, run=how.run, facts=facts, late=late)
+    return train_network(task, config, device, run=how.run, facts=facts, groups=groups)
 
 
 def test_a_classifier_is_trained_recorded_and_restored():
@@ -80,7 +84,7 @@ def test_a_classifier_is_trained_recorded_and_restored():
     kept.keep(network)
     assert kept.module() is network
     assert kept.parameters == 10 * 4 + 2 * 4 + 2
-    check_arrays(kept.weights, array_specs(SHAPES))
+    check_arrays(kept.weights, array_specs(DECLARED))
     loaded = TrainedNetwork("bags", Bags)
     loaded.restore(kept.weights)
     ids = torch.from_numpy(TEXTS)
@@ -98,10 +102,10 @@ def test_the_network_is_where_it_is_wanted():
     assert next(kept.module().parameters()).device.type == "meta"
 
 
-def test_frozen_and_late_vectors():
+def test_frozen_and_delayed_vectors():
     for steps, moved in ((3, False), (4, True)):
         how = Fitting(train=TrainConfig(steps=steps, lr=0.05))
-        network, _ = trained(Classify(evaluated=False), how, late=[Late(("embedding.weight",), 3.0)])
+        network, _ = trained(Classify(evaluated=False), how, groups=[DelayedGroup(("embedding.weight",), 3.0)])
         assert (not np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)) == moved
     network, _ = trained(Classify(frozen=True))
     assert np.array_equal(network.embedding.weight.detach().numpy(), VECTORS)
@@ -114,6 +118,8 @@ def test_a_run_is_continued_only_with_the_same_facts(tmp_path):
     trained(Classify(), how, data="a")
     with pytest.raises(ConfigError, match="unfinished run with other settings"):
         trained(Classify(), how, data="b")
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())["facts"]
+    assert not {"freeze", "delay", "lr_scale"} & facts["train"].keys()  # as in the runs of earlier versions
 
 
 def test_the_caller_says_what_a_token_costs():
@@ -140,7 +146,9 @@ def test_refused_before_training():
 
 
 def test_ranks_are_integers_that_all_differ():
-    specs = array_specs(output_layer("adaptive", 4, 10))
+    recorder = Recorder()
+    take_output(recorder.within("output"), "adaptive", 4, 10)
+    specs = array_specs(recorder.declared)
     assert (specs[RANKS].dtype, specs[RANKS].shape, specs[RANKS].low, specs[RANKS].high) == ("int64", (10,), 0, 9)
     with pytest.raises(ModelError, match="same rank"):
         TrainedNetwork("bags", Bags).restore({RANKS: np.array([0, 0, 1])})
@@ -159,7 +167,7 @@ def test_vectors_are_checked_before_a_table_is_made(tmp_path):
 
 def test_they_load_neither_language_models_nor_torch():
     code = ("import sys\n"
-            "from seqloom.models.network import configs, first_layer, fitting, shapes, sizes, step_weights, trained\n"
+            "from seqloom.models.network import configs, first_layer, fitting, model, sizes, trained\n"
             "print([m for m in sys.modules if m == 'torch' or m.startswith('seqloom.models.language')])")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom import NeuralForecaster, SeasonalNaive, Series, TrainConfig  # noqa: E402
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.errors import ConfigError, MissingExtra  # noqa: E402
 from seqloom.models.series.forecaster_net import losses  # noqa: E402
-from seqloom.nn.encoders import ENCODERS  # noqa: E402
 from seqloom.testing.forecaster import hours  # noqa: E402
 
 SMALL = {"horizon": 4, "window": 20, "d_hidden": 8}

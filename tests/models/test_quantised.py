@@ -1,4 +1,5 @@
-"""gpt with 8 and 4 bits a weight: how far weights and scores move, that all ways of reading agree, saving, what is refused."""
+"""8 and 4 bits a weight: how far weights and the scores of a gpt move, that all ways of reading agree, saving of every network,
+what is refused."""
 
 import json
 
@@ -9,9 +10,13 @@ import seqloom
 from seqloom.contracts.language import LanguageModel
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.language.gpt import GPT
-from seqloom.models.language.recurrent import LSTM
-from seqloom.models.network.quantised import BLOCK, Blocks, Quantised
+from seqloom.models.network.model import NetworkModel
+from seqloom.registry import MODELS, model_class
+from seqloom.runtime.quantised import BLOCK, Blocks, Quantised
+from seqloom.runtime.weights import Linear
 from seqloom.training.config import TrainConfig
+from tests.fuzz.specimens import SPECIMENS
+from tests.saved import ask
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40
 FAR = {8: 0.1, 4: 0.8}  # nats of a token, in the small model of these tests; rounding the activations is part of it
@@ -63,7 +68,7 @@ def test_some_rows_of_a_matrix(bits, rows):
     assert np.array_equal(part.floats(), whole.floats()[rows])
     assert np.shares_memory(part.weight, whole.weight) == (rows.start != 5 and rows.stop != 7)
     x = np.random.default_rng(3).normal(size=(3, 70)).astype(np.float32)
-    assert np.allclose(part(x), whole(x)[:, rows], atol=1e-5)
+    assert np.allclose(Linear(part)(x), Linear(whole)(x)[:, rows], atol=1e-5)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])
@@ -132,8 +137,8 @@ def test_it_is_small_in_memory_and_in_its_file(model, small, tmp_path):
 def test_the_matrices_of_a_file_stay_mapped(small, tmp_path):
     """Opening copies nothing."""
     small.save(tmp_path / "m")
-    for array in seqloom.load(tmp_path / "m").stepper().output.matrix.arrays("").values():
-        assert not array.flags.owndata
+    packed = seqloom.load(tmp_path / "m").runtime().output.linear.packed
+    assert not any(array.flags.owndata for array in (packed.weight, packed.scale, packed.minimum))
 
 
 def test_its_network_can_be_had_in_float32(small):
@@ -165,5 +170,47 @@ def test_what_cannot_be_quantised(model, small):
         small.evaluate(TEXT, dynamic=True)
     with pytest.raises(SeqloomError, match="has not been fitted"):
         GPT().quantised(8)
-    with pytest.raises(ConfigError, match=r"^lstm models cannot be quantised; gpt, bert, sentence-encoder and transformer"):
-        LSTM(d_hidden=4, tokenizer="char").fit(TEXT, train=TrainConfig(steps=1, batch_size=2)).quantised(8)
+
+
+# ---- every network
+
+ROUNDED = [name for name in SPECIMENS if name.endswith("-bit")]
+
+
+def test_there_is_one_of_every_network():
+    networks = {name for name in MODELS if issubclass(model_class(name), NetworkModel)}
+    assert {SPECIMENS[name]().name for name in ROUNDED} == networks - {"sentence-encoder"}  # which has a test of its own
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_a_saved_one_answers_as_before_it_was_saved(name, tmp_path):
+    pytest.importorskip("torch")
+    model = SPECIMENS[name]()
+    model.save(tmp_path / "m")
+    again = seqloom.load(tmp_path / "m")
+    assert again.bits == model.bits == int(name.split("-")[-2])
+    assert again.label() == model.label()
+    assert model.label().endswith(f"-{model.bits}bit")
+    assert again.parameters == model.parameters
+    assert {key: array.tolist() for key, array in again.arrays().items()} == {
+        key: array.tolist() for key, array in model.arrays().items()}
+    assert ask(again) == ask(model)
+
+
+@pytest.mark.parametrize("name", ["lstm-plain", "nplm", "classifier", "tagger-gru", "seq2seq", "forecaster"])
+def test_answers_are_near_those_of_the_model(name):
+    """Of networks after one step, which say little."""
+    pytest.importorskip("torch")
+    model = SPECIMENS[name]()
+    for bits, close in ((8, 0.02), (4, 0.2)):
+        found, wanted = (numbers_in(ask(each)) for each in (model.quantised(bits), model))
+        assert np.abs(np.subtract(found, wanted)).max() < close * max(1, np.abs(wanted).max())
+
+
+def numbers_in(answer):
+    """All numbers of an answer; of tags, how many there are."""
+    if isinstance(answer, dict):
+        return [number for value in answer.values() for number in numbers_in(value)]
+    if isinstance(answer, list):
+        return [number for value in answer for number in numbers_in(value)]
+    return [answer] if isinstance(answer, float) else [1.0]

@@ -1,16 +1,15 @@
-"""transformer with 8 and 4 bits a weight: it translates and scores near the same weights in float32, without making them."""
+"""Translators with 8 and 4 bits a weight: they translate and score near the same weights in float32, without making them."""
 
 import numpy as np
 import pytest
 
 import seqloom
+from seqloom import interop
 from seqloom.decoding.translation_config import TranslationConfig
-from seqloom.errors import ConfigError
-from seqloom.interop import families
-from seqloom.models.network.quantised import Quantised
 from seqloom.models.translate.pairs import encode_texts
 from seqloom.models.translate.seq2seq import Seq2Seq
 from seqloom.models.translate.transformer import Transformer
+from seqloom.runtime.quantised import Quantised
 from seqloom.training.config import TrainConfig
 from tests.fuzz.published import TRANSLATOR, TRANSLATORS
 from tests.fuzz.specimens import REVERSED
@@ -77,21 +76,27 @@ def test_matrices_stay_mapped_and_are_never_float32(tmp_path, monkeypatch):
     monkeypatch.setattr(Quantised, "floats", None)
     model = seqloom.load(tmp_path / "m")
     assert len(model.translate(SOURCES, max_tokens=8)) == len(model.score(SOURCES, TARGETS)) == 5
-    queries = model.steps().layers[8][0]
-    assert queries.shape == (64, 64)
-    assert not any(array.flags.owndata for array in queries.arrays("").values())
+    queries = model.runtime().decoder[0].query.packed
+    assert (queries.rows, queries.weight.shape[0]) == (64, 4)
+    assert not any(array.flags.owndata for array in (queries.weight, queries.scale))
 
 
 def test_written_for_transformers_it_has_its_weights_in_float32(tmp_path):
     train = TrainConfig(steps=1, batch_size=2)
     model = Transformer(**TRANSLATOR, **TRANSLATORS["marian"]).fit(REVERSED, train=train).quantised(8)
-    families.write_model(model, "model", tmp_path / "theirs")
-    again = families.read_model(tmp_path / "theirs")
+    interop.write(model, tmp_path / "theirs")
+    again = interop.open(tmp_path / "theirs")
     assert again.bits is None
     assert np.array_equal(again.weights["decoder.0.mlp.up.weight"], model.weights["decoder.0.mlp.up.weight"])
     assert np.allclose(again.score(["abc"], ["cba"]), model.score(["abc"], ["cba"]), atol=0.05)
 
 
-def test_recurrent_translators_are_refused():
-    with pytest.raises(ConfigError, match=r"^seq2seq models cannot be quantised; gpt, bert, sentence-encoder and transformer"):
-        made(Seq2Seq).quantised(8)
+@pytest.mark.parametrize("beams", [1, 4])
+def test_recurrent_translators_too(beams):
+    model = made(Seq2Seq).quantised(8)
+    wanted = model._log_probs(model.network(), model.encode_sources(SOURCES), encode_texts(model.target_tokenizer, TARGETS))
+    assert np.allclose(np.concatenate(model.pair_log_probs(SOURCES, TARGETS)), np.concatenate(wanted), atol=0.1)
+    for source, found in zip(SOURCES, model.translations(SOURCES, TranslationConfig(beams=beams, max_tokens=6,
+                                                                                    length_penalty=0))):
+        if found[0].finished:
+            assert found[0].log_prob == pytest.approx(model.score([source], [found[0].text])[0], abs=0.05)

@@ -9,20 +9,24 @@ import pytest
 
 pytest.importorskip("torch")
 
+
 from seqloom.data.spans import OUTSIDE, convert
+from seqloom.encoder_table import ENCODERS
 from seqloom.errors import ConfigError, DataError, NotFitted
 from seqloom.models.classify.neural_classifier import NeuralClassifier
-from seqloom.models.network.recurrent_layer import RecurrentLayer
 from seqloom.models.sequence import streaming
-from seqloom.models.sequence.quick import pooled
 from seqloom.models.tag.neural_tagger import NeuralTagger
-from seqloom.nn.encoders import ENCODERS, STREAMING
 from seqloom.nn.pooling import POOLINGS
+from seqloom.runtime.cells import GRUCell
+from seqloom.runtime.composition import Pooling, RunningPool
+from seqloom.runtime.encoders import Bag
+from seqloom.runtime.weights import Recorder, Weights
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.config import TrainConfig
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, make_encoder, small
 
 TRAIN = TrainConfig(steps=5, batch_size=3)
+STREAMING = [name for name, entry in ENCODERS.items() if entry.streams]
 WORDS = ["so", "dull,", "and", "good", "fun;", "it's", "Xylo!", "very", "long"]
 
 
@@ -128,11 +132,10 @@ def test_a_tag_in_another_scheme_depends_on_two_neighbours(inside, outside):
 
 def test_a_stream_says_tags_in_the_scheme_of_the_data():
     """Its tags are those that `predict` converts, whatever the network says."""
-    draw, steps = random.Random(2), streaming.Steps.__new__(streaming.Steps)
-    steps.layers, steps.pointwise = [], []
+    draw, encoder = random.Random(2), Bag(Recorder(), 1)
     given = draw.choices([OUTSIDE, "B-P", "I-P", "E-P", "S-P", "B-L", "E-L"], k=200)
     saying = iter(given)
-    stream = streaming.TagStream(steps, lambda word: np.zeros((1, 1)), lambda x: next(saying), "bioes", "iob1")
+    stream = streaming.TagStream(encoder, lambda word: np.zeros((1, 1)), lambda x: next(saying), "bioes", "iob1")
     assert [stream.feed("word") for _ in given] == convert(given, "bioes", "iob1")
 
 
@@ -141,23 +144,24 @@ def test_running_attention_is_attention(size):
     """Scores far apart, too, whose exponentials are no numbers."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 6)).astype(np.float32)
-    weights = {f"output.pooling.{name}": (scale * rng.normal(size=shape)).astype(np.float32) for name, scale, shape in [
+    weights = {name: (scale * rng.normal(size=shape)).astype(np.float32) for name, scale, shape in [
         ("project.weight", 1, (6, 6)), ("project.bias", 1, 6), ("score.weight", size, (1, 6))]}
-    pool, sums = streaming.RunningPool("attention", weights), None
+    pooling = Pooling(Weights(weights), "attention", 6)
+    pool, sums = RunningPool(pooling), None
     for i in range(len(x)):
         sums = pool.add(sums, x[i:i + 1])
-        assert np.allclose(sums.vector / sums.total, pooled(x[:i + 1], "attention", weights, False), atol=1e-5)
+        assert np.allclose(sums.mean, pooling(x[:i + 1], np.array([0, i + 1]))[0], atol=1e-5)
 
 
 def test_a_step_takes_the_same_work_wherever_it_is(monkeypatch):
-    moves = []
-    move = RecurrentLayer.move
-    monkeypatch.setattr(RecurrentLayer, "move", lambda self, *given: moves.append(len(given[0])) or move(self, *given))
+    steps = []
+    step = GRUCell.step
+    monkeypatch.setattr(GRUCell, "step", lambda self, *given: steps.append(len(given[0])) or step(self, *given))
     series = NeuralClassifier(encoder="gru", d_hidden=4).fit([x for x, _ in SERIES], [y for _, y in SERIES], train=TRAIN)
     stream = series.stream()
     for _ in range(50):
         stream.feed([0.1, 0.2])
-    assert moves == [1] * 50
+    assert steps == [1] * 50
 
 
 def test_streams_of_one_model_are_apart():

@@ -11,9 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import seqloom  # noqa: E402
-from seqloom import NaiveBayes, inspect  # noqa: E402
+from seqloom import (  # noqa: E402
+    NaiveBayes,
+    inspect,
+    interop,
+)
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
-from seqloom.interop import families  # noqa: E402
 from seqloom.models.classify.majority import Majority  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
 from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
@@ -63,8 +66,8 @@ def test_the_texts_of_a_pair_are_told_apart(place):
 def test_ids_are_those_of_transformers_with_every_length(family, tmp_path):
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.set_verbosity_error()
-    families.read_model(save(make_network(make_config(family)), tmp_path / "theirs")).save(tmp_path / "ours")
-    families.write_model(seqloom.load(tmp_path / "ours"), "ours", tmp_path / "back")
+    interop.open(save(make_network(make_config(family)), tmp_path / "theirs")).save(tmp_path / "ours")
+    interop.write(seqloom.load(tmp_path / "ours"), tmp_path / "back")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
     opened, draw = open_encoder(str(tmp_path / "ours")), random.Random(0)
     pairs = [tuple(" ".join(draw.choices(WORDS[5:], k=draw.randrange(9))) for _ in range(2)) for _ in range(40)]

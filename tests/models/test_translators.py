@@ -177,7 +177,7 @@ def test_batches_hold_a_budget_of_tokens_with_little_padding():
     rng = np.random.default_rng(1)
     targets = rng.poisson(14, 4000) + 2
     sources = np.maximum(targets + rng.integers(-5, 6, len(targets)), 1)
-    batches = PairBatches(lengths_of(*sources), lengths_of(*targets), 0, most_tokens=2048)
+    batches = PairBatches(lengths_of(*sources), lengths_of(*targets), [0], most_tokens=2048)
     groups = batches.groups(0)
     assert sorted(np.concatenate(groups).tolist()) == list(range(4000))
     assert all(len(g) * (sources[g].max() + targets[g].max()) <= 2048 for g in groups)
@@ -185,13 +185,13 @@ def test_batches_hold_a_budget_of_tokens_with_little_padding():
     unsorted = [np.arange(low, min(low + 60, 4000)) for low in range(0, 4000, 60)]
     batches._epoch = (0, unsorted)
     assert batches.waste() > 0.3
-    assert [len(g) for g in PairBatches(lengths_of(*sources), lengths_of(*targets), 0, most_tokens=1, batch_size=50).groups(0)
+    assert [len(g) for g in PairBatches(lengths_of(*sources), lengths_of(*targets), [0], most_tokens=1, batch_size=50).groups(0)
             ] == [50] * 80
 
 
 def test_a_batch_is_what_its_cursor_says():
     tokenizer = Tokenizer(kind="char").fit(WORDS)
-    make = lambda: PairBatches(encode_texts(tokenizer, WORDS), encode_texts(tokenizer, WORDS), tokenizer.eos_id,  # noqa: E731
+    make = lambda: PairBatches(encode_texts(tokenizer, WORDS), encode_texts(tokenizer, WORDS), [tokenizer.eos_id],  # noqa: E731
                                most_tokens=60, seed=3)
     one, other = make(), make()
     other.batch((0, 0))

@@ -23,6 +23,7 @@ from seqloom.nn.attention import (  # noqa: E402
     seen_keys,
 )
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block, causal_places  # noqa: E402
+from seqloom.trace import Trace  # noqa: E402
 
 D, HEADS, D_MLP = 12, 3, 20
 CAUSAL = Mask(causal=True)
@@ -216,16 +217,23 @@ def test_the_weights_that_are_shown_are_those_that_are_taken(kind, kv_heads):
     mask = masks()[kind][0]
     layer, x = attention(n_kv_heads=kv_heads), some(2, 7, D)
     memory = layer.project(x)
-    weights = layer.looks(x, memory, mask)
-    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-    mixed = weights @ memory[1].repeat_interleave(HEADS // kv_heads, 1)
-    torch.testing.assert_close(layer.out(mixed.transpose(1, 2).flatten(2)), layer.cross(x, memory, mask))
+    ways = (lambda trace: layer.cross(x, memory, mask, trace), lambda trace: layer(x, mask, trace=trace)[0])
+    for attend in ways:
+        trace = Trace()
+        y = attend(trace)
+        weights = trace["weights"]
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+        mixed = weights @ memory[1].repeat_interleave(HEADS // kv_heads, 1)
+        torch.testing.assert_close(layer.out(mixed.transpose(1, 2).flatten(2)), y)
+        torch.testing.assert_close(attend(None), y)
 
 
 def test_no_weights_are_shown_where_nothing_is_seen():
     keep = torch.tensor([[True] * 7, [False] * 7])
     layer, x = attention(), some(2, 7, D).requires_grad_()
-    weights = layer.looks(x, layer.project(x), padding_mask(keep))
+    trace = Trace()
+    layer.cross(x, layer.project(x), padding_mask(keep), trace)
+    weights = trace["weights"]
     assert (weights[1] == 0).all()
     torch.testing.assert_close(weights[0].sum(-1), torch.ones(HEADS, 7, dtype=torch.float64))
     (gradient,) = torch.autograd.grad(weights.square().sum(), x)

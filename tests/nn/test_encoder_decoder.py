@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from seqloom.nn.encoder_decoder import EncoderDecoder  # noqa: E402
 from seqloom.nn.position import sinusoids  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
+from seqloom.trace import Trace  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's own advice to itself
 
@@ -124,12 +125,12 @@ def test_weights_are_those_of_torchs_attention(norm):
         target = net.embedding(INPUTS) * math.sqrt(D) + sinusoids(torch.arange(4), D)
         theirs(source, target, tgt_mask=torch.ones(4, 4, dtype=torch.bool).triu(1), src_key_padding_mask=HIDDEN,
                memory_key_padding_mask=HIDDEN)
-        weights, steps = [], []
+        weights, steps = Trace("*.cross.weights"), Trace("*.cross.weights")
         memory = net.encode(SOURCES)
         net.features(memory, INPUTS, weights)
         net.step(memory, net.start(memory), INPUTS[:, 0], steps)
-    torch.testing.assert_close(torch.stack(weights), torch.stack(seen))
-    torch.testing.assert_close(torch.stack(steps), torch.stack(seen)[..., :1, :])
+    torch.testing.assert_close(torch.stack(list(weights.values())), torch.stack(seen))
+    torch.testing.assert_close(torch.stack(list(steps.values())), torch.stack(seen)[..., :1, :])
 
 
 def test_tied_vectors_are_one_matrix():

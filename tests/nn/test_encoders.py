@@ -6,8 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.nn.composition import rows_of  # noqa: E402
-from seqloom.nn.encoders import ENCODERS, STREAMING, make_encoder, neighbours  # noqa: E402
+from seqloom.nn.encoders import make_encoder, neighbours  # noqa: E402
 from seqloom.nn.pooling import POOLINGS, Pooling  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
 
@@ -36,7 +37,7 @@ def test_streaming_encoders_do_not_look_ahead(name, x):
     torch.manual_seed(1)
     encoder = make_encoder(name, 8, 16, 2, n_heads=2)
     same = torch.allclose(encoder(x[:, :5], None), encoder(x, None)[:, :5], atol=1e-5)
-    assert same == encoder.streams == (name in STREAMING)
+    assert same == encoder.streams == ENCODERS[name].streams
 
 
 def test_unknown_names_and_heads():

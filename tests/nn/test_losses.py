@@ -124,6 +124,82 @@ def test_half_precision_features_are_summed_in_the_weights_precision():
     assert half.grad.dtype == torch.bfloat16
 
 
+# ---- soft targets, and a weight for each token
+
+def shares(n=13, vocab_size=17, seed=1):
+    g = torch.Generator().manual_seed(seed)
+    return torch.rand(n, vocab_size, generator=g, dtype=torch.float64).pow(3).softmax(1)
+
+
+def token_weights(n=13):
+    weights = torch.rand(n, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    weights[::4] = 0.0
+    return weights
+
+
+def brute_force(features, weight, bias, targets, weights=None, label_smoothing=0.0, reduction="mean"):
+    """Word by word: the cross-entropy of a whole table of logits with a whole table of targets."""
+    log_probs = F.log_softmax(features @ weight.t() + (0.0 if bias is None else bias), 1)
+    vocab_size = len(weight)
+    q = targets if targets.ndim == 2 else F.one_hot(targets, vocab_size).to(log_probs.dtype)
+    q = (1 - label_smoothing) * q + label_smoothing * q.sum(1, keepdim=True) / vocab_size
+    weights = torch.ones(len(q), dtype=q.dtype) if weights is None else weights
+    losses = -(q * log_probs).sum(1) * weights
+    return losses if reduction == "none" else losses.sum() / (weights.sum() if reduction == "mean" else 1.0)
+
+
+@pytest.mark.parametrize("kind", ["words", "shares", "rows", "unnormalised"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
+@pytest.mark.parametrize(("reduction", "chunk"), [("mean", 4), ("sum", 1), ("mean", None), ("none", 5)])
+def test_soft_targets_and_weights_against_brute_force(kind, weighted, label_smoothing, reduction, chunk):
+    (ours, words), (theirs, _) = problem(), problem()
+    table = shares() * 1.7 if kind == "unnormalised" else shares()
+    wanted = words if kind == "words" else table
+    given = (lambda low, high: table[low:high]) if kind == "rows" else wanted
+    options = {"weights": token_weights() if weighted else None, "label_smoothing": label_smoothing, "reduction": reduction}
+    loss, expected = linear_cross_entropy(*ours, given, chunk=chunk, **options), brute_force(*theirs, wanted, **options)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    if reduction != "none":
+        (2.0 * loss).backward(retain_graph=True)
+        (2.0 * expected).backward()
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
+        once = ours[1].grad.clone()
+        (2.0 * loss).backward()  # a second pass over the same graph computes them anew
+        torch.testing.assert_close(ours[1].grad, 2 * once)
+
+
+@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
+def test_finite_differences_agree_with_soft_targets_and_weights(soft, label_smoothing):
+    inputs, words = problem(n=7, vocab_size=6, width=3)
+    targets, weights = shares(7, 6) if soft else words, token_weights(7)
+    assert torch.autograd.gradcheck(lambda x, w, b: linear_cross_entropy(
+        x, w, b, targets, weights=weights, label_smoothing=label_smoothing, chunk=3), inputs)
+    assert torch.autograd.gradcheck(lambda x, w: linear_cross_entropy(x, w, None, targets, weights=weights), inputs[:2])
+
+
+def test_a_target_of_one_word_is_that_word_and_a_mask_leaves_tokens_out():
+    (features, weight, bias), words = problem()
+    hard = linear_cross_entropy(features, weight, bias, words)
+    torch.testing.assert_close(hard, linear_cross_entropy(features, weight, bias, F.one_hot(words, 17).double()))
+    mask = torch.arange(13) % 3 > 0
+    kept = linear_cross_entropy(features[mask], weight, bias, words[mask])
+    torch.testing.assert_close(linear_cross_entropy(features, weight, bias, words, weights=mask), kept)
+
+
+def test_soft_targets_by_rows_are_never_held_as_a_whole():
+    n, vocab_size, chunk = 160, 1024, 16
+    (features, weight, bias), _ = problem(n=n, vocab_size=vocab_size, width=8, dtype=torch.float32)
+    teacher = torch.randn(n, 4)
+    table = torch.randn(4, vocab_size)
+    with Sizes() as ours:
+        linear_cross_entropy(features, weight, bias, lambda low, high: (teacher[low:high] @ table).softmax(1), chunk=chunk,
+                             weights=torch.rand(n)).backward()
+    assert max(ours.made) == chunk * vocab_size
+
+
 class Sizes(TorchDispatchMode):
     """The numbers of elements of all tensors that operations make; views do not count."""
 
@@ -174,6 +250,10 @@ def test_the_gradient_is_handed_over_and_not_copied(monkeypatch):
     (dict(targets=torch.zeros(3, dtype=torch.int64)), r"targets \(3,\)"),
     (dict(features=torch.zeros(13, 4, dtype=torch.float64)), r"features \(13, 4\)"),
     (dict(features=torch.zeros(0, 5, dtype=torch.float64), targets=torch.zeros(0, dtype=torch.int64)), "no tokens"),
+    (dict(targets=torch.zeros(13, 16)), r"targets \(13, 16\)"), (dict(targets=torch.zeros(13)), "whole numbers or"),
+    (dict(targets=torch.zeros(13, 17, dtype=torch.int64)), "whole numbers or"),
+    (dict(targets=lambda low, high: torch.zeros(high - low, 3)), r"are \(13, 3\); they must be \(13, 17\)"),
+    (dict(weights=torch.ones(12)), r"weights \(12,\)"), (dict(weights=torch.zeros(13)), "weights of all tokens are zero"),
 ])
 def test_what_is_refused(change, says):
     (features, weight, bias), targets = problem()

@@ -220,3 +220,25 @@ def test_examples():
 
     assert doctest.testmod(seqloom.nn.outputs).attempted > 1
     assert doctest.testmod(seqloom.nn.outputs).failed == 0
+
+
+@pytest.mark.parametrize("kind", [FullSoftmax, SampledSoftmax, NCE, AdaptiveSoftmax])
+def test_a_weight_for_each_token(kind):
+    """Whole numbers as weights are tokens that stand there so often."""
+    output = make(kind)
+    features, targets = examples()
+    often = torch.tensor([0, 1, 2, 1, 3, 0, 1, 1, 2, 1, 1])
+    found = output.loss(features, targets, generator(), weights=often.float())
+    repeated = output.loss(features.repeat_interleave(often, 0), targets.repeat_interleave(often), generator())
+    torch.testing.assert_close(found, repeated)
+    one = output.loss(features, targets, generator(), weights=torch.ones(11))
+    torch.testing.assert_close(one, output.loss(features, targets, generator()))
+
+
+@pytest.mark.parametrize("kind", [SampledSoftmax, NCE, AdaptiveSoftmax])
+def test_soft_targets_need_the_full_softmax(kind):
+    features, _ = examples()
+    assert FullSoftmax(8, 20).loss(features, torch.full((11, 20), 0.05)) > 0
+    for soft in (torch.full((11, 20), 0.05), lambda low, high: torch.full((high - low, 20), 0.05)):
+        with pytest.raises(ValueError, match="soft targets need the full softmax"):
+            make(kind).loss(features, soft)

@@ -128,7 +128,7 @@ def test_fast_path_equals_the_steps(options, padded, monkeypatch):
 EVERY = [{"cell": cell} | extra for cell in ("lstm", "gru", "rnn") for extra in (
     {}, {"layer_norm": True}, {"bidirectional": True}, {"learned_start": True, "residual": True})]
 EVERY += [{"cell": "gru", "reset": "before"}, {"cell": "gru", "reset": "before", "layer_norm": True, "update": "replace"},
-          {"d_projection": 2}, {"d_projection": 2, "layer_norm": True}]
+          {"d_projection": 2}, {"d_projection": 2, "layer_norm": True}, {"d_projection": 5}, {"d_projection": 7}]
 
 
 @pytest.mark.parametrize("options", EVERY, ids=str)

@@ -6,10 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from seqloom.nn.encoders import ENCODERS, make_encoder  # noqa: E402
+from seqloom.encoder_table import ENCODERS  # noqa: E402
+from seqloom.nn.encoders import make_encoder  # noqa: E402
 from seqloom.nn.memory import SCORES  # noqa: E402
 from seqloom.nn.readers import NumberReader, TokenReader  # noqa: E402
 from seqloom.nn.seq2seq import Seq2Seq, summary_of  # noqa: E402
+from seqloom.trace import Trace  # noqa: E402
 
 V, D = 11, 6
 SOURCES = {"ids": torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]]), "lengths": torch.tensor([5, 3])}
@@ -45,15 +47,18 @@ def test_all_steps_at_once_are_one_by_one(name):
     net = make(**VARIANTS[name])
     with torch.no_grad():
         memory = net.encode(SOURCES)
-        weights, looked = [], []
-        whole = net.features(memory, INPUTS, weights)
+        whole = net.features(memory, INPUTS)
+        traced = Trace()
+        torch.testing.assert_close(net.features(memory, INPUTS, traced), whole)
         state = net.start(memory)
         for t in range(INPUTS.shape[1]):
-            features, state = net.step(memory, state, INPUTS[:, t], looked)
+            step = Trace()
+            features, state = net.step(memory, state, INPUTS[:, t], step)
             torch.testing.assert_close(features, whole[:, t])
-        assert len(weights) == (net.attention is not None)
-        if weights:
-            torch.testing.assert_close(torch.cat(looked, 2), weights[0])
+            assert step.keys() == traced.keys()
+            for part, value in step.items():
+                torch.testing.assert_close(value, traced[part][..., t : t + 1, :])
+        assert ("cross.weights" in traced) == (net.attention is not None)
     assert whole.shape == (2, 4, 8 if name == "untied" else D)
 
 

@@ -15,7 +15,8 @@ from seqloom.data.corpus import Corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError
 from seqloom.text.normalize import PRESETS, Normalizer, NormalizerConfig
-from seqloom.text.tokenizer import SETTINGS_FILE, Tokenizer
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.text.tokenizer_directory import SETTINGS_FILE
 from tests.text.strategies import byte_strings
 
 EXAMPLES = [  # of "Text Preprocessing Techniques", the first document on recurrent networks

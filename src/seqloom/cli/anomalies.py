@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.options import common, config_options, emit, former_name, given
 from seqloom.tasks import open_model
 from seqloom.tasks.forecasting import Forecasting, SeriesReading
 
@@ -20,13 +20,14 @@ Examples:
 @click.argument("data", nargs=-1)
 @click.option("--rate", type=click.FloatRange(1e-4, 0.5), default=0.001, show_default=True,
               help="Share of usual steps that may be marked.")
-@click.option("--start", metavar="TIME", help="Look from this time on; what comes before is history  [default: where the "
-                                              "training data ended].")
+@click.option("--since", metavar="TIME", help="Look from this time on; what comes before is history  "
+                                              "[default: where the training data ended].")
 @click.option("--chart", metavar="FILE", help="Draw the series with its anomalies: .png, .svg, .html.")
 @config_options(SeriesReading)
 @common
-def command(model: str, data: tuple[str, ...], rate: float, start: str | None, chart: str | None, as_json: bool,
-            **options: Any) -> None:
+@former_name("start", "since")
+def command(model: str, data: tuple[str, ...], rate: float, since: str | None, chart: str | None,
+            as_json: bool, **options: Any) -> None:
     """Print the steps of DATA that differ from their forecast by more than a threshold.
 
     Each step is forecast from those before it; the threshold was learned from the errors on held-out data. The score is the
@@ -38,7 +39,7 @@ def command(model: str, data: tuple[str, ...], rate: float, start: str | None, c
         check_target(chart)
     loaded = open_model("anomalies", model)
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
-    found = loaded.anomalies(series, rate=rate, start=start)
+    found = loaded.anomalies(series, rate=rate, since=since)
     if chart is not None:
         from seqloom.inspect import anomalies
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import progress, tasks
-from seqloom.cli.options import common, emit, options_of, task_options
+from seqloom.cli.options import common, emit, former_name, options_of, task_options
 from seqloom.config import MOST_MINUTES
 from seqloom.errors import ConfigError
 
@@ -58,6 +58,7 @@ Examples:
 @click.option("--samples/--no-samples", default=True, help="Print a sample from each rung that generates text.")
 @task_options(_configs)
 @common
+@former_name("start", "since")
 def command(data: tuple[str, ...], task: str | None, valid: str | None, test: str | None, on: tuple[str, ...],
             output: str | None, rungs: str | None, pretrained: tuple[str, ...], minutes: float | None, limit: float | None,
             curve: bool | None, save: str | None, work: str | None, seed: int, samples: bool, as_json: bool,
@@ -97,7 +98,7 @@ def command(data: tuple[str, ...], task: str | None, valid: str | None, test: st
 
     try:
         with nullcontext() if as_json else shown(table):
-            comparison = compare(whole, task=ladder.name, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
+            comparison = compare(whole, task=ladder, rungs=names, pretrained=pretrained, minutes=minutes, limit=limit,
                             work=work, seed=seed, on_start=start, on_rung=table.add,
                             curve=bool(output) if curve is None else curve, **held_out, **comparing.to_dict())
             table.finished = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import tasks
-from seqloom.cli.options import common, emit, options_of, task_options
+from seqloom.cli.options import common, emit, former_name, options_of, task_options
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -27,12 +27,13 @@ Examples:
   seqloom evaluate tagger test.conllu --chart confusion.png
   seqloom evaluate sentiment test.tsv --slice-by length --slice-by source --group-by gender
   seqloom evaluate vectors --on questions-words.txt
-  seqloom evaluate forecaster whole.csv --start 2024-06-01
+  seqloom evaluate forecaster whole.csv --since 2024-06-01
 """)
 @click.argument("model")
 @click.argument("data", nargs=-1)
 @task_options(_configs)
 @common
+@former_name("start", "since")
 def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Evaluate a model on held-out data.
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from seqloom import progress, tasks
-from seqloom.cli.fitting import fit_and_save, fitting_options, prepare
+from seqloom.cli.fitting import fit_and_save, fitting_options, make_model, prepare
 from seqloom.cli.options import common, config_options, emit, given
 from seqloom.cli.sections import SectionedCommand, fit_sections
 from seqloom.errors import suggest
-from seqloom.registry import MODELS, Entry, config_class, load_plugins, model_class
+from seqloom.registry import MODELS, Entry, config_class, load_plugins
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
@@ -24,7 +24,8 @@ EXAMPLES = {
     "neural-cache": "  seqloom fit neural-cache heldout.txt -o cached --member model\n"
                     "  seqloom fit neural-cache heldout.txt -o cached --member model --window 500 --valid test.txt",
     "lstm": "  seqloom fit lstm corpus.txt -o model --minutes 10\n"
-            "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5",
+            "  seqloom fit lstm corpus.txt -o chars --tokenizer byte --d-hidden 256 --epochs 5\n"
+            "  seqloom fit lstm more.txt -o model2 --start model      # goes on with the weights of a model",
     "hmm": "  seqloom fit hmm corpus.txt -o model --states 32\n"
            "  seqloom fit hmm corpus.txt -o model --tokenizer bpe --states 64 --restarts 3",
     "naive-bayes": "  seqloom fit naive-bayes reviews.tsv -o model --ngrams 2\n"
@@ -110,15 +111,15 @@ def _command_for(name: str) -> click.Command:
         from seqloom.storage import check_target
 
         reading = task.reading(**given(task.reading, options))
-        model = model_class(name)(**given(options_class, options))
+        model, start = make_model(name, options_class, options)
         check_target(output)
         how = prepare(name, options_class, output, options)
         with how.held():
             learnt = task.read(paths, reading)
             held_out = None if valid is None else task.read_valid(valid, reading)
-            start = time.perf_counter()
-            fit_and_save(model, learnt, held_out, output, how)
-            spent = time.perf_counter() - start
+            begun = time.perf_counter()
+            fit_and_save(model, learnt, held_out, output, how, start)
+            spent = time.perf_counter() - begun
         _show(model, output, spent, held_out, as_json)
 
     return fit

@@ -16,6 +16,7 @@ import click
 
 from seqloom.cli.options import config_options, given
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
         if "run" in config.fit_arguments:
             function = click.option("--restart", is_flag=True,
                                     help="Start over instead of resuming an unfinished run.")(function)
+        if "start" in config.fit_arguments:
+            function = click.option("--start", metavar="DIR",
+                                    help="Saved model of this kind to continue training from, with its "
+                                         "tokenizer and options.")(function)
         if "train" in config.fit_arguments:
             function = click.option("--device", metavar="NAME",
                                     help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]")(function)
@@ -68,6 +73,19 @@ class How:
                               "interrupted before the first checkpoint; the same command starts over") from None
 
 
+def make_model(name: str, config_class: type[Config], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the model that is to be fitted, and as an argument of `fit` the model that it starts from, if
+    any."""
+    chosen = given(config_class, options)
+    start = options["start"] if "start" in config_class.fit_arguments else None
+    if start is None:
+        return model_class(name)(**chosen), {}
+    from seqloom.contracts.starting import new_model
+
+    model, found = new_model(model_class(name), start, chosen)
+    return model, {"start": found}
+
+
 def prepare(name: str, config_class: type[Config], output: str, options: dict[str, Any]) -> How:
     """The options of fitting; what this machine cannot do is refused here, not after an hour of tokenizing."""
     arguments: dict[str, Any] = {"memory": options["memory"]} if "memory" in config_class.fit_arguments else {}
@@ -87,8 +105,11 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     return How(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
 
 
-def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How) -> None:
-    """Fit, with checkpoints beside the output where the model has some, then save."""
+def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How, start: dict[str, Any]) -> None:
+    """Fit, with checkpoints beside the output where the model has some, then save.
+
+    `start`: the model to start from, as `make_model` gave it.
+    """
     if how.run is None:
         model.fit(data, valid=valid, **how.options)
         model.save(output)
@@ -98,7 +119,7 @@ def fit_and_save(model: Model, data: Any, valid: Any, output: str, how: How) -> 
 
     run = Run(how.run)
     try:
-        model.fit(data, valid=valid, run=how.run, **how.options)
+        model.fit(data, valid=valid, run=how.run, **how.options, **start)
     except ConfigError:
         if not run.has_checkpoint() and not (how.run / LOG).exists():
             run.clear()  # nothing was trained yet

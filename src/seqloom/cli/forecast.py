@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.options import common, config_options, emit, former_name, given
 from seqloom.tasks import open_model
 from seqloom.tasks.forecasting import Forecasting, SeriesReading
 
@@ -15,19 +15,20 @@ from seqloom.tasks.forecasting import Forecasting, SeriesReading
 Examples:
   seqloom forecast model history.csv
   seqloom forecast model history.csv --horizon 12 --chart forecast.png
-  seqloom forecast model whole.csv --start 2024-06-01 --chart against-truth.html
+  seqloom forecast model whole.csv --since 2024-06-01 --chart against-truth.html
 """)
 @click.argument("model")
 @click.argument("data", nargs=-1)
 @click.option("--horizon", type=click.IntRange(1, 10_000),
               help="Number of steps to forecast  [default: as many as the model was fitted for].")
-@click.option("--start", metavar="TIME", help="Forecast from this time on, as if nothing after it were known  [default: after "
-                                              "the last row].")
+@click.option("--since", metavar="TIME", help="Forecast from this time on, as if nothing after it were "
+                                              "known  [default: after the last row].")
 @click.option("--chart", metavar="FILE", help="Draw the forecast with its intervals: .png, .svg, .html.")
 @config_options(SeriesReading)
 @common
-def command(model: str, data: tuple[str, ...], horizon: int | None, start: str | None, chart: str | None, as_json: bool,
-            **options: Any) -> None:
+@former_name("start", "since")
+def command(model: str, data: tuple[str, ...], horizon: int | None, since: str | None, chart: str | None,
+            as_json: bool, **options: Any) -> None:
     """Forecast the next steps of the series in DATA, with intervals of 80 and 95 %.
 
     DATA: a table with a column of times; without it, or with -, standard input is read.
@@ -38,11 +39,11 @@ def command(model: str, data: tuple[str, ...], horizon: int | None, start: str |
         check_target(chart)
     loaded = open_model("forecast", model)
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
-    found = loaded.forecast(series, horizon, start=start)
+    found = loaded.forecast(series, horizon, since=since)
     if chart is not None:
-        from seqloom.inspect import forecast
+        from seqloom.inspect.series import forecast_sheet
 
-        forecast(loaded, series, horizon=horizon, start=start).save(chart)
+        forecast_sheet(loaded, series, found).save(chart)
     if not as_json:
         click.echo(str(found))
         return

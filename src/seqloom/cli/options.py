@@ -21,6 +21,7 @@ import click
 
 from seqloom import tasks
 from seqloom.config import Config, choices, field_types
+from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, either, suggest
 from seqloom.progress import current, reporting
 from seqloom.reporters import RemarksOnly, reporter_for
@@ -53,6 +54,21 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(0) from None
 
     return wrapped
+
+
+def former_name(old: str, new: str) -> Callable[[F], F]:
+    """Let an option keep its former name too, hidden from the help; placed below `common`, as it says so."""
+
+    def decorate(function: F) -> F:
+        @click.option(f"--{old}", "former", hidden=True)
+        @functools.wraps(function)
+        def wrapped(*args: Any, former: Any, **options: Any) -> Any:
+            options[new] = renamed(f"--{new}", options[new], f"--{old}", former)
+            return function(*args, **options)
+
+        return typing.cast("F", wrapped)
+
+    return decorate
 
 
 def no_bars() -> AbstractContextManager[None]:

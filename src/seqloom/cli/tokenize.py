@@ -36,7 +36,8 @@ def command(text: tuple[str, ...], tokenizer: str | None, save: str | None, ids_
     """
     from seqloom.data.encode import check_file, encode_corpus
     from seqloom.errors import ConfigError
-    from seqloom.text.tokenizer import Tokenizer, check_target
+    from seqloom.text.tokenizer import Tokenizer
+    from seqloom.text.tokenizer_directory import check_target
 
     chosen = given(TokenizerConfig, options)
     if tokenizer and chosen:

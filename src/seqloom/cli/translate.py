@@ -39,15 +39,17 @@ class Job:
                 done: int = 0) -> Iterator[tuple[int, Any, list[Translation]]]:
         """The best translations of each source, a line or an array, with the source and its number, in their order and with
         progress over all their bytes; `done`: sources before these."""
-        long, cut, before = 0, 0, done
+        before = done
+        long = cut = 0
         with progress.task("translating", n_bytes, "bytes") as bar:
             while lines := list(itertools.islice(sources, portion or PORTION)):
                 with no_bars():
                     found = self.model.translations(lines, self.how, self.nbest or 1, self.ensemble, first=done,
                                                     scored=bool(self.as_json or self.nbest))
                 yield from zip(itertools.count(done + 1), lines, found)
-                done, long = done + len(lines), long + self.model.count_long(lines)
-                cut += sum(not best[0].finished for best in found)
+                done += len(lines)
+                long += found.long_sources
+                cut += found.cut_off
                 bar.advance(sum(map(_size, lines)))
         self.model.remark_cut_off(cut, done - before, self.how)
         self.model.remark_long_sources(long, done - before)

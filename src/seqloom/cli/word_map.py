@@ -42,7 +42,7 @@ def check(options: dict[str, Any]) -> None:
 
 def draw_words(place: str, target: str | None, options: dict[str, Any], as_json: bool) -> None:
     """The picture to `target`, if there is to be one, and its numbers."""
-    from seqloom.interop.opening import open_vectors
+    from seqloom.interop.vectors import open_vectors
 
     sheet = _sheet(open_vectors(place), options)
     if target is not None:

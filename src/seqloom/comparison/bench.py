@@ -1,9 +1,9 @@
 """A rung and the bench that it is made on.
 
 A comparison is a ladder of models, from the most trivial to the best; each of them is a rung. A rung says which model it
-is, not yet fitted, on a `Bench` (the parts of the data and what rungs share). From that model's own options come both its
-fitting and its `key`, under which a finished rung is kept: so it is used again only where all that it was made of is the
-same.
+is, not yet fitted, on a `Bench` (the parts of the data and what rungs share). An `Attempt` makes that model, once: it is
+fitted, and from its own options comes the key under which a finished rung is kept, so that it is used again only where all
+that it was made of is the same.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import copy
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Bench:
     place: Path | None = None  # for checkpoints of networks
     seed: int = 0
     options: dict[str, Any] = field(default_factory=dict)  # of every rung, where the ladder has such
+    keys: dict[str, str] = field(default_factory=dict, init=False)  # of rungs by name; another bench has others
 
     def tokenizer(self, kind: str) -> Tokenizer:
         if kind not in self.tokenizers:
@@ -57,7 +59,6 @@ class Bench:
     def tokenizer_config(self, kind: str) -> TokenizerConfig:
         assert self.recipe is not None
         return self.recipe(kind, self.splits.train.n_bytes or 0)
-
 
 
 def unfitted(name: str, *, seeded: bool = False, **options: Any) -> Callable[[Bench], Any]:
@@ -124,21 +125,6 @@ class Rung:
         """How a network is trained."""
         return TrainConfig(minutes=bench.minutes, seed=bench.seed, **self.training)
 
-    def key(self, bench: Bench, others: Iterable[Rung] = ()) -> str:
-        """A short hash of all that makes this rung what it is, besides the data; `others` are the rungs it could mix."""
-        facts: dict[str, Any] = {"rung": self.name, "seed": bench.seed}
-        if self.on_others:
-            facts |= {"model": self.family, "members": [rung.key(bench) for rung in others if self.mixes(rung)],
-                      "options": self.options()}
-        else:
-            model = self.make(bench)
-            facts |= {"model": model.name, "config": model.config.to_dict()}
-            if model.trained:
-                facts["train"] = self.train(bench).to_dict()
-        if self.tokenizer:
-            facts["tokenizer"] = bench.tokenizer_config(self.tokenizer).to_dict()
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-
     def options(self) -> Any:
         """Of a rung on others: what it is made with besides them."""
         return getattr(self.make, "options", {})
@@ -147,20 +133,54 @@ class Rung:
         """Whether that one is a member, where this is a mixture."""
         return other.tokenizer == self.tokenizer and other.family not in ("calibration", "mixture", OWN)
 
-    def fit(self, bench: Bench) -> Any:
-        model = self.make(bench)
-        if self.finished:
+
+@dataclass
+class Attempt:
+    """A rung on a bench: its model, made once, and the key under which it is kept when it is finished."""
+
+    rung: Rung
+    bench: Bench
+    others: Sequence[Rung] = ()  # rungs that it could mix
+
+    @cached_property
+    def model(self) -> Any:
+        """The model; not fitted, unless it was when it was given."""
+        return self.rung.make(self.bench)
+
+    @cached_property
+    def key(self) -> str:
+        """A short hash of all that makes this rung what it is, besides the data."""
+        rung, bench = self.rung, self.bench
+        facts: dict[str, Any] = {"rung": rung.name, "seed": bench.seed}
+        if rung.on_others:
+            facts |= {"model": rung.family, "members": [self._member_key(other) for other in self.others if rung.mixes(other)],
+                      "options": rung.options()}
+        else:
+            facts |= {"model": self.model.name, "config": self.model.config.to_dict()}
+            if self.model.trained:
+                facts["train"] = rung.train(bench).to_dict()
+        if rung.tokenizer:
+            facts["tokenizer"] = bench.tokenizer_config(rung.tokenizer).to_dict()
+        bench.keys[rung.name] = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+        return bench.keys[rung.name]
+
+    def _member_key(self, other: Rung) -> str:
+        return self.bench.keys.get(other.name) or Attempt(other, self.bench).key
+
+    def fit(self) -> Any:
+        """Fit the model and return it."""
+        rung, bench, model, parts = self.rung, self.bench, self.model, self.bench.splits
+        if rung.finished:
             return model
-        parts = bench.splits
-        if self.on_others:
+        if rung.on_others:
             return model.fit(parts.valid)  # the weights are learnt on text that no member has seen
-        extra: dict[str, Any] = {"tokenizer": bench.tokenizer(self.tokenizer)} if self.tokenizer else {}
+        extra: dict[str, Any] = {"tokenizer": bench.tokenizer(rung.tokenizer)} if rung.tokenizer else {}
         if not model.trained:
             return model.fit(parts.train, **extra)
-        run = None if bench.place is None else bench.place / f"{self.name}-{self.key(bench)}.run"
+        run = None if bench.place is None else bench.place / f"{rung.name}-{self.key}.run"
         with nullcontext() if run is None else Run(run).held():
             try:
-                model.fit(parts.train, valid=parts.valid, run=run, train=self.train(bench), **extra)
+                model.fit(parts.train, valid=parts.valid, run=run, train=rung.train(bench), **extra)
             except (MissingExtra, TrainingError) as error:  # what is missing, diverges or does not fit into memory
                 raise NotPossible(str(error)) from None
             if run is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from seqloom import progress
-from seqloom.comparison.bench import OWN, Bench, Rung
+from seqloom.comparison.bench import OWN, Attempt, Bench, Rung
 from seqloom.errors import SeqloomError
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def learning_curve(ladder: Ladder, rungs: Iterable[Rung], bench: Bench, finished
 def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: Path, part: int,
            finished: dict[str, CurvePoint], left: dict[str, float]) -> CurvePoint | None:
     others = [r for r in drawn if not r.on_others and r.family != OWN] if rung.on_others else []
-    path = place / f"{rung.name}-{rung.key(bench, others)}-{part}.json" if rung.kept else None
+    attempt = Attempt(rung, bench, others)
+    path = place / f"{rung.name}-{attempt.key}-{part}.json" if rung.kept else None
     kept = _read(path) if path else None
     if kept is not None:
         return kept
@@ -77,8 +78,8 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
     try:
         for other in others:
             if other.name not in bench.fitted:  # its point was read from its file
-                bench.fitted[other.name] = other.fit(bench)
-        point = measure(ladder, rung, bench)
+                bench.fitted[other.name] = Attempt(other, bench).fit()
+        point = measure(ladder, attempt)
     except SeqloomError as error:
         progress.say(f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word} ({error})")
         return None
@@ -87,12 +88,12 @@ def _point(ladder: Ladder, rung: Rung, drawn: list[Rung], bench: Bench, place: P
     return point
 
 
-def measure(ladder: Ladder, rung: Rung, bench: Bench) -> CurvePoint:
+def measure(ladder: Ladder, attempt: Attempt) -> CurvePoint:
     """Train a rung on the bench's training part and measure it on its test part."""
-    start = time.perf_counter()
-    model = rung.fit(bench)
+    bench, start = attempt.bench, time.perf_counter()
+    model = attempt.fit()
     seconds = time.perf_counter() - start
-    bench.fitted[rung.name] = model
+    bench.fitted[attempt.rung.name] = model
     return CurvePoint(ladder.size(bench.splits.train), ladder.quality(model, bench.splits), seconds)
 
 

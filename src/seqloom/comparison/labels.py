@@ -16,6 +16,7 @@ from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
 from seqloom.data.in_memory import has_labels
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.data.splitting import example_digest, hashed_parts
+from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, classification
 
@@ -50,6 +51,11 @@ class LabelLadder(AnnotatedLadder):
     commands: ClassVar[tuple[str, ...]] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
     python = 'seqloom.load({path}).predict("some text")'
     rungs: Sequence[Rung] = RUNGS
+
+    def further_rung(self, name: str) -> Rung | None:
+        if not has_encoder(name):
+            return None
+        return Rung(name, "network", "", unfitted("classifier", encoder=name), 0, f"the encoder {name}")
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Labelled):

@@ -93,6 +93,7 @@ class Ladder(ABC):
     curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
     least: ClassVar[int] = 1  # units of training data of a point of the learning curve
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
+    former_names: ClassVar[dict[str, str]] = {}  # of these options, each with the name that it has now
     options: Config = Config()
 
     def with_options(self, **options: Any) -> Self:
@@ -136,6 +137,10 @@ class Ladder(ABC):
     @abstractmethod
     def rungs(self) -> Sequence[Rung]:
         """In the order of the ladder."""
+
+    def further_rung(self, name: str) -> Rung | None:
+        """Return a rung that is not in the ladder but can be asked for: a network with another encoder or cell, say."""
+        return None
 
     @abstractmethod
     def judge(self, model: Any, parts: Parts) -> Judged: ...

@@ -15,5 +15,6 @@ class SeriesComparing(Config):
                                        "training data].", minimum=1, maximum=10_000)
     season: int | None = option(None, "Steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
                                       "a year of months].", minimum=1, maximum=1_000_000)
-    start: str | int | None = option(None, "Test forecasts from this time on; what comes before is for training and validation"
-                                           "  [default: the last 20 % of the time].", minimum=0, maximum=MOST, metavar="TIME")
+    since: str | int | None = option(
+        None, "Test forecasts from this time on; what comes before is for training and validation  [default: "
+        "the last 20 % of the time].", minimum=0, maximum=MOST, metavar="TIME")

@@ -23,6 +23,7 @@ from seqloom.data.parallel import Parallel
 from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
 from seqloom.data.parallel_report import count_words
 from seqloom.data.splitting import hashed_parts
+from seqloom.encoder_table import has_cell
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.bleu import bleu_of
@@ -78,6 +79,12 @@ class PairLadder(Ladder):
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
     shown: ClassVar[dict[str, Any]] = {"beams": 1}  # how the translations of the report are searched for
+
+    def further_rung(self, name: str) -> Rung | None:
+        if not has_cell(name):
+            return None
+        return Rung(name, "network", "", _network("seq2seq", cell=name, encoder=f"bi{name}"), 0,
+                    f"attention between networks of the cell {name}")
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Parallel):

@@ -20,45 +20,48 @@ from typing import Any
 from seqloom import progress, storage
 from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.bench import PRETRAINED, Bench, NotPossible, Rung
+from seqloom.comparison.bench import PRETRAINED, Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.curve import CurvePoint, learning_curve
 from seqloom.comparison.kept import Kept, held, reuse, trim, write_result
 from seqloom.comparison.ladder import Ladder
 from seqloom.comparison.memory import peak_memory
 from seqloom.comparison.result import Comparison, RungResult, Skipped
 from seqloom.comparison.timing import check_time
+from seqloom.describing import renamed
 from seqloom.errors import ConfigError, SeqloomError, suggest, suggest_known
 from seqloom.paths import cache_directory
 
 LIMIT = 10.0  # minutes that a rung may take, by default
 
 
-def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
+def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequence[Any] | None = None, valid: Any = None,
             test: Any = None, pretrained: Sequence[str | Path] = (), minutes: float | None = None, limit: float | None = None,
             work: str | Path | None = None, seed: int = 0, curve: bool = False,
             on_start: Callable[[Comparison], None] | None = None,
             on_rung: Callable[[RungResult | Skipped], None] | None = None, **options: Any) -> Comparison:
     """Train and measure a ladder of models; `data` as in `fit`, the bundled text by default.
 
-    Each model is a rung. What kind of data it is decides which ladder (`task` says otherwise). `rungs`: names of some,
-    and models of one's own, which are fitted here, or judged as they are where they are fitted already. The data is split,
-    unless `valid` and `test` are given; with one of them, that is what rungs are judged on. `pretrained`: directories of saved
-    models that were trained elsewhere; they are judged as they are, and marked, since they may have seen the test part.
+    Each model is a rung. What kind of data it is decides which ladder; `task` says otherwise, by its name or as a `Ladder`.
+    `rungs`: names of some, and models of one's own, which are fitted here, or judged as they are where they are fitted
+    already. The data is split, unless `valid` and `test` are given; with one of them, that is what rungs are judged on.
+    `pretrained`: directories of saved models that were trained elsewhere; they are judged as they are, and marked, since they
+    may have seen the test part.
 
     `minutes`: how long each network trains. `limit`: the most minutes that any other rung may take; what would need longer,
     as measured on a part, is skipped and said. `work` is the directory that keeps finished rungs (the user's cache by
     default). With `curve` every rung is also trained on parts of the training data, which may take as long again.
 
-    `options` are those of one task: `horizon`, `season` and `start` for forecasters.
+    `options` are those of one task: `horizon`, `season` and `since` for forecasters.
     """
     ladder, why = _ladder(data, task, rungs)
     ladder = _with_options(ladder, options)
     brought = [(Path(place), _open(ladder, place)) for place in pretrained]
-    _choose(ladder, rungs)  # refused before anything is read
+    wanted = _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
     parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
-    ladder = ladder.suited(parts)
-    wanted = _choose(ladder, rungs)
+    general, ladder = ladder, ladder.suited(parts)
+    if ladder.rungs != general.rungs:
+        wanted = _choose(ladder, rungs)
     for place, model in brought:
         wanted.append(Rung.pretrained(model, place, [r.name for r in wanted]))
         model.remark_training_data(ladder.short_name(whole), whole.fingerprint)
@@ -93,10 +96,10 @@ def compare(data: Any = None, *, task: str | None = None, rungs: Sequence[Any] |
     return out
 
 
-def _ladder(data: Any, task: str | None, rungs: Sequence[Any] | None) -> tuple[Ladder, str]:
+def _ladder(data: Any, task: str | Ladder | None, rungs: Sequence[Any] | None) -> tuple[Ladder, str]:
     """Which one, and why: as asked, by the models that were given, or by the data."""
     if task is not None:
-        return ladders.get(task), ""
+        return task if isinstance(task, Ladder) else ladders.get(task), ""
     given = [rung for rung in rungs or () if not isinstance(rung, str)]
     return (ladders.of_task(given[0].task), "") if given else ladders.of_data(data)
 
@@ -113,6 +116,9 @@ def _open(ladder: Ladder, place: str | Path) -> Any:
 
 def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
     own = [f.name for f in fields(ladder.comparing)]
+    for old, new in ladder.former_names.items():
+        if old in options:
+            options[new] = renamed(new, options.get(new), old, options.pop(old))
     for name in options:
         if name not in own:
             others = [other.models for other in ladders.every() if name in {f.name for f in fields(other.comparing)}]
@@ -124,15 +130,14 @@ def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
 
 def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Comparison) -> Iterator[RungResult | Skipped]:
     for rung in wanted:
-        target = None
-        if rung.kept:
-            target = place / f"{rung.name}-{rung.key(bench, [r for r in wanted if r.name in bench.fitted])}"
+        attempt = Attempt(rung, bench, [r for r in wanted if r.name in bench.fitted])
+        target = place / f"{rung.name}-{attempt.key}" if rung.kept else None
         kept = reuse(target) if target else None
         if kept is None:
             try:
                 check_time(out.ladder, rung, bench, limit)
                 progress.say(f"evaluating {rung.name}" if rung.finished else f"training {rung.name}")
-                kept = _measure(rung, bench, target, out)
+                kept = _measure(attempt, target, out)
             except NotPossible as reason:
                 out.skipped.append(Skipped(rung.name, str(reason)))
                 yield out.skipped[-1]
@@ -151,14 +156,14 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Compa
         yield kept.result
 
 
-def _measure(rung: Rung, bench: Bench, target: Path | None, out: Comparison) -> Kept:
+def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     """Fit one rung and measure it on the test part."""
-    ladder, parts = out.ladder, bench.splits
+    rung, bench, ladder, parts = attempt.rung, attempt.bench, out.ladder, attempt.bench.splits
     if rung.tokenizer:
         bench.tokenizer(rung.tokenizer)  # timed apart, as several rungs share it
     start = time.perf_counter()
     with peak_memory() as memory:
-        model = rung.fit(bench)
+        model = attempt.fit()
     seconds = time.perf_counter() - start
     judged = ladder.judge(model, parts)
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
@@ -200,6 +205,8 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     known = {r.name: r for r in ladder.rungs}
     names = [name for name in wanted if isinstance(name, str)]
     for name in names:
+        if name not in known and (further := ladder.further_rung(name)) is not None:
+            known[name] = further
         if name not in known:
             raise ConfigError(f"unknown rung {name!r}{suggest_known(name, known)}")
     chosen = [known[name] for name in known if name in names]

@@ -16,7 +16,8 @@ from seqloom.models.language.hmm import HMM
 from seqloom.models.language.mixture import Mixture
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.uniform import Uniform
-from seqloom.registry import model_class
+from seqloom.models.network.model import NetworkModel
+from seqloom.registry import MODELS, is_known, model_class
 from seqloom.text.tokenizer import TokenizerConfig
 
 BYTE_ORDERS, BPE_ORDERS, WORD_ORDERS = range(1, 9), range(1, 6), range(1, 5)
@@ -73,6 +74,13 @@ def _network(name: str) -> Callable[[Bench], LanguageModel]:
                                  **(SHORT if name == "gpt" else {}))
 
     return make
+
+
+def network_rung(name: str) -> Rung | None:
+    """Return the rung of a network that is registered elsewhere, such as one with a cell of one's own."""
+    if not is_known(name) or model_class(name).task != LanguageModel.task or not issubclass(model_class(name), NetworkModel):
+        return None
+    return Rung(name, "network", NETWORK_TOKENS, _network(name), 0, MODELS[name].summary)
 
 
 def _mixture(kind: str) -> Callable[[Bench], LanguageModel]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
@@ -19,6 +19,7 @@ from seqloom.comparison.bench import Bench, NotPossible, Rung
 from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
 from seqloom.comparison.options import SeriesComparing
 from seqloom.data.series import Series, as_series, second_of
+from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap, forecasting
 from seqloom.registry import model_class
@@ -41,9 +42,9 @@ def horizon_of(train: Series) -> int:
     return max(min(season if 1 < season <= longest // 3 else USUAL, MOST, longest // SMALLEST), 1)
 
 
-def _made(name: str) -> Callable[[Bench], Any]:
+def _made(name: str, **options: Any) -> Callable[[Bench], Any]:
     """The registered model of that name, with the horizon and the season of the comparison."""
-    return lambda bench: model_class(name)(**bench.options)
+    return lambda bench: model_class(name)(**bench.options, **options)
 
 
 RUNGS = (
@@ -72,8 +73,14 @@ class SeriesLadder(Ladder):
     python = "seqloom.load({path}).forecast(history)"
     rungs: Sequence[Rung] = RUNGS
     comparing = SeriesComparing
+    former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
     ahead: int = USUAL  # steps that are forecast, once the data is known
+
+    def further_rung(self, name: str) -> Rung | None:
+        if not has_encoder(name):
+            return None
+        return Rung(name, "network", "", _made("forecaster", encoder=name), 0, f"patches of the last steps, the encoder {name}")
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Series):
@@ -105,18 +112,18 @@ class SeriesLadder(Ladder):
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
-        start = self.options.start
+        since = self.options.since
         if (parts := self.brought(data, valid, test)) is not None:
-            if start is not None:
-                raise ConfigError("start says where the test part of the data begins, but other data was given for that; "
-                                  "leave one out")
+            if since is not None:
+                raise ConfigError("since says where the test part of the data begins, but other data was "
+                                  "given for that; leave one out")
             after = None if parts.valid is None else parts.valid.following(data)
             return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
         first, second = SHARES
-        if start is None:
+        if since is None:
             return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
                          "the last 20 % of the time, after 10 % for validation")
-        begin = second_of(start, data)
+        begin = second_of(since, data)
         before = data.before(begin)
         return Parts(before.between(0, first / second), before.between(first / second, 1.0), data.starting(begin),
                      f"from {data.clock.show(begin)} on, with the last {1 - first / second:.1%} before it for validation")

@@ -14,6 +14,7 @@ from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.label_report import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
 from seqloom.data.tagged import Tagged, as_tagged
+from seqloom.encoder_table import has_encoder
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap, tagging
 
@@ -44,6 +45,12 @@ class TagLadder(AnnotatedLadder):
     commands = ('seqloom predict {path} FILE', 'echo "some words" | seqloom predict {path}')
     python = 'seqloom.load({path}).predict("some words")'
     rungs: Sequence[Rung] = RUNGS
+
+    def further_rung(self, name: str) -> Rung | None:
+        encoder = name.removesuffix("-crf")
+        if not has_encoder(encoder):
+            return None
+        return Rung(name, "network", "", unfitted("tagger", encoder=encoder, crf=name != encoder), 0, f"the encoder {encoder}")
 
     def recognises(self, data: Any) -> str:
         if isinstance(data, Tagged):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seqloom.charts.measure import BITS
 from seqloom.comparison.bench import Bench, NotPossible, Rung
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
-from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, tokenizer_config
+from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, network_rung, tokenizer_config
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
 from seqloom.data.encode import encode_corpus
 from seqloom.data.shift import shift
@@ -43,6 +43,9 @@ class TextLadder(Ladder):
     def rungs(self) -> Sequence[Rung]:
         return RUNGS
 
+    def further_rung(self, name: str) -> Rung | None:
+        return network_rung(name)
+
     def recognises(self, data: Any) -> str:
         return "it is text" if data is None or isinstance(data, (str, Corpus)) else ""
 
@@ -50,7 +53,7 @@ class TextLadder(Ladder):
         return bundled() if data is None else as_corpus(data)
 
     def split(self, data: Corpus, valid: Corpus | None, test: Corpus | None) -> Parts:
-        _ = data.fingerprint  # tells the size of compressed files too
+        data.read_through()  # which tells the size of compressed files too
         if (data.n_bytes or 0) < SMALLEST:
             raise DataError(f"{data.name}: {data.n_bytes} bytes are too few to compare models; give at least {SMALLEST:,}")
         if (parts := self.brought(data, valid, test)) is None:

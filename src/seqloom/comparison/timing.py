@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from seqloom import progress
-from seqloom.comparison.bench import Bench, NotPossible, Rung
+from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
 
 if TYPE_CHECKING:
     from seqloom.comparison.ladder import Ladder
@@ -35,7 +35,7 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
         if rung.tokenizer:
             bench.tokenizer(rung.tokenizer)  # shared by several rungs, so no part of the time
         start = time.perf_counter()
-        rung.fit(smaller)
+        Attempt(rung, smaller).fit()
         estimate = (time.perf_counter() - start) * size / max(ladder.size(data), 1)
         if estimate <= allowed:
             return

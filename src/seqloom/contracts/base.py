@@ -9,11 +9,13 @@ attributes (`k: float = option(...)`), and saved are the attributes that `fit` g
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -24,6 +26,7 @@ from seqloom.arrays import Length, Spec, check_arrays, lengths
 from seqloom.config import Config, config_with, declared_options, make, parse_size
 from seqloom.contracts import attributes
 from seqloom.contracts.learnt import Kind, check_learnt
+from seqloom.contracts.starting import Origin, open_origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import OptionsSignature, changed_options, docstring, scikit_learn_tags
 from seqloom.errors import ConfigError, ModelError, NotFitted, SeqloomError, TrainingError, lacks_memory, quoted
@@ -48,6 +51,7 @@ class Fitting:
     train: TrainConfig | None = None
     device: str | None = None
     run: Path | None = None  # where checkpoints go
+    start: Origin | None = None  # the fitted model that training starts from
 
 
 class Model(ABC):
@@ -80,6 +84,7 @@ class Model(ABC):
     def __init__(self, config: Any = None, **options: Any) -> None:
         _check_primitive(type(self))
         self.config: Any = make(self.config_class, config, options)
+        self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
         self.members: list[Any] = []
         self._forget()
@@ -95,9 +100,9 @@ class Model(ABC):
     def set_params(self, **options: Any) -> Self:
         """Change options; the model must then be fitted again."""
         if options:
-            members = self.members
+            members, given = self.members, self.given_options
             type(self).__init__(self, make(self.config_class, None, self.get_params() | options))
-            self.members = members
+            self.members, self.given_options = members, given | options.keys()
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -148,16 +153,29 @@ class Model(ABC):
 
     def remark_training_data(self, name: str, fingerprint: str, files: Collection[str] = ()) -> None:
         """Warn if evaluation data is data that the model, or a member, was fitted on, as a whole or by single files."""
-        known = self._data_hashes()
+        known = self.data_hashes()
         again = sum(digest[:16] in known for digest in files)
         part = "" if fingerprint[:16] in known or again == len(files) else f"{again:,} of the {len(files):,} files of "
         if again or fingerprint[:16] in known:
             progress.say(f"warning: this {self.name} model was fitted on {part}{name}; results on it are too optimistic")
 
-    def _data_hashes(self) -> set[str]:
-        """Beginnings of the hashes of what it and its members were fitted on, of the whole and of single files."""
-        known = {self.recorded("data_hash", ""), *map(str, self.recorded("data_files", []))}
-        return known.union(*(member._data_hashes() for member in self.members))
+    def data_hashes(self) -> set[str]:
+        """Return beginnings of the hashes of all data that it, its members and its origin were fitted on."""
+        nothing: list[Any] = []
+        lists = (self.recorded(name, nothing) for name in ("data_files", "origin_data"))
+        known = {self.recorded("data_hash", ""), *map(str, chain.from_iterable(lists))}
+        return known.union(*(member.data_hashes() for member in self.members))
+
+    def training_extras(self) -> dict[str, Any]:
+        """Return what a signature says of the training: the data, and the model that it started from."""
+        extras: dict[str, Any] = {"train": self.recorded("data_hash", "")[:8]}
+        if weights := self.recorded("origin_weights", ""):
+            extras["start"] = f"{self.recorded('origin', self.name)}@{weights[:8]}"
+        return extras
+
+    def settled_options(self) -> dict[str, Any]:
+        """Return the options with the values that were chosen where none were given."""
+        return self.get_params()
 
     @property
     def history(self) -> Any:
@@ -182,8 +200,9 @@ class Model(ABC):
 
     @abstractmethod
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch; written once for each task."""
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn, from scratch or from the weights of the fitted model `start`; written once for each task."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All learned arrays, for `model.safetensors`."""
@@ -213,26 +232,39 @@ class Model(ABC):
                             "call fit(data) or seqloom.load(directory) first")
 
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-             valid: Any = None) -> Fitting:
+                valid: Any = None, start: Any = None) -> Fitting:
         """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
-        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run}
+        given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run,
+                 "start": start}
         idle = [name for name, value in given.items() if value is not None and name not in self.config.fit_arguments]
+        if idle == ["start"] and hasattr(self.config, "start"):
+            raise ConfigError(f"start is an option of {self.name} models: {type(self).__name__}(start=...)")
         if idle:
             raise ConfigError(f"{self.name} models do not use {' and '.join(idle)} in fit; leave "
                               f"{'it' if len(idle) == 1 else 'them'} out")
-        return how
+        return how if start is None else replace(how, start=open_origin(start, self))
 
     @contextmanager
-    def learning(self) -> Iterator[None]:
-        """Context in which the model is fitted from scratch; after an error it is not fitted."""
+    def learning(self, how: Fitting | None = None) -> Iterator[None]:
+        """Context in which the model is fitted; after an error it is not fitted.
+
+        It begins with nothing learnt, or with the options, tokenizers and learnt values of the model to start
+        from.
+        """
+        before = self.config
         self._forget()
+        if how is not None and how.start is not None:
+            origin = how.start.model
+            self.config, self.tokenizers = how.start.config, dict(origin.tokenizers)
+            self.learnt = copy.deepcopy(origin.learnt)
         announce_compiling()
         try:
             with history.recording() as log:
                 yield
             self.fitted, self.log = True, log
         except BaseException as error:
+            self.config = before
             self._forget()
             if lacks_memory(error) and not isinstance(error, SeqloomError):
                 raise TrainingError(f"not enough memory to fit this {self.name} model ({quoted(str(error))}); choose smaller "
@@ -246,10 +278,14 @@ class Model(ABC):
         least = 1 if finished and c.min_count == default else c.min_count
         chosen = {"vocab_size": c.vocab_size, "min_count": least, "vocab_file": c.vocab_file,
                   "normalize": c.normalize}
+        inserts_marks = hasattr(c, "marks")  # others would have rows for tokens that they never read
+        if inserts_marks:
+            chosen["marks"] = c.marks
         if corpus.of_words and c.tokenizer in KINDS and c.tokenizer != "whitespace":
             raise ConfigError(f"the tokenizer {c.tokenizer!r} would split words given as lists; give texts, or "
                               "tokenizer='whitespace', which keeps words as they are")
-        return choose_tokenizer(c.tokenizer, corpus, **chosen)
+        tokenizer = corpus.read_by(lambda: choose_tokenizer(c.tokenizer, corpus, **chosen))
+        return tokenizer if inserts_marks else tokenizer.without_marks()
 
     # ---- persistence
 
@@ -303,17 +339,34 @@ class Model(ABC):
         """The saved model of these parts, none of which is trusted."""
         if saved.members and not cls.has_members:
             raise ModelError(f"there are members in it, but {cls.name} models have none: it is damaged")
-        model = cls._unfitted(cls.config_class.from_saved(saved.config))
+        config = cls.config_class.from_saved(saved.config)
         if not cls.starts_without_numba:
             announce_compiling()
-        check_learnt({key: value for key, value in saved.learnt.items()
-                      if key != attributes.KEY or not cls._saves_attributes()}, cls.learnt_values)
-        model.learnt, model.fit_info, model.fitted = saved.learnt, saved.fit, True
-        model.tokenizers, model.members = saved.tokenizers, saved.members
-        if (specs := model.array_specs(lengths(saved.arrays))) is not None:
-            check_arrays(saved.arrays, specs)
-        model.restore_arrays(saved.arrays)
+        return cls.from_parts(config, saved.tokenizers, saved.learnt, saved.arrays, saved.fit, saved.members)
+
+    @classmethod
+    def from_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any],
+                   arrays: dict[str, np.ndarray], fit_info: dict[str, Any], members: Collection[Any] = ()) -> Self:
+        """Return the fitted model of these parts, of which each is checked before it is used."""
+        model = cls.with_parts(config, tokenizers, learnt)
+        model.members, model.fit_info, model.fitted = list(members), fit_info, True
+        if (specs := model.array_specs(lengths(arrays))) is not None:
+            check_arrays(arrays, specs)
+        model.restore_arrays(arrays)
         return model
+
+    @classmethod
+    def with_parts(cls, config: Config, tokenizers: dict[str, Tokenizer], learnt: dict[str, Any]) -> Self:
+        """Return a model that lacks its arrays but can tell their shapes."""
+        model, own = cls._unfitted(config), {attributes.KEY} if cls._saves_attributes() else set()
+        check_learnt({key: value for key, value in learnt.items() if key not in own}, cls.learnt_values)
+        model.tokenizers, model.learnt = tokenizers, learnt
+        return model
+
+
+def data_record(corpus: Corpus) -> dict[str, Any]:
+    """Which text a model was fitted on, for its record; what has been read to the end is not read again."""
+    return {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
 
 
 def _words(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
+from seqloom.contracts.starting import labels_of_start
 from seqloom.data.examples import extent, in_one_line, is_pair
 from seqloom.data.in_memory import values
 from seqloom.data.labelled import Labelled, as_labelled
@@ -95,23 +97,34 @@ class Classifier(Model):
     # ---- fitting
 
     def fit(self, data: Any, labels: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame."""
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: examples, with `labels`; or a Labelled, a Path, a list of (example, label), a frame.
+
+        `start`: of a network, a saved model of the same kind, whose weights, tokenizer, classes and options
+        training starts from.
+        """
         labelled = as_labelled(data, labels)
-        held_out = None if valid is None else as_labelled(valid).like(labelled.classes)
-        how = self.fitting(memory, train, device, run, held_out)
+        how = self.fitting(memory, train, device, run, start=start)
+        if how.start is not None:
+            labelled = labels_of_start(labelled, how.start)
+        classes = labelled.classes if how.start is None else how.start.model.classes
+        held_out = None if valid is None else as_labelled(valid).like(classes)
+        how = replace(how, valid=held_out)
         if labelled.multi_label and not self.learns_several:
             raise ConfigError(f"{labelled.name} has examples with several labels, but {self.name} models learn one per "
                               "example; give each example one label")
         self._check_pairs(labelled, held_out)
         if not labelled.classes:
             raise DataError(f"no example of {labelled.name} has a label; give labelled examples")
-        if len(labelled.classes) == 1 and not labelled.multi_label:
+        if len(classes) == 1 and not labelled.multi_label:
             progress.say(f"{labelled.name} has only one class, {labelled.classes[0]!r}, which will be predicted for every "
                          f"{'pair' if labelled.pairs else 'text' if isinstance(labelled.examples[0], str) else 'series'}")
-        with self.learning():
-            self.learnt = {"classes": labelled.classes, **({"multi_label": True} if labelled.multi_label else {}),
-                           **({"pairs": True} if labelled.pairs else {})}
+        with self.learning(how):
+            if how.start is None:
+                self.learnt = {"classes": labelled.classes,
+                               **({"multi_label": True} if labelled.multi_label else {}),
+                               **({"pairs": True} if labelled.pairs else {})}
             self.fit_info = {"data": labelled.name, "data_hash": labelled.fingerprint[:16], "texts": len(labelled),
                              "lengths": length_record(list(map(extent, labelled.examples)))}
             self.fit_examples(labelled, how)
@@ -253,4 +266,4 @@ class Classifier(Model):
     def signature(self, data: Labelled | None = None) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
-                         data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})
+                         data=data.fingerprint[:8] if data else None, extras=self.training_extras())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 import numpy as np
 
 from seqloom.arrays import LARGEST
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
@@ -56,14 +56,19 @@ class Embedder(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
-        texts or lists of words."""
-        how = self.fitting(memory, train, device, run, valid)
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
+        are texts or lists of words.
+
+        `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors
+        have an option of that name.
+        """
+        how = self.fitting(memory, train, device, run, valid, start)
         corpus = as_corpus(data)
-        with self.learning():
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
+        with self.learning(how):
             self.fit_corpus(corpus, how)
+            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
         return self
 
     @property
@@ -276,7 +281,7 @@ class Embedder(Model):
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
-                         data=data[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8], **extras})
+                         data=data[:8] if data else None, extras={**self.training_extras(), **extras})
 
 
 def checked(vectors: np.ndarray) -> np.ndarray:

@@ -26,9 +26,11 @@ from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast, Unusual
 from seqloom.contracts.learnt import Kind, names, optional, positive
 from seqloom.contracts.series_scale import RATES, SMALLEST
+from seqloom.contracts.starting import columns_of_start
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.data.series_windows import Prepared, Windows
 from seqloom.data.times import Step
+from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import forecasting
 from seqloom.metrics.forecasting import INTERVALS
@@ -108,27 +110,40 @@ class Forecaster(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Series, a Path, numbers (T,) or (T, C), or a frame with a column of times.
 
-        Intervals are learnt from the errors on `valid`, or else on the last fifth of the data.
+        Intervals are learnt from the errors on `valid`, or else on the last fifth of the data. `start`: of a
+        network, a saved model of the same kind, whose weights, scale, columns and options training starts
+        from.
         """
         series = as_series(data)
+        how = self.fitting(memory, train, device, run, start=start)
+        origin = None if how.start is None else how.start.model
+        if how.start is not None:
+            series = columns_of_start(series, how.start)
         held_out = None if valid is None else as_series(valid, series.key_column).like(
             series.columns, series.known_columns).following(series)
-        how = self.fitting(memory, train, device, run, held_out)
-        if len(series) < self.horizon + 2:
-            raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {self.horizon}; give more, "
-                            "or a smaller horizon")
-        with self.learning():
-            self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
-                           "step": [series.step.count, series.step.unit], "time_zone": series.clock.zone,
-                           "season": series_scale.season_of(self.config.season, series), "until": series.last_time,
-                           "key_column": series.key_column}
+        how = replace(how, valid=held_out)
+        horizon = self.horizon if origin is None else origin.horizon
+        if len(series) < horizon + 2:
+            raise DataError(f"{series.name} has {len(series)} steps, too few to learn to forecast {horizon}; "
+                            "give more, or a smaller horizon")
+        with self.learning(how):
+            if origin is None:
+                self.learnt = {"columns": list(series.columns), "known_columns": list(series.known_columns),
+                               "step": [series.step.count, series.step.unit],
+                               "season": series_scale.season_of(self.config.season, series)}
+            self.learnt |= {"time_zone": series.clock.zone, "until": series.last_time,
+                            "key_column": series.key_column}
             self.fit_info = {"data": series.name, "data_hash": series.fingerprint[:16], "series": len(series.tracks),
                              "steps_seen": len(series)}
             self.scale = series_scale.scaling(series, self.season)
-            self.learnt["window"] = self.choose_window(series)
+            if origin is None:
+                self.learnt["window"] = self.choose_window(series)
+            else:
+                self.scale |= {name: origin.scale[name] for name in series_scale.SCALED_BY}
             learnt, kept = (series, held_out) if held_out is not None else self._tail(series)
             self.fit_series(learnt, replace(how, valid=kept))
             self.scale |= calibration.learn(self, learnt, kept)
@@ -209,15 +224,17 @@ class Forecaster(Model):
         which = f"{series:,} series, " if series > 1 else ""
         return f"{which}{steps:,} steps of {self.step}, {len(self.columns)} column{'s' * (len(self.columns) != 1)}"
 
-    def forecast(self, history: Any, horizon: int | None = None, *, start: Any = None) -> Forecast:
+    def forecast(self, history: Any, horizon: int | None = None, *, since: Any = None,
+                 start: Any = None) -> Forecast:
         """The next steps after each series of `history`, with intervals of 80 and 95 %.
 
-        `start`: forecast from this time on, as if nothing that came then were known.
+        `since`: forecast from this time on, as if nothing that came then were known (`start` is its former
+        name).
         """
         self.check_fitted()
-        ahead, series = self._ahead(horizon), self._read(history)
-        if start is not None:
-            series = series.before(second_of(start, series))
+        ahead, series = self._ahead(horizon), self.read_like(history)
+        if (since := renamed("since", since, "start", start)) is not None:
+            series = series.before(second_of(since, series))
         mean, std = self.scale["mean"], self.scale["std"]
         tracks = []
         for prepared in self.prepared(series, future=True):
@@ -231,13 +248,16 @@ class Forecaster(Model):
                                 {share: (bands[low], bands[high]) for share, (low, high) in INTERVALS.items()}))
         return Forecast(tuple(tracks), self.columns, series.clock, series.known_columns)
 
-    def backtest(self, data: Any, *, horizon: int | None = None, start: Any = None) -> Backtest:
+    def backtest(self, data: Any, *, horizon: int | None = None, since: Any = None,
+                 start: Any = None) -> Backtest:
         """Forecasts from every step of `data` on whose next steps are there; each is made from the steps before it alone.
 
-        `start`: a time; what comes before is history. Where the data goes on after the training data, that is the default.
+        `since`: a time; what comes before is history (`start` is its former name). Where the data goes on
+        after the training data, that is the default.
         """
         self.check_fitted()
-        ahead, series = self._ahead(horizon), self._started(self._read(data), start)
+        since = renamed("since", since, "start", start)
+        ahead, series = self._ahead(horizon), self._begun(self.read_like(data), since)
         parts: list[tuple[np.ndarray, ...]] = []
         apart = (max(map(len, series.tracks)) // ahead + 2) * ahead
         each = max(JUDGED // len(series.tracks), 100)
@@ -251,7 +271,8 @@ class Forecaster(Model):
         truth, point, bands, origins = (np.concatenate([part[i] for part in parts], axis=1 if i == 2 else 0) for i in range(4))
         return Backtest(truth, point, bands, origins)
 
-    def evaluate(self, data: Any, *, horizon: int | None = None, start: Any = None, samples: int = 1000) -> Result:
+    def evaluate(self, data: Any, *, horizon: int | None = None, since: Any = None, start: Any = None,
+                 samples: int = 1000) -> Result:
         """Errors of a backtest (see `backtest`): MSE, MAE, MASE, pinball loss, and how often the intervals hold.
 
         `samples`: of the bootstrap over stretches of time, 0 for no interval.
@@ -259,7 +280,7 @@ class Forecaster(Model):
         self.check_fitted()
         series = as_series(data, self.key_column)
         self.remark_training_data(series.name, series.fingerprint)
-        done = self.backtest(series, horizon=horizon, start=start)
+        done = self.backtest(series, horizon=horizon, since=renamed("since", since, "start", start))
         metrics, details = forecasting.judge(
             done.truth, done.point, done.bands, done.origins, columns=self.columns, std=self.scale["std"],
             naive=self.scale["naive"], samples=samples)
@@ -267,10 +288,11 @@ class Forecaster(Model):
         notes = (f"{missing:,} missing values were not judged",) if missing else ()
         return Result(metrics, self.signature(series), notes, details)
 
-    def anomalies(self, data: Any, *, rate: float = RATE, start: Any = None) -> Anomalies:
+    def anomalies(self, data: Any, *, rate: float = RATE, since: Any = None, start: Any = None) -> Anomalies:
         """Steps that are further from what was forecast for them, one step ahead, than a threshold.
 
-        `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data.
+        `rate`: share of usual steps that may be above it; the threshold was learnt on held-out data. `since`:
+        as in `backtest`.
         """
         self.check_fitted()
         if not RATES[-1] <= rate <= 0.5:
@@ -278,7 +300,7 @@ class Forecaster(Model):
         if not {"step_error", "thresholds"} <= self.scale.keys():
             raise ModelError("this model was fitted by an earlier version of seqloom, which scored steps in another way; "
                              "fit it again to find anomalies")
-        series = self._started(self._read(data), start)
+        series = self._begun(self.read_like(data), renamed("since", since, "start", start))
         threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), self.scale["thresholds"]))
         found: list[Unusual] = []
         scores, values = {}, {}
@@ -299,7 +321,7 @@ class Forecaster(Model):
     def signature(self, data: Series | None = None) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None,
-                         extras={"train": self.recorded("data_hash", "")[:8], "horizon": self.horizon})
+                         extras={**self.training_extras(), "horizon": self.horizon})
 
     # ---- reading
 
@@ -311,19 +333,20 @@ class Forecaster(Model):
                               f"{horizon}; fit another with horizon={max(horizon, 1)}")
         return horizon
 
-    def _read(self, data: Any) -> Series:
+    def read_like(self, data: Any) -> Series:
+        """The series with the columns that the model learned from; other steps are refused."""
         series = as_series(data, self.key_column).like(self.columns, tuple(self.learnt["known_columns"]))
         if series.step != self.step:
             raise DataError(f"{series.name} has steps of {series.step}, the model learned from steps of {self.step}; give data "
                             "of the same step, or say it (step=...)")
         return series
 
-    def _started(self, series: Series, start: Any) -> Series:
+    def _begun(self, series: Series, since: Any) -> Series:
         """With a beginning: the one that is given, or where the training data ended."""
         first = min(track.first for track in series.tracks)
         until = self.learnt["until"]
-        if start is not None:
-            second = second_of(start, series)
+        if since is not None:
+            second = second_of(since, series)
         elif first <= until < series.last_time and not series.clock.rows and not any(track.begin for track in series.tracks):
             progress.say(f"{series.name}: forecasting from {series.clock.show(until)} on, where the training data ended")
             second = until + 1
@@ -331,7 +354,7 @@ class Forecaster(Model):
             return series
         begun = series.starting(second)
         if not begun.tracks:
-            raise DataError(f"{series.name} ends before {series.clock.show(second)}; give an earlier start")
+            raise DataError(f"{series.name} ends before {series.clock.show(second)}; give an earlier time")
         return begun
 
     # ---- persistence, for models that write `arrays`

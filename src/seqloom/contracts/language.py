@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from seqloom.config import TextConfig, Unit
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
 from seqloom.contracts.reading import PORTION, Reading, TextReading, continued_by_context, continued_by_steps, tally
 from seqloom.contracts.scoring import score_batch, sums
+from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.decoding.contexts import ContextStepper
@@ -141,23 +142,26 @@ class LanguageModel(Model):
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None,
             memory: int | str | None = None, train: TrainConfig | None = None, device: str | None = None,
-            run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are
-        texts or lists of words.
+            run: str | Path | None = None, start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which
+        are texts or lists of words.
 
         `tokenizer`: a fitted one to share between models; else one is made as the config says. `memory`: how
         much counting may use before it goes to disk, in bytes or like "800M". For networks: `train` says how,
-        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on.
+        `device` where, and `run` is a directory for checkpoints, from which a run that was cut off goes on;
+        `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
         """
-        how = self.fitting(memory, train, device, run)
+        how = self.fitting(memory, train, device, run, start=start)
+        check_tokenizer_alone(tokenizer, how)
         corpus = as_corpus(data)
-        with self.learning():
-            self.tokenizer = tokenizer or self._make_tokenizer(corpus)
+        with self.learning(how):
+            if how.start is None:
+                self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             ids = encode_corpus(self.tokenizer, corpus, unit=self.unit)
             if valid is not None and self.trained:  # others have no use for it
                 how = replace(how, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit))
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes,
-                             "tokens": len(ids), "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
+            self.fit_info = {**data_record(corpus), "tokens": len(ids),
+                             "units": int(np.count_nonzero(ids == self.tokenizer.eos_id))}
             if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
                 self.fit_info["data_files"] = [digest[:16] for digest in files]
             self.fit_ids(ids, how)
@@ -269,7 +273,7 @@ class LanguageModel(Model):
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit=self.unit, carry=self.carry,
                          context=self.context, split=split, data=corpus.fingerprint[:8] if corpus else None,
-                         extras={"train": self.recorded("data_hash", "")[:8]})
+                         extras=self.training_extras())
 
     def generate(self, prompt: str | list[str] = "", *, stop: Sequence[str] = (), beams: int | None = None,
                  length_penalty: float = 1.0, eight_bit: bool = False, draft: LanguageModel | None = None,

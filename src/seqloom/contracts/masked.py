@@ -16,7 +16,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import Config, TextConfig
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Fitting, Model, data_record
+from seqloom.contracts.starting import check_tokenizer_alone
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.metrics import bootstrap
@@ -76,14 +77,20 @@ class MaskedModel(Model):
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Tokenizer | None = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: a corpus, a Path, the text itself, or a list of texts."""
-        how = self.fitting(memory, train, device, run, None if valid is None else as_corpus(valid))
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a corpus, a Path, the text itself, or a list of texts.
+
+        `start`: a saved model of the same kind, whose weights, tokenizer and options training starts from.
+        """
+        how = self.fitting(memory, train, device, run, None if valid is None else as_corpus(valid), start)
+        check_tokenizer_alone(tokenizer, how)
         corpus = as_corpus(data)
-        with self.learning():
-            self.tokenizer = tokenizer or self._make_tokenizer(corpus)
-            self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
+        with self.learning(how):
+            if how.start is None:
+                self.tokenizer = tokenizer or self._make_tokenizer(corpus)
             self.fit_corpus(corpus, how)
+            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
         return self
 
     # ---- the verbs
@@ -190,7 +197,7 @@ class MaskedModel(Model):
     def signature(self, data: Corpus | None = None) -> Signature:
         """Everything that the model's results depend on."""
         return Signature(model=self.label(), tokenizer=self.tokenizer_label(), unit="line", context=self.longest(1),
-                         data=data.fingerprint[:8] if data else None, extras={"train": self.recorded("data_hash", "")[:8]})
+                         data=data.fingerprint[:8] if data else None, extras=self.training_extras())
 
     # ---- hiding each token in turn
 

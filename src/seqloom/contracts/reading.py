@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.data.corpus import Corpus
-from seqloom.data.encode import encoded_text
+from seqloom.data.encode import encoded_blocks
 from seqloom.metrics.costs import SegmentCosts, unit_lengths
 from seqloom.metrics.likelihood import Tally
 
@@ -68,7 +68,7 @@ def inner_units(ids: np.ndarray, eos_id: int, continued: bool) -> tuple[int, int
 def portions(model: LanguageModel, corpus: Corpus, reading: Reading | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The ids of a corpus, `</s>` at the end of every unit, and their log-probabilities, many at a time."""
     reading = reading or model.reading()
-    blocks = encoded_text(model.tokenizer, corpus, model.unit, "scoring")
+    blocks = encoded_blocks(model.tokenizer, corpus, model.unit, label="scoring")
     for ids in _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id):
         yield ids, reading(ids)
 

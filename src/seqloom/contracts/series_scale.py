@@ -13,6 +13,7 @@ RATES = 10 ** -np.linspace(0, 4, 81)  # of false alarms whose thresholds are kep
 FEW = 10  # steps for which the typical error counts beside the recent ones
 SMALLEST = 1e-9  # of a standard deviation; a column that never changes is divided by 1
 LARGEST = 1e300
+SCALED_BY = ("mean", "std", "known_mean", "known_std")  # what the inputs of a model are scaled by
 
 
 def season_of(given: int | None, series: Series) -> int:

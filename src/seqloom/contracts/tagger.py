@@ -19,6 +19,7 @@ from seqloom import progress
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
+from seqloom.contracts.starting import tags_of_start
 from seqloom.data.in_memory import values
 from seqloom.data.spans import SCHEMES, Scheme, convert
 from seqloom.data.tagged import Tagged, as_tagged
@@ -83,18 +84,27 @@ class Tagger(Model):
     # ---- fitting
 
     def fit(self, data: Any, tags: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags)."""
-        how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid))
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: sentences, with `tags`; or a Tagged, a Path, or a list of (words, tags).
+
+        `start`: of a network, a saved model of the same kind, whose weights, words, tags and options training
+        starts from.
+        """
+        how = self.fitting(memory, train, device, run, None if valid is None else as_tagged(valid), start)
         given = as_tagged(data, tags)
         if not given.n_words:
             raise DataError(f"{given.name} has no words to learn from; give sentences with some")
-        if len(given.tagset) == 1:
+        if len(given.tagset) == 1 and how.start is None:
             progress.say(f"{given.name} has only one tag, {given.tagset[0]!r}, which will be predicted for every word")
-        work = given.converted(self.works_in) if given.scheme and self.works_in else given
-        with self.learning():
-            self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
-                           "working_scheme": work.scheme}
+        if how.start is None:
+            work = given.converted(self.works_in) if given.scheme and self.works_in else given
+        else:
+            work = tags_of_start(given, how.start)
+        with self.learning(how):
+            if how.start is None:
+                self.learnt = {"tags": given.tagset, "scheme": given.scheme, "working_tags": work.tagset,
+                               "working_scheme": work.scheme}
             self.fit_info = {"data": given.name, "data_hash": given.fingerprint[:16], "sentences": len(given),
                              "words": given.n_words, "lengths": length_record(list(map(len, given.sentences)))}
             self.fit_sentences(work, how)
@@ -151,7 +161,7 @@ class Tagger(Model):
 
     def signature(self, data: Tagged | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        extras = {"train": self.recorded("data_hash", "")[:8], **({"scheme": data.scheme} if data and data.scheme else {})}
+        extras = {**self.training_extras(), **({"scheme": data.scheme} if data and data.scheme else {})}
         return Signature(model=self.label(), data=data.fingerprint[:8] if data else None, extras=extras)
 
 

@@ -22,10 +22,12 @@ from seqloom import progress
 from seqloom.config import make
 from seqloom.contracts.base import Fitting, Model
 from seqloom.contracts.learnt import Kind, positive
-from seqloom.contracts.translations import Translation, TranslationConfig
+from seqloom.contracts.starting import check_numeric
+from seqloom.contracts.translations import Answers, ReadSources, Translation, TranslationConfig, token_counts
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.beam_options import BeamOptions
+from seqloom.decoding.constraints import Without
 from seqloom.decoding.ensemble import Ensemble
 from seqloom.decoding.forced import forced_log_probs
 from seqloom.decoding.greedy import greedy
@@ -34,7 +36,6 @@ from seqloom.decoding.stepper import Stepper
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.translation import judge
-from seqloom.text.coding import to_bytes
 from seqloom.text.file_names import refuse_existing_file
 from seqloom.text.tokenizer import Tokenizer
 
@@ -64,6 +65,10 @@ class Translator(Model):
         """A Stepper over target tokens; row i of `start(n)` belongs to source i."""
         raise NotImplementedError
 
+    def read_sources(self, sources: Sources) -> ReadSources:
+        """Sources as this model reads them."""
+        return ReadSources(self, sources)
+
     def translate_batch(self, sources: Sources, how: TranslationConfig, nbest: int = 1) -> list[list[Translation]]:
         """The best translations of each source, best first."""
         return self._search(self.decoder(sources), range(len(sources)), how, nbest)
@@ -85,25 +90,28 @@ class Translator(Model):
     # ---- fitting
 
     def fit(self, data: Any, targets: Any = None, *, valid: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
-        """Learn from scratch. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame."""
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: sources, with `targets`; or a Parallel, a Path, a list of (source, target), a frame.
+
+        `start`: of a network, a saved model of the same kind, whose weights, tokenizers and options training
+        starts from.
+        """
         pairs = Parallel.of(data, targets)
         held_out = None if valid is None else Parallel.of(valid)
-        how = self.fitting(memory, train, device, run, held_out)
+        how = self.fitting(memory, train, device, run, held_out, start)
         if held_out is not None and held_out.numeric != pairs.numeric:
             raise DataError(f"the sources of {pairs.name} and of {held_out.name} must both be texts or both be numbers")
-        with self.learning():
+        if how.start is not None:
+            check_numeric(pairs.numeric, how.start.model.reads_numbers, f"the sources of {pairs.name}")
+        with self.learning(how):
             self.fit_info = {"data": pairs.name, "data_hash": pairs.fingerprint[:16], "pairs": len(pairs),
                              "source": pairs.source_name, "target": pairs.target_name}
             self.fit_pairs(pairs, how)
-            if "longest_source" not in self.learnt:  # a model that leaves out pairs knows better
-                self.note_longest(pairs.sources)
-            self.learnt["longest_target"] = int(token_counts(self.target_tokenizer, pairs.targets).max()) + 1
+            if "longest_source" not in self.learnt:  # a model that has counted them, or left out pairs, knows better
+                self.learnt["longest_source"] = int(self.read_sources(pairs.sources).lengths.max()) or 1
+                self.learnt["longest_target"] = int(token_counts(self.target_tokenizer, pairs.targets).max()) + 1
         return self
-
-    def note_longest(self, sources: Sources) -> None:
-        """Remember the length of the longest source of training."""
-        self.learnt["longest_source"] = int(self.source_lengths(sources).max()) or 1
 
     # ---- the verbs
 
@@ -135,13 +143,13 @@ class Translator(Model):
             refuse_existing_file(source)
         sources = _framed([source] if one else list(source))
         answers = self.translations(sources, how, nbest or 1, ensemble, scored=nbest is not None)
-        self.remark_cut_off(sum(not best[0].finished for best in answers), len(answers), how)
-        self.remark_long_sources(self.count_long(sources), len(sources))
+        self.remark_cut_off(answers.cut_off, len(answers), how)
+        self.remark_long_sources(answers.long_sources, len(answers))
         results = [best if nbest is not None else best[0].text for best in answers]
         return results[0] if one else results
 
     def translations(self, sources: Sources, how: TranslationConfig | None = None, nbest: int = 1,
-                     ensemble: Sequence[Translator] = (), *, first: int = 0, scored: bool = True) -> list[list[Translation]]:
+                     ensemble: Sequence[Translator] = (), *, first: int = 0, scored: bool = True) -> Answers:
         """The best translations of each source: sources of like length together, answers in the order of the sources.
         `first`: the number of the first one, where these are a part of all; a source is drawn by its number. `scored` False:
         nobody looks at `log_prob` and `score`; they may be NaN, and greedy search is quicker for some models."""
@@ -151,23 +159,24 @@ class Translator(Model):
         self._check_ensemble(ensemble)
         if how.prefix:
             self.check_writes("a prefix is continued")
-        answers: list[list[Translation]] = [[]] * len(sources)
+        answers = Answers([[]] * len(sources))
         with progress.task("translating", len(sources), "sources") as bar:
             for start in range(0, len(sources), PORTION):
-                order = start + self._by_length(sources[start:start + PORTION])
-                for low in range(0, len(order), BATCH):
-                    chosen = order[low:low + BATCH].tolist()
-                    batch = self._batch([sources[i] for i in chosen], [first + i for i in chosen], how, nbest, ensemble, scored)
-                    for i, best in zip(chosen, batch):
-                        answers[i] = best
+                part = sources[start:start + PORTION]
+                read = [member.read_sources(part) for member in (self, *ensemble)]
+                for chosen in self._batches(read[0]):
+                    if not ensemble and type(self).translate_batch is not Translator.translate_batch:
+                        found = self.translate_batch([part[i] for i in chosen], how, nbest)
+                    else:
+                        steppers = [each.decoder(chosen) for each in read]
+                        found = self._search(Ensemble(steppers) if ensemble else steppers[0],
+                                             [first + start + i for i in chosen], how, nbest, scored)
+                    for i, best in zip(chosen, found):
+                        answers[start + i] = best
                     bar.advance(len(chosen))
+                if self.writes_tokens:  # to others length does not matter
+                    answers.long_sources += int(np.count_nonzero(read[0].lengths > self.learnt["longest_source"]))
         return answers
-
-    def count_long(self, sources: Sources) -> int:
-        """How many are longer than any in training; none for models without a decoder, to which length does not matter."""
-        if not sources or type(self).decoder is Translator.decoder:
-            return 0
-        return int(np.count_nonzero(self.source_lengths(sources) > self.learnt["longest_source"]))
 
     def remark_cut_off(self, cut: int, n: int, how: TranslationConfig) -> None:
         """Say once for all n sources how many translations did not end."""
@@ -214,19 +223,19 @@ class Translator(Model):
         pairs = Parallel.of(data, targets)
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
-        answers = [best[0] for best in self.translations(pairs.sources, how)]
-        self.remark_cut_off(sum(not answer.finished for answer in answers), len(answers), how)
-        self.remark_long_sources(self.count_long(pairs.sources), len(pairs))
-        metrics, details, notes = judge([answer.text for answer in answers], pairs.targets, pairs.sources, samples=samples)
+        answers = self.translations(pairs.sources, how)
+        self.remark_cut_off(answers.cut_off, len(answers), how)
+        self.remark_long_sources(answers.long_sources, len(answers))
+        metrics, details, notes = judge([best[0].text for best in answers], pairs.targets, pairs.sources, samples=samples)
         log_probs = self.token_scores(pairs.sources, pairs.targets)
         tokens = sum(map(len, log_probs))
         metrics["nats_per_token"] = -sum(float(some.sum()) for some in log_probs) / max(tokens, 1)
-        metrics["cut_off"] = sum(not answer.finished for answer in answers)
+        metrics["cut_off"] = answers.cut_off
         return Result(metrics, self.signature(pairs, how), notes, details)
 
     def signature(self, data: Parallel | None = None, how: TranslationConfig | None = None) -> Signature:
         """Everything that the model's results depend on."""
-        extras: dict[str, Any] = {"train": self.recorded("data_hash", "")[:8]}
+        extras = self.training_extras()
         if how is not None:
             extras |= {"search": how.search, **({"beams": how.beams, "length_penalty": how.length_penalty}
                                                 if how.search == "beam" else {"seed": how.seed})}
@@ -251,20 +260,13 @@ class Translator(Model):
                               f"({self.target_tokenizer.label()}), so no translation can begin with it")
         return ids
 
-    def text_of(self, ids: np.ndarray) -> str:
-        return self.target_tokenizer.decode(ids.tolist())
-
-    def source_lengths(self, sources: Sources) -> np.ndarray:
-        """In steps that the model reads: tokens, or rows of numbers."""
-        if self.reads_numbers:
-            return np.array([len(source) for source in sources])
-        return token_counts(self.tokenizers["source"], sources)
-
-    def _by_length(self, sources: Sources) -> np.ndarray:
-        """Their numbers, the longest first; a single batch stays as it is."""
-        if len(sources) <= BATCH:
-            return np.arange(len(sources))
-        return np.argsort(-self.source_lengths(sources), kind="stable")
+    def _batches(self, read: ReadSources) -> list[list[int]]:
+        """Numbers of sources of like length, the longest first; a single batch stays as it is."""
+        if len(read.sources) <= BATCH:
+            return [list(range(len(read.sources)))]
+        lengths = read.lengths if self.writes_tokens else np.array([len(source) for source in read.sources])
+        order = np.argsort(-lengths, kind="stable").tolist()
+        return [order[low:low + BATCH] for low in range(0, len(order), BATCH)]
 
     def check_sources(self, sources: Sources) -> None:
         for i, source in enumerate(sources):
@@ -277,10 +279,15 @@ class Translator(Model):
             if not self.reads_numbers and not isinstance(source, str):
                 raise DataError(f"expected a source text or a list of them; source {i + 1} is {type(source).__name__}")
 
+    @property
+    def writes_tokens(self) -> bool:
+        """Whether it has a decoder, which writes token by token."""
+        return type(self).decoder is not Translator.decoder
+
     def check_writes(self, what: str) -> None:
         """Refuse a model without a decoder; `what` needs one."""
         self.check_fitted()
-        if type(self).decoder is Translator.decoder:
+        if not self.writes_tokens:
             raise ConfigError(f"{self.name} models do not write token by token, by which {what}")
 
     def _check_ensemble(self, others: Sequence[Translator]) -> None:
@@ -292,24 +299,20 @@ class Translator(Model):
                                   f"({f'{other}, not {first}' if other != first else f'both have {other}'}); fit all members "
                                   "with the same target tokenizer")
 
-    def _batch(self, sources: Sources, numbers: Sequence[int], how: TranslationConfig, nbest: int,
-               ensemble: Sequence[Translator], scored: bool) -> list[list[Translation]]:
-        if not ensemble and type(self).translate_batch is not Translator.translate_batch:
-            return self.translate_batch(sources, how, nbest)
-        members = [member.decoder(sources) for member in (self, *ensemble)]
-        return self._search(Ensemble(members) if ensemble else members[0], numbers, how, nbest, scored)
-
     def _search(self, stepper: Stepper, numbers: Sequence[int], how: TranslationConfig, nbest: int,
                 scored: bool = True) -> list[list[Translation]]:
+        if marks := self.target_tokenizer.declared_ids:  # which are no text
+            stepper = Without(stepper, marks)
         if not scored and how.search == "beam" and how.beams == 1 and not how.coverage_penalty and not how.prefix:
             found = greedy(stepper, len(numbers), how.max_tokens or self.most_tokens)
-            return [[Translation(self.text_of(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
+            return [[Translation(self.target_tokenizer.decode(ids), np.nan, np.nan, finished, ids)] for ids, finished in found]
         nothing = [np.zeros(0, np.int64)] * len(numbers)
         if how.search == "sample":
             return [[translation] for translation in self._drawn(stepper, nothing, numbers, how)]
         prefixes = [self._prefix_ids(how.prefix)] * len(numbers) if how.prefix else None
         hypotheses = beam_search(stepper, nothing, self.beam_config(how, nbest), prefixes=prefixes)
-        return [[Translation(self.text_of(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best] for best in hypotheses]
+        return [[Translation(self.target_tokenizer.decode(h.ids), h.log_prob, h.score, h.finished, h.ids) for h in best]
+                for best in hypotheses]
 
     def beam_config(self, how: TranslationConfig, nbest: int = 1) -> BeamConfig:
         """How beam search finds what `translate` gives."""
@@ -326,21 +329,10 @@ class Translator(Model):
         log_probs = [float(some.sum()) for some in forced_log_probs(stepper, rows)]
         finished = [bool(len(ids)) and ids[-1] == stepper.eos_id for ids in rows]
         ids = [row[:-1] if ended else row for row, ended in zip(rows, finished)]
-        return [Translation(self.text_of(some), total, total, ended, some)
+        return [Translation(self.target_tokenizer.decode(some), total, total, ended, some)
                 for some, total, ended in zip(ids, log_probs, finished)]
 
 
 def _framed(sources: Sources) -> Sources:
     """The same, where a vector of features is an array of one step."""
     return [source[None] if isinstance(source, np.ndarray) and source.ndim == 1 else source for source in sources]
-
-
-def token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """How many tokens each text has, all at once: int64 (n,).
-
-    >>> token_counts(Tokenizer(kind="byte"), ["ab", "", "a\\nb"]).tolist()
-    [2, 0, 3]
-    """
-    lines = "".join(f"{text.replace(chr(10), ' ')}\n" for text in texts)
-    ids = tokenizer.encode_block(to_bytes(lines), True)
-    return np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1) - 1

@@ -12,7 +12,6 @@ there and checked. The list itself is `bundled/catalogue.toml`. Tiny Shakespeare
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from seqloom import progress
 from seqloom.errors import DataError, suggest, suggest_known
 from seqloom.paths import cache_directory
+from seqloom.text.bundled import read_tables
 
 PREFIX = "data:"
 
@@ -62,9 +62,8 @@ class Entry:
 @cache
 def entries() -> dict[str, Entry]:
     """All datasets by name."""
-    text = resources.files("seqloom.data").joinpath("bundled", "catalogue.toml").read_text("utf-8")
     return {name: Entry(name, **values | {"files": tuple(File(**file) for file in values["files"])})
-            for name, values in tomllib.loads(text).items()}
+            for name, values in read_tables("catalogue").items()}
 
 
 def split_name(name: str) -> tuple[Entry, str]:

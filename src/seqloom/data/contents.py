@@ -1,4 +1,7 @@
-"""What can be said of a document after reading it once: its hash, its size, how it ends, where its rows end."""
+"""What can be said of a document after reading it once: its hash, its size, how it ends, where its rows end.
+
+It is noted on the way, by whoever reads a document to its end for the first time, so that nobody reads it for this alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.documents import Document
-from seqloom.data.pieces import NONE
+from seqloom.data.pieces import NONE, Piece
 from seqloom.data.tables import Table
 
 _MOST_ENDS = 1 << 16  # of rows that are remembered, as places to split
@@ -22,22 +25,39 @@ class Content(NamedTuple):
     ends: np.ndarray  # of a table's rows, or of some of them when there are very many
 
 
-def read_content(document: Document | Table, bar: progress.Task) -> Content:
-    """One pass over a document, unless there was one."""
-    if isinstance(document, Document) and document.content is not None:
-        return document.content
-    digest, borders, size, rows, data = hashlib.sha256(), hashlib.sha256(), 0, _Ends(), b""
-    for piece in document.pieces():
-        data = piece.data
-        digest.update(data)
-        bar.advance(len(data))
+class Notes:
+    """What is noted of a document while its pieces are read."""
+
+    def __init__(self) -> None:
+        self._text, self._row_ends = hashlib.sha256(), hashlib.sha256()
+        self._rows = _Ends()
+        self._size = 0
+        self._closed = False
+
+    def add(self, piece: Piece) -> None:
+        """Note the next piece."""
+        self._text.update(piece.data)
         if len(piece.ends):
-            borders.update((piece.ends + size).astype("<i8").tobytes())
-            rows.add(piece.ends + size)
-        size += len(data)
-    if isinstance(document, Table):
-        digest.update(borders.digest())  # rows are documents: the same text in other rows is another corpus
-    return Content(digest.hexdigest(), size, data.endswith(b"\n"), rows.kept)
+            ends = piece.ends + self._size
+            self._row_ends.update(ends.astype("<i8").tobytes())
+            self._rows.add(ends)
+        self._size += len(piece.data)
+        self._closed = piece.data.endswith(b"\n")
+
+    def content(self, document: Document | Table) -> Content:
+        """Return what is known now that all pieces of the document have been read."""
+        if isinstance(document, Table):  # rows are documents: the same text in other rows is another corpus
+            self._text.update(self._row_ends.digest())
+        return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
+
+
+def read_content(document: Document, bar: progress.Task) -> Content:
+    """Read a document for this alone."""
+    notes = Notes()
+    for piece in document.pieces():
+        notes.add(piece)
+        bar.advance(len(piece.data))
+    return notes.content(document)
 
 
 class _Ends:

@@ -1,6 +1,7 @@
 """Text to learn from: files, directories, compressed files, standard input or texts in memory, as one stream.
 
-A corpus is a list of documents that can be read any number of times and is never in memory as a whole.
+A corpus is a list of documents that can be read any number of times and is never in memory as a whole. Whoever reads it to the
+end first learns its hashes and sizes on the way, and which files of a directory are not text.
 `blocks` cuts it where the tokenizer says that a cut changes nothing. `split` holds out whole files, or contiguous parts of
 a single file, because shuffled lines of running text put neighbours of the training text into the test; `overlap`
 measures that.
@@ -14,47 +15,35 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
-from seqloom.data.contents import Content, read_content
+from seqloom.data.document_list import DocumentList, leave_out
 from seqloom.data.documents import Document
 from seqloom.data.in_memory import is_frame, refuse_name, units
-from seqloom.data.pieces import NONE
+from seqloom.data.pieces import Block, blocks_of, lines_of
 from seqloom.data.sources import find_documents
 from seqloom.data.splitting import whole_files
 from seqloom.data.tables import Table, as_table
-from seqloom.errors import DataError
+from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes
 
 _NEAR = 1 << 16  # how far a border of a split may move to find the end of a line
 _LINE = 20  # shorter lines repeat by chance and say nothing about overlap
 
 
-class Block(NamedTuple):
-    """A stretch of text that the tokenizer may see alone, and where documents end in it."""
-
-    data: bytes
-    ends_document: bool  # the last document of a file
-    ends: tuple[int, ...]
-
-
-class Corpus:
+class Corpus(DocumentList):
     """Documents read as one stream of UTF-8 bytes; made by `read`, `from_texts`, `split` or `bundled`."""
 
     of_words = False  # made of lists of words, which are taken as they are
-
-    def __init__(self, documents: Sequence[Document | Table], name: str) -> None:
-        self.documents = documents
-        self.name = name
 
     @classmethod
     def from_texts(cls, texts: str | Iterable[str], name: str = "text") -> Corpus:
@@ -67,8 +56,8 @@ class Corpus:
     def blocks(self, cut: Callable[[bytes, bool], int], size: int = 4 << 20) -> Iterator[Block]:
         """The documents in pieces of about `size` bytes, cut where `cut(data, final)` allows it."""
         empty = True
-        for document in self.documents:
-            for block in _blocks(document, cut, size):
+        for pieces in self._walk():
+            for block in blocks_of(pieces, cut, size):
                 empty = False
                 yield block
         if empty:
@@ -85,27 +74,6 @@ class Corpus:
     def open_lines(self) -> int:
         """How many documents end without a newline: as lines, each of them has one `</s>` that is not in its bytes."""
         return sum(content.size > 0 and not content.closed for content in self._contents)
-
-    @cached_property
-    def _known_size(self) -> int | None:
-        sizes = [document.size() for document in self.documents]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-
-    @property
-    def n_bytes(self) -> int | None:
-        """Bytes of UTF-8 text; None for compressed or transcoded files that were not read yet."""
-        if self._known_size is None and "_contents" in self.__dict__:
-            return sum(content.size for content in self._contents)
-        return self._known_size
-
-    @cached_property
-    def _contents(self) -> list[Content]:
-        """What can be said of every document after reading everything once."""
-        contents = []
-        with progress.task(f"reading {self.name}", self._known_size, "bytes") as bar:
-            for document in self.documents:
-                contents.append(read_content(document, bar))
-        return contents
 
     @cached_property
     def _ends(self) -> np.ndarray:
@@ -125,7 +93,7 @@ class Corpus:
 
     def text(self) -> str:
         """The whole text; for small corpora."""
-        return b"".join(chunk for document in self.documents for chunk in document.chunks()).decode("utf-8")
+        return b"".join(piece.data for pieces in self._walk() for piece in pieces).decode("utf-8")
 
     def each_document(self) -> Iterator[tuple[str, str]]:
         """Name and text of every document; a row of a table is one, called `reviews.csv:7`."""
@@ -133,20 +101,7 @@ class Corpus:
 
     def lines(self) -> Iterator[str]:
         """Line by line, without the newline."""
-        return (line.decode("utf-8") for line in self._raw_lines())
-
-    def _raw_lines(self) -> Iterator[bytes]:
-        for document in self.documents:
-            waiting: list[bytes] = []  # of a line that goes on: joined once, however long it is
-            for chunk in document.chunks():
-                first, *lines = chunk.split(b"\n")
-                waiting.append(first)
-                if lines:
-                    yield b"".join(waiting)
-                    yield from lines[:-1]
-                    waiting = [lines[-1]]
-            if rest := b"".join(waiting):
-                yield rest
+        return (line.decode("utf-8") for pieces in self._walk() for line in lines_of(pieces))
 
     def split(self, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)) -> Splits:
         """Training, validation and test parts: contiguous ones of a single file, whole files of several.
@@ -227,24 +182,6 @@ def _nearest(places: np.ndarray, target: int) -> int:
     return int(places[np.argmin(np.abs(places - target))])
 
 
-def _blocks(document: Document | Table, cut: Callable[[bytes, bool], int], size: int) -> Iterator[Block]:
-    waiting, start, wanted, ends = bytearray(), 0, size, NONE
-    for piece in document.pieces():
-        del waiting[:start]
-        ends = np.concatenate([ends - start, piece.ends + len(waiting)])
-        waiting += piece.data
-        start = 0
-        while len(waiting) - start > wanted:  # more follows, so this is not the end
-            at = cut(bytes(waiting[start:start + wanted]), False)
-            if at:
-                inside = int(np.searchsorted(ends, start + at, side="right"))
-                yield Block(bytes(waiting[start:start + at]), False, tuple((ends[:inside] - start).tolist()))
-                ends = ends[inside:]
-            start, wanted = start + at, size if at else 2 * wanted
-    if waiting:
-        yield Block(bytes(waiting[start:]), True, tuple((np.union1d(ends, [len(waiting)]) - start).tolist()))
-
-
 @dataclass(frozen=True)
 class Splits:
     """Three parts of one corpus; unpacks as `train, valid, test`."""
@@ -270,7 +207,7 @@ def as_corpus(data: Any) -> Corpus:
     if isinstance(data, Corpus):
         return data
     if isinstance(data, Path):
-        return read(data)
+        return open_corpus(data)
     if isinstance(data, str):
         refuse_name(data)
         return Corpus.from_texts(data)
@@ -293,20 +230,32 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", 
     is a dataset of the catalogue. Of a directory or pattern, binary files and those in another encoding are skipped and
     reported; `strict` refuses them.
     """
+    return open_corpus(source, encoding=encoding, column=column, strict=strict, check=True)
+
+
+def open_corpus(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", column: str | None = None,
+                strict: bool = False, check: bool = False) -> Corpus:
+    """The same without reading a directory: what is not text in it is seen by whoever reads it first (`Corpus.read_by`),
+    unless `check` asks for it now."""
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     documents = [document for one in sources
-                 for document in find_documents(one, encoding, tables_only=column is not None, strict=strict)]
+                 for document in find_documents(one, encoding, tables_only=column is not None, strict=strict, check=check)]
     if not documents:
         raise DataError("the list of files is empty; name at least one")
-    first = str(sources[0])
-    name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
-    if not isinstance(source, (str, Path)):
-        name = documents[0].name if len(documents) == 1 else f"{len(documents)} files"
-    opened = [as_table(document, column) for document in documents]
+    first, name = str(sources[0]), None
+    if isinstance(source, (str, Path)):
+        name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+    opened: list[Document | Table] = []
+    for document in documents:
+        try:
+            opened.append(as_table(document, column))
+        except EncodingError as error:  # in its first rows
+            leave_out(document, error)
+            opened.append(document)
+    corpus = Corpus(opened, "stdin" if source == "-" else name)
     if column is None:
         for guess in sorted({table.column for table in opened if isinstance(table, Table)}):
-            progress.say(f"{name}: reading the column {guess!r}")
-    corpus = Corpus(opened, "stdin" if source == "-" else name)
+            progress.say(f"{corpus.name}: reading the column {guess!r}")
     if corpus.n_bytes == 0:
         raise DataError(f"{corpus.name} is empty; give a file with some text")
     return corpus
@@ -314,8 +263,8 @@ def read(source: str | Path | Iterable[str | Path], *, encoding: str = "utf-8", 
 
 def overlap(train: Corpus, test: Corpus) -> float:
     """Share of the test's lines of at least 20 bytes that also stand in the training text, by 64-bit hashes."""
-    hashes = [array("q", (hash(line) for raw in corpus._raw_lines() if len(line := raw.strip()) >= _LINE))
-              for corpus in (train, test)]
+    hashes = [array("q", (hash(line) for pieces in corpus._walk() for raw in lines_of(pieces)
+                          if len(line := raw.strip()) >= _LINE)) for corpus in (train, test)]
     known, asked = (np.frombuffer(h, np.int64) for h in hashes)
     return float(np.isin(asked, known).mean()) if len(asked) else 0.0
 

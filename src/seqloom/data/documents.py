@@ -1,6 +1,6 @@
 """One document: a file (plain, compressed, in any encoding) or a text in memory, read as valid UTF-8 bytes.
 
-Whatever the source, `Document.chunks` streams the same thing: UTF-8 without a byte-order mark, every byte
+Whatever the source, `Document.pieces` streams the same thing: UTF-8 without a byte-order mark, every byte
 checked, otherwise unchanged (line ends stay as they are). So everything above works on bytes and never has
 to ask where they came from.
 """
@@ -24,6 +24,7 @@ from seqloom.text.boundaries import cut_between_characters
 
 if TYPE_CHECKING:
     from seqloom.data.contents import Content
+    from seqloom.data.sources import Folder
 
 CHUNK = 1 << 20
 
@@ -43,6 +44,7 @@ class Document:
     stop: int | None = None
     kept: object = field(default=None, repr=False, compare=False)  # holds open a file that has no name
     content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
+    folder: Folder | None = field(default=None, repr=False, compare=False)  # that leaves it out if it is not text
 
     def part(self, start: int, stop: int) -> Document:
         """A document over a range of this one's content."""
@@ -58,21 +60,21 @@ class Document:
             return None
         return self.path.stat().st_size - self._mark_size() - self.start
 
-    def chunks(self) -> Iterator[bytes]:
-        """The content in pieces of about a megabyte that end between characters."""
+    def pieces(self) -> Iterator[Piece]:
+        """The content in pieces of about a megabyte that end between characters; where it ends is said by the iterator."""
         position, waiting = self.start, b""
         for chunk in self.unchecked():
             waiting += chunk
             at = cut_between_characters(waiting, False)
             self._check(waiting[:at], position)
             if at:
-                yield waiting[:at]
+                yield Piece(waiting[:at])
             position, waiting = position + at, waiting[at:]
         self._check(waiting, position)  # only an unfinished character can be left, and is an error
 
-    def pieces(self) -> Iterator[Piece]:
-        """The same, as tables give it; where the document ends is said by the iterator."""
-        return map(Piece, self.chunks())
+    def chunks(self) -> Iterator[bytes]:
+        """The same as bytes alone."""
+        return (piece.data for piece in self.pieces())
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """Name and text."""

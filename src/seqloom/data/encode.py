@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom import progress
-from seqloom.data.corpus import Block, Corpus
+from seqloom.data.corpus import Corpus
+from seqloom.data.pieces import Block
 from seqloom.errors import DataError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.locks import locked
@@ -41,23 +42,16 @@ def encode_corpus(tokenizer: Tokenizer, corpus: Corpus, *, unit: Unit, path: Pat
     dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
-    return np.concatenate([ids.astype(dtype) for ids in encoded_text(tokenizer, corpus, unit)])
+    return corpus.read_by(lambda: np.concatenate([ids.astype(dtype) for ids in encoded_blocks(tokenizer, corpus, unit)]))
 
 
-def encoded_text(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, label: str = "encoding") -> Iterator[np.ndarray]:
-    """The same ids (uint32) as they come, so that a text of any size can be worked on; `label` is shown as progress."""
-    yield from encoded_blocks(tokenizer, corpus, unit, label=label)
-    yield _last(tokenizer, unit, np.dtype(np.uint32))
-
-
-def _last(tokenizer: Tokenizer, unit: Unit, dtype: np.dtype) -> np.ndarray:
-    """What comes after all blocks: the end of the stream."""
-    return np.array([tokenizer.eos_id] if unit == "stream" else [], dtype)
-
-
-def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int = 0,
+def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, *, skip: int = 0, end_stream: bool = True,
                    label: str = "encoding") -> Iterator[np.ndarray]:
-    """uint32 ids block by block, without the first `skip` blocks."""
+    """Yield the same ids (uint32) block by block, so that a text of any size can be worked on.
+
+    `skip`: so many blocks at the beginning are left out; `end_stream`: a stream is closed by `</s>`, after its last block;
+    `label` is shown as progress.
+    """
     eos = np.array([tokenizer.eos_id], np.uint32)
 
     def encode(block: Block) -> tuple[int, np.ndarray]:
@@ -75,6 +69,8 @@ def encoded_blocks(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, skip: int =
         for size, ids in parallel_map(encode, blocks):
             yield ids
             bar.advance(size)
+    if unit == "stream" and end_stream:
+        yield eos
 
 
 def _each(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:
@@ -141,18 +137,19 @@ def _encode_alone(tokenizer: Tokenizer, corpus: Corpus, unit: Unit, path: Path, 
     with _writing(path), _unfinished(path, partial, journal), open(partial, "r+b" if count else "wb") as file:
         file.truncate(count * dtype.itemsize)
         file.seek(0, os.SEEK_END)
-        for ids in encoded_blocks(tokenizer, corpus, unit, blocks):
+        for ids in encoded_blocks(tokenizer, corpus, unit, skip=blocks, end_stream=False):
             file.write(ids.astype(dtype).tobytes())
             blocks, count = blocks + 1, count + len(ids)
             if blocks % _JOURNAL_EVERY == 0:
                 _sync(file)
                 _write_json(journal, {**made_by, "blocks": blocks, "count": count})
-        last = _last(tokenizer, unit, dtype)
-        file.write(last.tobytes())
+        if unit == "stream":  # which the journal must not count as a block
+            file.write(np.array([tokenizer.eos_id], dtype).tobytes())
+            count += 1
         _sync(file)
         about.unlink(missing_ok=True)  # never an old description beside a new array
         os.replace(partial, path)
-        _write_json(about, {**made_by, "count": count + len(last)})
+        _write_json(about, {**made_by, "count": count})
         journal.unlink(missing_ok=True)
     return _map(path, dtype)
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -25,11 +26,43 @@ _LISTED = 5  # names of files that are reported
 _REOPENED = Path("/proc/self/fd")  # where open files can be opened once more, each with a place of its own
 
 
-def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False, strict: bool = False) -> list[Document]:
+class Folder:
+    """A directory or pattern, whose files that are not text are left out and reported, or refused.
+
+    Which are text in its encoding is known when all of them have been read to the end.
+    """
+
+    def __init__(self, name: str, files: Sequence[str], encoding: str, strict: bool) -> None:
+        self.name, self.files, self.encoding, self.strict = name, files, encoding, strict
+        self.binary = 0
+        self.misread: dict[str, EncodingError] = {}  # by the names of the files
+        self.settled = False  # all have been read
+
+    def leave_out(self, name: str, error: EncodingError) -> None:
+        """Do without a file that is not text."""
+        if self.strict:
+            raise error
+        self.misread[name] = error
+
+    def report(self, texts: Sequence[object]) -> None:
+        """All have been read: say what was left out; refuse where no text is left."""
+        self.settled = True
+        misread = [file for file in self.files if file in self.misread]
+        if not texts and misread:
+            raise self.misread[misread[0]]
+        if not texts:
+            raise DataError(f"there is no text file in the directory {self.name}" if os.path.isdir(self.name) else
+                            f"{self.name} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
+        report_skipped(self.name, self.binary, misread, self.encoding)
+
+
+def find_documents(source: str | Path, encoding: str, *, tables_only: bool = False, strict: bool = False,
+                   check: bool = True) -> list[Document]:
     """The documents that a path, a pattern or `-` stands for; anything wrong with them is said now.
 
     `tables_only` leaves out the other files of a directory. Of a directory or pattern, files that are not text are skipped
-    and reported; `strict` refuses them.
+    and reported; `strict` refuses them. Without `check` only their first bytes are looked at: whoever reads them leaves out
+    what turns out not to be text (`Folder`).
     """
     encoding = check_encoding(encoding)
     if source == "-":
@@ -38,7 +71,7 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
         source = resolve(str(source))
     path = Path(source).expanduser()
     if path.is_dir():
-        return _directory(path, encoding, tables_only, strict)
+        return _directory(path, encoding, tables_only, strict, check)
     if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
         with open(path, "rb") as file:
             return [_spool(file, str(source), encoding)]
@@ -50,7 +83,7 @@ def find_documents(source: str | Path, encoding: str, *, tables_only: bool = Fal
     if not paths:
         siblings = os.listdir(path.parent) if os.access(path.parent, os.R_OK) else []
         raise DataError(f"no such file: {source}{suggest(path.name, siblings)}")
-    return _texts(str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict)
+    return _texts(str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict, check)
 
 
 def _check_head(document: Document) -> None:
@@ -58,26 +91,23 @@ def _check_head(document: Document) -> None:
         document.check_head()
 
 
-def _texts(place: str, documents: list[Document], strict: bool) -> list[Document]:
-    """Those that are text, read once; the others are skipped and reported, or refused."""
-    texts, binary, errors = [], 0, []
-    with progress.task(f"reading {place}", sum(d.path.stat().st_size for d in documents if d.path), "bytes") as bar:
+def _texts(name: str, documents: list[Document], strict: bool, check: bool) -> list[Document]:
+    """Those that are text; the others are skipped and reported, or refused."""
+    folder = Folder(name, [document.name for document in documents], documents[0].encoding, strict)
+    texts = []
+    total = sum(document.path.stat().st_size for document in documents if document.path)
+    with progress.task(f"reading {name}", total, "bytes") if check else nullcontext() as bar:
         for document in documents:
             if not strict and _is_binary(document):
-                binary += 1
+                folder.binary += 1
                 continue
             try:
-                texts.append(_read_once(document, bar))
+                _check_head(document)
+                texts.append(replace(document, folder=folder) if bar is None else _read_once(document, bar))
             except EncodingError as error:
-                if strict:
-                    raise
-                errors.append((document.name, error))
-    if not texts and errors:
-        raise errors[0][1]
-    if not texts:
-        raise DataError(f"there is no text file in the directory {place}" if os.path.isdir(place) else
-                        f"{place} matches binary files only; seqloom reads plain text, also .gz, .xz and .zst")
-    report_skipped(place, binary, [name for name, _ in errors], documents[0].encoding)
+                folder.leave_out(document.name, error)
+    if check or not texts:
+        folder.report(texts)
     return texts
 
 
@@ -98,7 +128,6 @@ def _is_binary(document: Document) -> bool:
 
 def _read_once(document: Document, bar: progress.Task) -> Document:
     """The document with what there is to know of it; of a table only that it is text is known."""
-    _check_head(document)
     kind = table_kind(document.name)
     if kind is None:
         return replace(document, content=read_content(document, bar))
@@ -107,7 +136,7 @@ def _read_once(document: Document, bar: progress.Task) -> Document:
     return document
 
 
-def _directory(path: Path, encoding: str, tables_only: bool, strict: bool) -> list[Document]:
+def _directory(path: Path, encoding: str, tables_only: bool, strict: bool, check: bool) -> list[Document]:
     """All text files below a directory in sorted order, but for hidden ones."""
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
@@ -125,7 +154,7 @@ def _directory(path: Path, encoding: str, tables_only: bool, strict: bool) -> li
         progress.say(f"{path}: skipped {others:,} file{'s that are not tables' if others > 1 else ' that is not a table'}")
     if not chosen:
         raise DataError(f"there is no {'table' if tables_only else 'text file'} in the directory {path}")
-    return _texts(str(path), chosen, strict)
+    return _texts(str(path), chosen, strict, check)
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:

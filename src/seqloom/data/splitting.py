@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.data.examples import is_pair
+from seqloom.errors import DataError
 
 TOLERANCE = 2.0  # how far a part may be from the size that was asked for, as a factor
 
@@ -77,7 +78,11 @@ def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np
     for share in np.cumsum(fractions)[:-1]:
         at = min(max(round(share * len(order)), borders[-1] + 1), len(order) - 1)
         borders.append(next((i for i in range(at, len(order)) if may_begin[i]), len(order) - 1))
-    return [np.array(order[a:b]) for a, b in pairwise([*borders, len(order)])]
+    parts = [np.array(order[a:b], np.int64) for a, b in pairwise([*borders, len(order)])]
+    if not all(map(len, parts)):
+        raise DataError("too few of the examples differ from each other to hold some out; give data with more different ones, "
+                        "or give held-out data")
+    return parts
 
 
 def _groups(digests: Sequence[str], sizes: Sequence[int]) -> list[list[int]]:

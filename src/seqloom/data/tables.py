@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from seqloom.data.documents import Document
 from seqloom.data.pieces import Piece
 from seqloom.data.rows import KINDS, Block, Rows, open_rows, table_kind
 from seqloom.errors import DataError
+
+if TYPE_CHECKING:
+    from seqloom.data.contents import Content
+    from seqloom.data.sources import Folder
 
 
 @dataclass(frozen=True)
@@ -29,14 +34,20 @@ class Table:
     start: int = 0
     stop: int | None = None
     remarks: set[str] = field(default_factory=set, repr=False, compare=False)  # what was said of it; shared with its parts
+    content: Content | None = field(default=None, repr=False, compare=False)  # where it has been read already
 
     @property
     def name(self) -> str:
         return self.rows.document.name
 
+    @property
+    def folder(self) -> Folder | None:
+        """The directory that leaves it out if it is not text."""
+        return self.rows.document.folder
+
     def part(self, start: int, stop: int) -> Table:
         """A table over a range of this one's content."""
-        return replace(self, start=self.start + start, stop=self.start + stop)
+        return replace(self, start=self.start + start, stop=self.start + stop, content=None)
 
     def size(self) -> int | None:
         """Number of bytes when it is known without reading."""

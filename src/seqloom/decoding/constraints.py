@@ -1,4 +1,5 @@
-"""What may come next: a forced prefix, and no end before a minimum length. Both change log-probabilities, never the search.
+"""What may come next: a forced prefix, no end before a minimum length, and never some tokens. All change log-probabilities,
+never the search.
 
 A forced token keeps the log-probability that the model gives it, so hypotheses are scored as if they had been found; one that
 the model finds impossible counts as certain, since nothing else may stand there (as in `healing.restrict`).
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seqloom.decoding.stepper import State, Stepper
 from seqloom.errors import ConfigError
 
 
@@ -62,3 +64,37 @@ class Prefixes:
         forced[rows] = -np.inf
         forced[rows, tokens] = np.where(kept == -np.inf, 0.0, kept)
         return forced
+
+
+class Without:
+    """A stepper that never proposes some tokens, unless the model leaves nothing else."""
+
+    def __init__(self, stepper: Stepper, tokens: Sequence[int]) -> None:
+        self.inner, self.tokens = stepper, np.array(tokens, np.int64)
+        self.vocab_size, self.eos_id = stepper.vocab_size, stepper.eos_id
+        for name in ("prefill", "extend"):
+            if hasattr(stepper, name):
+                setattr(self, name, getattr(self, f"_{name}"))
+        for name in ("branch", "attention"):
+            if hasattr(stepper, name):
+                setattr(self, name, getattr(stepper, name))
+
+    def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
+        state, log_probs = result
+        kept = log_probs[..., self.tokens]  # a copy
+        log_probs[..., self.tokens] = -np.inf
+        alone = np.isneginf(log_probs.max(axis=-1))
+        log_probs[..., self.tokens] = np.where(alone[..., None], kept, -np.inf)
+        return state, log_probs
+
+    def start(self, n: int) -> tuple[State, np.ndarray]:
+        return self._mask(self.inner.start(n))
+
+    def step(self, state: State, ids: np.ndarray) -> tuple[State, np.ndarray]:
+        return self._mask(self.inner.step(state, ids))
+
+    def _prefill(self, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
+        return self._mask(self.inner.prefill(prompts))  # type: ignore[attr-defined]
+
+    def _extend(self, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
+        return self._mask(self.inner.extend(state, ids))  # type: ignore[attr-defined]

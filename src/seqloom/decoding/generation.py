@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqloom.decoding.constraints import Without
 from seqloom.decoding.drafting import DRAFTED, Chance, draw_drafted
 from seqloom.decoding.healing import HealedPrompt, PrefixIndex, heal
 from seqloom.decoding.sampling import SamplingConfig, sample
 from seqloom.decoding.search import search
-from seqloom.decoding.stepper import State, Stepper
+from seqloom.decoding.stepper import Stepper
 from seqloom.decoding.stops import TextStream
 from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
@@ -24,14 +25,18 @@ LAST_WORD = 8  # tokens of a prompt's last word that may be spelled anew
 
 
 class Generator:
-    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, *, by_line: bool, endless: bool = False) -> None:
-        self.stepper: Stepper = stepper
+    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, *, by_line: bool, endless: bool = False,
+                 ends: Collection[int | None] = ()) -> None:
+        """`ends`: declared marks that may be drawn nevertheless, since they end an answer."""
+        never = [token for token in tokenizer.declared_ids if token not in ends]
         if tokenizer.has_oov and tokenizer.unk_id is not None:
-            self.stepper = _Without(stepper, tokenizer.unk_id)  # a reader cannot use <unk>
+            never.append(tokenizer.unk_id)  # a reader cannot use <unk>
+        self._whole = stepper
+        self.stepper: Stepper = Without(stepper, never) if never else stepper
         self.tokenizer = tokenizer
         self.by_line = by_line  # a prompt's earlier lines are sequences of their own
         self.endless = endless  # the model has read one stream, so `</s>` says nothing about where a text may end
-        self._going_on: Stepper = _Without(self.stepper, stepper.eos_id) if endless else self.stepper
+        self._going_on: Stepper = Without(self.stepper, [stepper.eos_id]) if endless else self.stepper
 
     def generate(self, prompts: Sequence[str], config: SamplingConfig, stop: Sequence[str] = (), beams: int | None = None,
                  length_penalty: float = 1.0, draft: Draft | None = None) -> list[str]:
@@ -59,10 +64,19 @@ class Generator:
     def answer(self, ids: np.ndarray, config: SamplingConfig, stop: Sequence[str], ends: Collection[int | None],
                draft: Draft | None = None) -> Iterator[str]:
         """What follows these tokens as it is drawn, up to any of the tokens `ends`."""
-        prompt = HealedPrompt(ids)
-        drawn = (self._drafted(prompt, config, draft, 0) if draft is not None else
-                 (int(row[0]) for row in sample(self._chosen(config), [ids], config)))
+        prompt, writer = HealedPrompt(ids), self._ended_by(ends)
+        drawn: Iterator[int]
+        if draft is None:
+            drawn = (int(row[0]) for row in sample(writer._chosen(config), [ids], config))
+        else:
+            drawn = writer._drafted(prompt, config, draft._replace(generator=draft.generator._ended_by(ends)), 0)
         return self._spell("", prompt, (self.stepper.eos_id if token in ends else token for token in drawn), stop)
+
+    def _ended_by(self, ends: Collection[int | None]) -> Generator:
+        """The same, but declared marks among these may be drawn."""
+        if not any(token in ends for token in self.tokenizer.declared_ids):
+            return self
+        return Generator(self._whole, self.tokenizer, by_line=self.by_line, endless=self.endless, ends=ends)
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
         """The stepper that text is drawn from: of an endless text without its end, unless asked."""
@@ -75,7 +89,7 @@ class Generator:
                               f"({self.tokenizer.label()}); fit it with that one: fit(data, tokenizer=model.tokenizer)")
         drafter, chance = draft.generator.stepper, Chance(np.random.default_rng((config.seed, row)))
         if self.endless and not config.allow_eos:
-            drafter = _Without(drafter, self.stepper.eos_id)
+            drafter = Without(drafter, [self.stepper.eos_id])
         return draw_drafted(self._chosen(config), drafter, healed.ids, config, chance, drafted=draft.tokens,
                             first_allowed=healed.allowed)
 
@@ -135,36 +149,3 @@ class Draft(NamedTuple):
 
     generator: Generator
     tokens: int = DRAFTED
-
-
-class _Without:
-    """A stepper that never proposes one token."""
-
-    def __init__(self, stepper: Stepper, token: int) -> None:
-        self.inner, self.token = stepper, token
-        self.vocab_size, self.eos_id = stepper.vocab_size, stepper.eos_id
-        for name in ("prefill", "extend"):
-            if hasattr(stepper, name):
-                setattr(self, name, getattr(self, f"_{name}"))
-        if hasattr(stepper, "branch"):
-            self.branch = stepper.branch
-
-    def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
-        state, log_probs = result
-        kept = log_probs[..., self.token].copy()
-        log_probs[..., self.token] = -np.inf
-        alone = np.isneginf(log_probs.max(axis=-1))
-        log_probs[alone, self.token] = kept[alone]
-        return state, log_probs
-
-    def start(self, n: int) -> tuple[State, np.ndarray]:
-        return self._mask(self.inner.start(n))
-
-    def step(self, state: State, ids: np.ndarray) -> tuple[State, np.ndarray]:
-        return self._mask(self.inner.step(state, ids))
-
-    def _prefill(self, prompts: Sequence[np.ndarray]) -> tuple[State, np.ndarray]:
-        return self._mask(self.inner.prefill(prompts))  # type: ignore[attr-defined]
-
-    def _extend(self, state: State, ids: np.ndarray) -> tuple[list[State], np.ndarray]:
-        return self._mask(self.inner.extend(state, ids))  # type: ignore[attr-defined]

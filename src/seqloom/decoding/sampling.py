@@ -191,7 +191,7 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
 def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:
     """One token a row by inverting the cumulative distribution; a token of probability zero is never drawn."""
     if log_probs.dtype == np.float32:  # the model's own, as it came
-        from seqloom.kernels.decode import draw
+        from seqloom.kernels.sampling import draw
 
         return np.array([draw(row, generator.random()) for row, generator in zip(log_probs, generators)], np.int64)
     cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 from seqloom.charts.series import Line, forecast_chart, marks_chart
 from seqloom.charts.sheet import Sheet
 from seqloom.data.series import as_series
+from seqloom.describing import renamed
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
@@ -19,14 +20,21 @@ MOST = 8  # charts of one sheet
 BEFORE = 4  # horizons of history that are drawn before a forecast
 
 
-def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, start: Any = None, backtest: bool = False) -> Sheet:
-    """The forecast after the data, or from `start` on beside what came; `backtest`: of the last steps of the data."""
+def forecast(model: Forecaster, data: Any, *, horizon: int | None = None, since: Any = None,
+             start: Any = None, backtest: bool = False) -> Sheet:
+    """The forecast after the data, or from the time `since` on beside what came (`start` is its former name);
+    `backtest`: of the last steps of the data."""
+    since = renamed("since", since, "start", start)
     series = as_series(data, model.key_column)
     ahead = horizon or model.horizon
     if backtest:
         longest = max(series.tracks, key=len)
-        start = series.clock.show(int(series.times(longest)[max(len(longest) - ahead, 1)]))
-    made = model.forecast(series, horizon, start=start)
+        since = series.clock.show(int(series.times(longest)[max(len(longest) - ahead, 1)]))
+    return forecast_sheet(model, series, model.forecast(series, horizon, since=since))
+
+
+def forecast_sheet(model: Forecaster, series: Series, made: Forecast) -> Sheet:
+    """Draw a forecast that the model has made for the series."""
     return Sheet(f"{model.label()}: forecast", lambda page: _forecasts(made, series.like(model.columns, made.known_columns)),
                  made.to_dict())
 

@@ -43,8 +43,8 @@ def trace(model: Translator, source: Any, *, top: int = 3, **options: Any) -> Sh
     watcher = _Watcher(model, stepper, config, names, top)
     best = beam_search(stepper, [np.zeros(0, np.int64)], config, watch=watcher)[0][0]
     steps, path = watcher.steps, watcher.path(best.ids.tolist(), best.finished)
-    data = {"source": names, "translation": model.text_of(best.ids), "log_prob": best.log_prob, "score": best.score,
-            "finished": best.finished, "steps": steps, "lines": [step_lines(step) for step in steps]}
+    data = {"source": names, "translation": model.target_tokenizer.decode(best.ids), "log_prob": best.log_prob,
+            "score": best.score, "finished": best.finished, "steps": steps, "lines": [step_lines(step) for step in steps]}
     written = [token for _, token in path]
     looked = np.array([watcher.weights[t][row] for t, (row, _) in enumerate(path)]) if watcher.weights else None
 
@@ -132,7 +132,7 @@ class _Watcher:
         return END if token == self.stepper.eos_id else visible(self.model.target_tokenizer.token(token))
 
     def _text(self, ids: list[int]) -> str:
-        return self.model.text_of(np.array(ids, np.int64))
+        return self.model.target_tokenizer.decode(np.array(ids, np.int64))
 
 
 def step_lines(step: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.explicit import Doubled, Explicit, from_levels
 from seqloom.models.language.ngram import NGram
 from seqloom.models.language.trie import Trie
@@ -125,11 +126,10 @@ def read_arpa(path: str | Path) -> NGram:
         reader.fail(str(error), reader.begins[error.order] + error.row)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read or damaged ({error}); get a complete copy of the file") from None
-    model = NGram(order=len(levels), smoothing="imported")
-    model.tokenizer, model.trie, model.fitted = tokenizer, trie, True
-    model.fit_info = {"data": source.name, "data_hash": digest[:16], "source": "ARPA",
-                      "ngrams": {str(k): len(level[0]) for k, level in enumerate(levels, 1)}}
-    return model
+    info = {"data": source.name, "data_hash": digest[:16], "source": "ARPA",
+            "ngrams": {str(k): len(level[0]) for k, level in enumerate(levels, 1)}}
+    config = NGramConfig(order=len(levels), smoothing="imported")
+    return NGram.from_parts(config, {"text": tokenizer}, {}, trie.arrays(), info)
 
 
 def _tokens(words: list[bytes]) -> list[Any]:

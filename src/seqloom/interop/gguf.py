@@ -1,13 +1,21 @@
 """GGUF files (of llama.cpp), versions 2 and 3: named values, then where each tensor lies, then the tensors.
 
-Everything that the file says about itself is held against its size before room is made for it, so a damaged or hostile file
-gives one line and never takes more memory than it has bytes itself. Tensors stay in the mapped file until `array` is called.
+Everything that the file says about itself is held against its size before room is made for it, so a damaged or
+hostile file gives one line and never takes more memory than it has bytes itself. Tensors stay in the mapped file
+until `array` is called.
+
+A quantised format stores blocks of 32 or 256 numbers: small whole numbers, and the scales (some also minima) that
+they share. In the K formats a block of 256 is divided further, and the scales of its parts are whole numbers of a
+few bits under one scale of the block. Sums and products are in the order in which ggml has them, so the results
+are the same to the bit.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +24,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from seqloom.errors import DataError, quoted
-from seqloom.interop.gguf_blocks import FORMATS, OTHERS, Format, kept_blocks, to_floats
-from seqloom.interop.values import Values
-from seqloom.models.network.quantised import Blocks
+from seqloom.interop.values import TensorFile
+from seqloom.runtime.quantised import Blocks
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -26,9 +33,17 @@ ALIGNMENT = 32  # of tensors, unless the file says another
 MOST_DIMENSIONS = 4
 MOST_STRINGS = 1 << 23  # in one list; each takes ten times the room that it has in the file
 LONGEST_NAME = 1 << 16  # bytes of a key or of a tensor's name
+PORTION = 1 << 13  # blocks that are turned at a time, so that what lies in between stays small
 
 _NUMBERS = {0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "<u1", 10: "<u8", 11: "<i8", 12: "<f8"}
 _BOOL, _STRING, _LIST = 7, 8, 9
+
+
+class Format(NamedTuple):
+    name: str
+    values: int  # in a block
+    size: int  # of a block, in bytes
+    turn: Callable[[np.ndarray], np.ndarray]  # blocks, uint8 (n, size), to float32 (n, values)
 
 
 class TensorInfo(NamedTuple):
@@ -40,37 +55,30 @@ class TensorInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GGUFFile(Values):
+class GGUFFile(TensorFile):
     """What a GGUF file holds; lists of numbers are arrays, lists of texts are lists."""
 
     tensors: dict[str, TensorInfo]
     data: np.ndarray  # the whole file, mapped
 
     def array(self, name: str) -> np.ndarray:
-        """A tensor as float32; what is not a finite number is refused."""
         info = self.tensors[name]
         return self.checked(name, to_floats(self.data[info.start:info.start + info.size], info.form).reshape(info.shape))
 
     def blocks(self, name: str, bits: int) -> Blocks:
-        """A matrix with so many bits a weight: as it is stored, or else the nearest numbers."""
         info = self.tensors[name]
         made = kept_blocks(self.data[info.start:info.start + info.size], info.shape, info.form, bits)
         if made is None or not (np.isfinite(made.scale).all() and (made.minimum is None or np.isfinite(made.minimum).all())):
-            return Blocks.of(self.array(name), bits, name)
-        return made
+            return super().blocks(name, bits)
+        return made  # as it is stored
+
+    def digest(self) -> str:
+        with open(self.name, "rb") as raw:
+            return hashlib.file_digest(raw, "sha256").hexdigest()
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: info.shape for name, info in self.tensors.items()}
-
-
-def is_gguf(path: str | Path) -> bool:
-    """Whether this is such a file, by its name or its first bytes."""
-    place = Path(path)
-    if place.name.endswith(".gguf") or not place.is_file():
-        return place.name.endswith(".gguf")
-    with place.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
@@ -192,3 +200,85 @@ class _Reader:
 
     def fail(self, fault: str) -> NoReturn:
         raise DataError(f"{self.name}: {fault}")
+
+
+# ---- formats
+
+def _half(raw: np.ndarray) -> np.ndarray:
+    """Two bytes a row as a number, float32 (n, 1)."""
+    return np.ascontiguousarray(raw).view("<f2").astype(np.float32)
+
+
+def _nibbles(raw: np.ndarray) -> np.ndarray:
+    """The low halves of all bytes of the last axis, then their high halves."""
+    return np.concatenate([raw & 15, raw >> 4], -1).astype(np.float32)
+
+
+def _f32(raw: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(raw).view("<f4").astype(np.float32)
+
+
+def _q8_0(raw: np.ndarray) -> np.ndarray:
+    return _half(raw[:, :2]) * raw[:, 2:].view(np.int8).astype(np.float32)
+
+
+def _q4_0(raw: np.ndarray) -> np.ndarray:
+    return _half(raw[:, :2]) * (_nibbles(raw[:, 2:]) - np.float32(8))
+
+
+def _q4_1(raw: np.ndarray) -> np.ndarray:
+    return _half(raw[:, :2]) * _nibbles(raw[:, 4:]) + _half(raw[:, 2:4])
+
+
+def _q4_k(raw: np.ndarray) -> np.ndarray:
+    """Eight parts of 32, each with a scale and a minimum of six bits, which lie across twelve bytes."""
+    packed = raw[:, 4:16]
+    first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
+    scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], 1)  # (n, 8)
+    minima = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], 1)
+    numbers = _nibbles(raw[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
+    scale, minimum = _half(raw[:, :2]) * scales.astype(np.float32), _half(raw[:, 2:4]) * minima.astype(np.float32)
+    return (scale[:, :, None] * numbers - minimum[:, :, None]).reshape(len(raw), 256)
+
+
+def _q6_k(raw: np.ndarray) -> np.ndarray:
+    """Sixteen parts of 16, each with a scale of eight bits; four bits of a number lie in one table, two in another."""
+    low, high = raw[:, :128].reshape(-1, 2, 2, 32), raw[:, 128:192].reshape(-1, 2, 1, 32)
+    four = np.concatenate([low & 15, low >> 4], 2)  # (n, 2, 4, 32)
+    two = high >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
+    numbers = (four | two << 4).astype(np.float32).reshape(-1, 16, 16) - np.float32(32)
+    scale = _half(raw[:, 208:]) * raw[:, 192:208].view(np.int8).astype(np.float32)  # (n, 16)
+    return (scale[:, :, None] * numbers).reshape(len(raw), 256)
+
+
+def kept_blocks(raw: np.ndarray, shape: tuple[int, ...], form: Format, bits: int) -> Blocks | None:
+    """A matrix as it is stored, where its format is one of those that quantised models have; None: where it is not."""
+    if len(shape) != 2 or (form.name, bits) not in {("Q8_0", 8), ("Q4_0", 4), ("Q4_1", 4)}:
+        return None
+    blocks = raw.reshape(-1, form.size)
+    scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").reshape(shape[0], -1)
+    if bits == 8:
+        return Blocks(np.ascontiguousarray(blocks[:, 2:]).view(np.int8).reshape(shape), scale, None)
+    numbers = np.concatenate([blocks[:, -16:] & 15, blocks[:, -16:] >> 4], 1).reshape(shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the caller
+        minimum = scale * np.float16(-8) if form.name == "Q4_0" else np.ascontiguousarray(blocks[:, 2:4]).view("<f2")
+    return Blocks(numbers, scale, minimum.reshape(scale.shape))
+
+
+FORMATS = {0: Format("F32", 1, 4, _f32), 1: Format("F16", 1, 2, _half), 2: Format("Q4_0", 32, 18, _q4_0),
+           3: Format("Q4_1", 32, 20, _q4_1), 8: Format("Q8_0", 32, 34, _q8_0), 12: Format("Q4_K", 256, 144, _q4_k),
+           14: Format("Q6_K", 256, 210, _q6_k)}
+OTHERS = {6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 13: "Q5_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS",
+          18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32",
+          27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0"}  # known by name only
+
+
+def to_floats(raw: np.ndarray, form: Format) -> np.ndarray:
+    """uint8 (N,) that holds whole blocks to float32."""
+    blocks = raw.reshape(-1, form.size)
+    out = np.empty((len(blocks), form.values), np.float32)
+    portion = PORTION * max(256 // form.values, 1)
+    with np.errstate(invalid="ignore", over="ignore"):  # of a damaged file, which is told afterwards
+        for low in range(0, len(blocks), portion):
+            out[low:low + portion] = form.turn(blocks[low:low + portion])
+    return out.ravel()

@@ -1,7 +1,7 @@
 """A directory as Hugging Face's transformers saves models: config.json, weights in safetensors files, tokenizer files.
 
 Only what is asked for is read, and every tensor is held against the size of its file before it is mapped. Weights in pickled
-`.bin` files are read by torch's loader for weights alone, which runs no code; `seqloom convert` is the only caller.
+`.bin` files are read by torch's loader for weights alone, which runs no code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from seqloom import directories
 from seqloom.arrays import write_arrays
 from seqloom.errors import DataError, quoted
-from seqloom.interop.values import Values
+from seqloom.interop.values import TensorFile
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 INDEX = ".index.json"  # behind the name of weights that lie in several files
@@ -43,23 +43,20 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ModelDirectory(Values):
+class ModelDirectory(TensorFile):
     """`values` are those of config.json."""
 
     path: Path
-    tensors: dict[str, Stored]
-    loaded: dict[str, np.ndarray]  # of a pickled file, which is read at once
+    tensors: dict[str, Stored | np.ndarray]  # arrays are those of a pickled file, which is read at once
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {**{name: stored.shape for name, stored in self.tensors.items()},
-                **{name: array.shape for name, array in self.loaded.items()}}
+        return {name: tensor.shape for name, tensor in self.tensors.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """A tensor as float32, a new array; what is not a finite number is refused."""
-        if name in self.loaded:
-            return self.checked(name, self.loaded[name].astype(np.float32))
         stored = self.tensors[name]
+        if isinstance(stored, np.ndarray):
+            return self.checked(name, stored.astype(np.float32))
         if not math.prod(stored.shape):
             return np.empty(stored.shape, np.float32)
         raw = np.memmap(stored.file, _TYPES[stored.kind], "r", offset=stored.start, shape=stored.shape)
@@ -67,13 +64,12 @@ class ModelDirectory(Values):
         return self.checked(name, np.asarray(made))
 
     def digest(self) -> str:
-        """A short hash of the files of weights, for the record of where a model comes from."""
         digest = hashlib.sha256()
-        files = {stored.file for stored in self.tensors.values()} or self.path.glob("pytorch_model*.bin")
-        for path in sorted(files):
+        files = {stored.file for stored in self.tensors.values() if isinstance(stored, Stored)}
+        for path in sorted(files or self.path.glob("pytorch_model*.bin")):
             with open(path, "rb") as raw:
                 digest.update(hashlib.file_digest(raw, "sha256").digest())
-        return digest.hexdigest()[:16]
+        return digest.hexdigest()
 
 
 def is_directory(path: Path) -> bool:
@@ -89,7 +85,9 @@ def read_directory(path: str | Path) -> ModelDirectory:
     """The values and the places of the tensors of a directory, all of them checked."""
     place = Path(path)
     values = read_json(place / CONFIG)
-    made = ModelDirectory(str(path), values, place, {}, {})
+    if values.get("format") == "seqloom":
+        raise DataError(f"{path}: a model of seqloom, not {WHAT}; seqloom.load opens it")
+    made = ModelDirectory(str(path), values, place, {})
     for whole, pickled in ((WEIGHTS, False), (PICKLED, True)):
         names = _parts(made, whole)
         for name in names:
@@ -213,7 +211,7 @@ def _load_pickled(made: ModelDirectory, path: Path) -> None:
         raise DataError(f"{path}: holds something else than named tensors")
     if len(loaded) > MOST_TENSORS:
         raise DataError(f"{path}: it has {len(loaded):,} tensors; at most {MOST_TENSORS:,} can be read")
-    made.loaded.update({str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()})
+    made.tensors.update({str(name): tensor.detach().float().numpy() for name, tensor in loaded.items()})
 
 
 def write_directory(target: str | Path, values: dict[str, Any], arrays: dict[str, np.ndarray],

@@ -1,23 +1,32 @@
-"""The tokenizer of a directory of transformers, whichever files it lies in, and the tokens that have a role in its texts.
+"""The tokenizer of a directory of transformers: tokens that have a role in its texts, its chat template, writing.
 
-No text produces a token that has a role: what looks like one is encoded as the characters that it consists of.
+No text produces a token that has a role: what looks like one is encoded as the characters it consists of.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
-from seqloom.errors import quoted
-from seqloom.interop.hugging_face import ModelDirectory
+from seqloom.errors import ConfigError, DataError, quoted
+from seqloom.interop.hugging_face import ModelDirectory, read_text
 from seqloom.interop.tokenizer_files import SETTINGS, TOKENIZER, content, read_spec, read_values
-from seqloom.text.subword_lists import Spec, added_token, coder_of, ids_of, mark
+from seqloom.text.chat import MOST_CHARACTERS
+from seqloom.text.subword import ALPHABET
+from seqloom.text.subword_lists import Spec, added_token, byte_level, byte_level_spec, coder_of, ids_of, mark
 from seqloom.text.tokenizer import Tokenizer
 
-MAP = "special_tokens_map.json"
+MAP, TEMPLATE = "special_tokens_map.json", "chat_template.jinja"
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 PADDED = ("t5", "mt5", "llama")  # families whose published embeddings may have rows that no token uses
 ROUND, MOST_UNUSED = 8, 4096  # a padded embedding has a multiple of so many rows, and at most so many unused ones
 
+_ROLES = {"[MASK]": "mask_token", "<mask>": "mask_token", "[CLS]": "cls_token", "<cls>": "cls_token",
+          "[SEP]": "sep_token", "<sep>": "sep_token", "[PAD]": "pad_token", "<pad>": "pad_token"}
+_ENDS = ("</s>", "<|endoftext|>", "<|end|>")  # names for an end that had none
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
 _LLAMA = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
@@ -109,3 +118,128 @@ def _fill(directory: ModelDirectory, spec: Spec, rows: int) -> None:
     if size > rows or not padded:
         directory.fail(f"its tokenizer has {size:,} tokens, its embedding {rows:,} rows; they do not belong together")
     spec["added_tokens"] += [added_token(i, f"[unused row {i}]") for i in range(size, rows)]
+
+
+# ---- chat templates
+
+
+def read_template(directory: Path) -> str | None:
+    """Return the chat template of a directory, if it has one; of several, that named default."""
+    if (directory / TEMPLATE).is_file():
+        where = directory / TEMPLATE
+        template: Any = read_text(where)
+    else:
+        where = directory / SETTINGS
+        template = read_values(where).values.get("chat_template")
+        if isinstance(template, list):
+            named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+            template = named.get("default")
+    if template is not None:
+        check_template(template, str(where))
+    return template
+
+
+def check_template(template: Any, where: str) -> None:
+    if not isinstance(template, str) or not template.strip():
+        raise DataError(f"{where}: its chat template is not a text")
+    if len(template) > MOST_CHARACTERS:
+        raise DataError(f"{where}: its chat template has more than {MOST_CHARACTERS:,} characters")
+
+
+# ---- writing
+
+
+class Around(NamedTuple):
+    """The tokens around a text, and between the texts of a pair, of which the second may be of another type."""
+
+    before: list[int]
+    after: list[int]
+    between: list[int]
+    second_type: int = 0
+
+    def template(self, names: Mapping[int, str]) -> Spec | None:
+        """Return the step of a tokenizer.json that puts them there."""
+        def marks(ids: list[int], kind: int = 0) -> list[Spec]:
+            return [{"SpecialToken": {"id": names[i], "type_id": kind}} for i in ids]
+
+        def text(name: str, kind: int = 0) -> Spec:
+            return {"Sequence": {"id": name, "type_id": kind}}
+
+        if not self.before and not self.after:
+            return None
+        single = [*marks(self.before), text("A"), *marks(self.after)]
+        second = [*marks(self.between), text("B", self.second_type), *marks(self.after, self.second_type)]
+        return {"type": "TemplateProcessing", "single": single, "pair": [*single, *second],
+                "special_tokens": {names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]}
+                                   for i in (*self.before, *self.after)}}
+
+
+def tokenizer_files(tokenizer: Tokenizer, longest: int | None = None, *, start: int | None = None,
+                    around: Around | None = None, roles: Mapping[str, int | None] = {},
+                    further: Mapping[str, Any] = {}) -> dict[str, str]:
+    """Return the texts of tokenizer.json and tokenizer_config.json; ids are the tokenizer's own.
+
+    `start`: the token that every text begins with; `around`: all that stands around texts, if not that alone;
+    `roles`: tokens by what they are called, such as pad; `further` settings.
+    """
+    spec = _spec(tokenizer)
+    names = {i: token for token, i in ids_of(spec).items()}
+    for i in tokenizer.declared_ids:
+        _add_mark(spec, names, i, tokenizer.token(i))
+    if tokenizer.eos_id not in names:
+        names[tokenizer.eos_id] = next(name for name in _ENDS if name not in names.values())
+        spec["added_tokens"].append(added_token(tokenizer.eos_id, names[tokenizer.eos_id]))
+    mark(spec, [names[i] for i in (tokenizer.eos_id, start) if i is not None])
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": names[tokenizer.eos_id],
+        "bos_token": names[tokenizer.eos_id if start is None else start],
+        "add_bos_token": start is not None,
+        "clean_up_tokenization_spaces": False,
+    }
+    if tokenizer.unk_id is not None:
+        settings["unk_token"] = names[tokenizer.unk_id]
+    settings |= _mark_settings(tokenizer)
+    if longest is not None:
+        settings["model_max_length"] = longest
+    settings |= {f"{role}_token": names[i] for role, i in roles.items() if i is not None} | dict(further)
+    first = [] if start is None else [start]
+    spec["post_processor"] = (around or Around(first, [], first)).template(names)
+    return {TOKENIZER: json.dumps(spec, indent=2, ensure_ascii=False) + "\n",
+            SETTINGS: json.dumps(settings, indent=2) + "\n"}
+
+
+def _add_mark(spec: Spec, names: dict[int, str], i: int, name: str) -> None:
+    """Add a declared mark; transformers has one id for each name."""
+    if name in names.values():
+        raise ConfigError(f"its mark {name!r} is spelled like an ordinary token of its vocabulary, and transformers cannot "
+                          "tell the two apart; fit the tokenizer with another name for the mark")
+    names[i] = name
+    spec["added_tokens"].append(added_token(i, name))
+
+
+def _mark_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What transformers calls the declared marks: by their role where the name says it, else further special tokens."""
+    settings: dict[str, Any] = {}
+    further = []
+    for name in tokenizer.config.marks:
+        role = _ROLES.get(name)
+        if role is None or role in settings:
+            further.append(name)
+        else:
+            settings[role] = name
+    return settings | ({"additional_special_tokens": further} if further else {})
+
+
+def _spec(tokenizer: Tokenizer) -> Spec:
+    if tokenizer.normalizer is not None:
+        raise ConfigError(f"{tokenizer.loses()} before it is cut into tokens; transformers has no such steps")
+    if tokenizer.kind == "byte":
+        ids = {character: byte for byte, character in enumerate(ALPHABET)}
+        return byte_level_spec(ids, [], [byte_level(rule=False)])
+    if not tokenizer.subword:
+        raise ConfigError(f"its tokens are of the kind {tokenizer.kind!r}; byte, bpe, unigram and wordpiece can "
+                          "be written for transformers")
+    with TemporaryDirectory() as folder:
+        tokenizer.write_files(Path(folder))
+        return json.loads((Path(folder) / TOKENIZER).read_text("utf-8"))

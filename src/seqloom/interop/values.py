@@ -1,17 +1,23 @@
-"""The values that a published model brings with it, taken by name and checked; every fault is one line that names the file."""
+"""The values and tensors of a published model, by name; every fault is one line that names the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from seqloom.arrays import LARGEST
 from seqloom.errors import DataError, quoted
 
+if TYPE_CHECKING:
+    from seqloom.runtime.quantised import Blocks
+
 Shapes = Mapping[str, tuple[int, ...]]
+Keys = Mapping[str, tuple[Any, ...]]  # our options: the name of a value and its limits (`Values.options`)
+MAX_ROWS = 10_000_000  # of token vectors
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,68 @@ class Values:
             self.lacks(key, value, "a list of texts")
         return value
 
+    def choice(self, key: str, known: Mapping[str, str], default: str | None = None) -> str:
+        """Return what `known` has for one of its names."""
+        name = self.text(key, default)
+        if name not in known:
+            self.fail(f"{key} is {quoted(name)}; {', '.join(known)} can be converted")
+        return known[name]
+
+    def options(self, keys: Keys) -> dict[str, Any]:
+        """Return the options of a table.
+
+        Each has the name of its value, the least and the largest one and a default, if there is one; or the
+        name and true or false, its default. Limits that are whole numbers ask for one. Null is as missing.
+        """
+        return {option: self._limited(*key) for option, key in keys.items()}
+
+    def _limited(self, key: str, low: Any, high: Any = None, default: Any = None) -> Any:
+        if isinstance(low, bool):
+            return self.flag(key, low)
+        here = Values(self.name, {}) if default is not None and self.values.get(key) is None else self
+        return (here.whole if isinstance(low, int) else here.real)(key, low, high, default)
+
     def lacks(self, key: str, value: Any, wanted: str) -> NoReturn:
         self.fail(f"{key} is {'missing' if value is None else quoted(value)}; it must be {wanted}")
 
     def fail(self, fault: str) -> NoReturn:
         raise DataError(f"{self.name}: {fault}")
+
+
+@dataclass(frozen=True)
+class TensorFile(Values):
+    """A file or directory of named tensors."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        raise NotImplementedError
+
+    def array(self, name: str) -> np.ndarray:
+        """Return a tensor as float32, a new array; what is not a finite number is refused."""
+        raise NotImplementedError
+
+    def blocks(self, name: str, bits: int) -> Blocks:
+        """Return a matrix with so many bits a weight."""
+        from seqloom.runtime.quantised import Blocks
+
+        return Blocks.of(self.array(name), bits, name)
+
+    def digest(self) -> str:
+        """Return a hash of the weights."""
+        raise NotImplementedError
+
+    def record(self, source: str, **further: str) -> dict[str, Any]:
+        """Return where a model comes from, for its `fit_info`."""
+        name = Path(self.name).absolute().name
+        return {"data": name, "data_hash": self.digest()[:16], "source": source, **further}
+
+    def rows(self, name: str, key: str = "vocab_size") -> int:
+        """Return the number of token vectors, which must be the value of that key, if there is one."""
+        shape = self.shapes.get(name, ())
+        if len(shape) != 2:
+            self.fail(f"it lacks the tensor {quoted(name)}")
+        self.check_tensors({name: shape}, {name: (self.whole(key, 2, MAX_ROWS, shape[0]), shape[1])}, "")
+        return shape[0]
 
     def check_tensors(self, found: Shapes, wanted: Shapes, family: str) -> None:
         """Refuse what is missing, surplus or of another shape than the values of the file ask for."""
@@ -61,19 +124,27 @@ class Values:
         surplus = [name for name in found if name not in wanted]
         for names, what in ((missing, "lacks"), (surplus, f"has, and a plain {family} has not,")):
             if names:
-                self.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {', '.join(map(quoted, names[:3]))}"
-                          f"{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}")
+                self.fail(f"it {what} the tensor{'s' * (len(names) > 1)} {shortened(map(quoted, names), 3)}")
         for name, shape in wanted.items():
             if found[name] != shape:
-                self.fail(f"the tensor {quoted(name)} is {' x '.join(map(str, found[name]))} where its values ask for "
-                          f"{' x '.join(map(str, shape))}")
+                is_now, asked = (" x ".join(map(str, numbers)) for numbers in (found[name], shape))
+                self.fail(f"the tensor {quoted(name)} is {is_now} where its values ask for {asked}")
 
     def checked(self, name: str, array: np.ndarray) -> np.ndarray:
-        """A tensor of finite numbers that no product of two makes infinite."""
+        """Return a tensor of finite numbers that no product of two makes infinite; others are refused."""
         if array.size and not (array.max() <= LARGEST and array.min() >= -LARGEST):  # NaN fails both
-            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers or beyond {LARGEST:g}; "
-                      "the file is damaged")
+            self.fail(f"the tensor {quoted(name)} has values that are not finite numbers or beyond "
+                      f"{LARGEST:g}; the file is damaged")
         return array
 
 
-Read = Callable[[str], np.ndarray]  # a tensor by its name, as float32
+def shortened(names: Iterable[str], most: int) -> str:
+    """Return the first of some names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
+def written(options: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """Return the values that stand for options, by the names of a table."""
+    return {key: options[option] for option, (key, *_) in keys.items()}

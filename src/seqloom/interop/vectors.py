@@ -10,7 +10,7 @@ import mmap
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from seqloom.data.vector_files import HEAD, Sniffed, is_number, sniff_vectors
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
 from seqloom.forks import needs_threads
-from seqloom.interop.fasttext_bin import read_fasttext
+from seqloom.interop.fasttext import read_fasttext
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
 
@@ -45,10 +45,7 @@ def read_vectors(path: str | Path) -> WordVectors:
     """
     source = Path(path)
     if source.is_dir():
-        model = storage.load(source)
-        if not hasattr(model, "vectors"):
-            raise DataError(f"{path} holds a {model.task}, not word vectors")
-        return model.vectors
+        return open_vectors(source).vectors
     if not source.is_file():
         raise DataError(f"{path}: no such file")
     data = _bytes(source)
@@ -62,6 +59,16 @@ def read_vectors(path: str | Path) -> WordVectors:
     if sniffed.form == "word2vec-binary":
         return _read_binary(data, sniffed, str(path))
     return _read_text(data, sniffed, str(path))
+
+
+def open_vectors(path: str | Path) -> Any:
+    """Return the embedder in a directory that seqloom saved, or the vectors of a file."""
+    if not Path(path).is_dir():
+        return read_vectors(path)
+    model = storage.load(path)
+    if not hasattr(model, "vectors"):
+        raise DataError(f"{path} holds a {model.task}, not word vectors")
+    return model
 
 
 def _bytes(path: Path) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from seqloom.kernels.intrinsics import prefetch_row
+from seqloom.kernels.maths import softmax
 
 _AHEAD = 8  # rows that are under way
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # sums in any order, but not a number stays that
@@ -72,27 +73,21 @@ def _mean(X, rows, low, high, hidden):
 def _learn_softmax(hidden, Y, label, rate, scores, move):
     """Move the output rows; `move` becomes what the hidden vector should move by. Returns the loss."""
     width = len(hidden)
-    top = np.float32(-np.inf)
     for c in range(len(Y)):
         s = _ZERO
         for d in range(width):
             s += hidden[d] * Y[c, d]
         scores[c] = s
-        top = max(top, s)
-    loss = top - scores[label]
-    total = _ZERO
-    for c in range(len(Y)):
-        scores[c] = np.exp(scores[c] - top)
-        total += scores[c]
+    softmax(scores)
     for d in range(width):
         move[d] = _ZERO
     for c in range(len(Y)):
-        g = rate * (np.float32(c == label) - scores[c] / total)
+        g = rate * (np.float32(c == label) - scores[c])
         for d in range(width):
             y = Y[c, d]
             move[d] += g * y
             Y[c, d] = y + g * hidden[d]
-    return loss + np.log(total)
+    return -np.log(scores[label])
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)

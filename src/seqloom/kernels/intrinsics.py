@@ -1,10 +1,8 @@
-"""What numba has no name for, as instructions of LLVM, and what several steps need of them. All of it becomes part of the
-kernel that uses it."""
+"""What numba has no name for, as instructions of LLVM:
+prefetching, random bits, vectors, sums in a fixed order, sums of products of bytes.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
@@ -18,17 +16,21 @@ def prefetch_at(builder: ir.IRBuilder, pointer: ir.Value) -> None:
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8")
-    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # read, keep near, data
+    # read, keep near, data
+    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])
 
 
 @intrinsic
 def prefetch(context, table, row, column):
-    """Ask for the cache line of table[row, column] (table[row] where it has one dimension) without waiting for it."""
+    """Ask for the cache line of table[row, column] (table[row] where it has one dimension)
+    without waiting for it.
+    """
     signature = types.void(table, row, column)
 
     def code(context, builder, signature, arguments):
         kind = signature.args[0]
-        place = [context.cast(builder, value, of, types.intp) for value, of in zip(arguments[1:], signature.args[1:])]
+        place = [context.cast(builder, value, of, types.intp)
+                 for value, of in zip(arguments[1:], signature.args[1:])]
         place = place[:kind.ndim]
         array = context.make_array(kind)(context, builder, arguments[0])
         prefetch_at(builder, cgutils.get_item_pointer(context, builder, kind, array, place))
@@ -66,96 +68,6 @@ def trailing_zeros(context, number):
     return signature, code
 
 
-# ---- functions of float32 that loops can compute with vector instructions
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def exp(x):
-    """e^x of a float32 to 1e-7; written out because the library's is a call that keeps loops from using vector units.
-
-    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2: a polynomial (Cephes) for e^r, and k put into the exponent bits.
-    """
-    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
-    k = np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5))
-    r = x - k * np.float32(0.693359375) + k * np.float32(2.12194440e-4)  # ln 2 in two parts
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
-    p = p * r * r + r + ONE
-    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-# x P(x^2) / Q(x^2), fitted to tanh on |x| <= 9.1 for the smallest largest relative error (2.3e-8; 3e-7 after
-# rounding to float32). Beyond 9.1 tanh is 1 in float32. numba has no vector form of math.tanh.
-EDGE = np.float32(9.1)
-P0 = np.float32(0.9999999772199577)
-P1 = np.float32(0.1337446318136119)
-P2 = np.float32(0.0034877967696970457)
-P3 = np.float32(2.0480954582865103e-05)
-P4 = np.float32(1.3177212634831404e-08)
-Q1 = np.float32(0.46707776968776)
-Q2 = np.float32(0.02584733426414527)
-Q3 = np.float32(0.00032728969126553036)
-Q4 = np.float32(7.703916507557806e-07)
-ONE = np.float32(1)
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
-def tanh32(x):
-    """tanh in float32; a NaN stays one, since comparisons with it are false."""
-    x = EDGE if x > EDGE else x
-    x = -EDGE if x < -EDGE else x
-    s = x * x
-    p = (((P4 * s + P3) * s + P2) * s + P1) * s + P0
-    q = (((Q4 * s + Q3) * s + Q2) * s + Q1) * s + ONE
-    y = x * p / q
-    y = ONE if y > ONE else y
-    return -ONE if y < -ONE else y
-
-
-# ---- loops over a few numbers of float32
-
-@njit(nogil=True, cache=True, inline="always")
-def in_order(bits):
-    """The bits of a float32 as a whole number that is larger where the float32 is, and back: numba's loops find the largest of
-    whole numbers, but not of floats, with vector units."""
-    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-
-
-FAST = {"reassoc", "contract", "nsz"}
-ZERO = np.float32(0)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def dot(a, b):
-    total = ZERO
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def add_scaled(out, share, x):
-    for j in range(len(out)):
-        out[j] += share * x[j]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def softmax(scores):
-    top = scores[0]
-    for t in range(len(scores)):
-        top = max(top, scores[t])
-    total = ZERO
-    for t in range(len(scores)):
-        scores[t] = exp(scores[t] - top)
-        total += scores[t]
-    share = ONE / total
-    for t in range(len(scores)):
-        scores[t] *= share
-
-
 # ---- vectors, for code of LLVM
 
 WORD, BYTES, WORDS = ir.IntType(32), ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(32), 16)
@@ -165,7 +77,8 @@ FLOATS = ir.VectorType(ir.FloatType(), 16)
 def splat(builder, value, kind):
     """A vector whose lanes all have this value."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, kind.count), None))
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined),
+                                  ir.Constant(ir.VectorType(WORD, kind.count), None))
 
 
 def constant(kind, value):
@@ -173,91 +86,97 @@ def constant(kind, value):
 
 
 def halves(builder, pointer):
-    """16 float16 as float32; by their bits, since not every processor has an instruction. What is not finite is not met."""
+    """16 float16 as float32; by their bits, since not every processor has an instruction.
+    What is not finite is not met.
+    """
     wide = builder.zext(builder.load(pointer, align=1), WORDS)
-    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)), FLOATS)
+    magnitude = builder.bitcast(builder.shl(builder.and_(wide, constant(WORDS, 0x7FFF)), constant(WORDS, 13)),
+                                FLOATS)
     sign = builder.shl(builder.and_(wide, constant(WORDS, 0x8000)), constant(WORDS, 16))
     scaled = builder.bitcast(builder.fmul(magnitude, constant(FLOATS, 2.0 ** 112)), WORDS)
     return builder.bitcast(builder.or_(scaled, sign), FLOATS)
 
 
+# ---- sums in a fixed order
+#
+# Where LLVM may reorder a sum so that it uses vectors, it does so anew wherever the loop is compiled into
+# another one, and the same numbers then have sums that differ in the last bit. numba gives the liberties of a
+# function to all instructions in it that have none of their own, so each has one.
+
+SUMS = 4  # vectors of sums, so that one addition need not wait for the last
+FUSED = ("contract",)  # a product and a sum may be one instruction
+
+
+def _sum_lanes(builder, vector):
+    """The sum of a vector's lanes, halves added until one is left."""
+    while (half := vector.type.count // 2) > 0:
+        places = [ir.Constant(ir.VectorType(WORD, half), list(range(at, at + half))) for at in (0, half)]
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        low, high = (builder.shuffle_vector(vector, undefined, part) for part in places)
+        vector = builder.fadd(low, high, flags=FUSED)
+    return builder.extract_element(vector, WORD(0))
+
+
+def _ordered_sum(term):
+    """Code that sums `term(builder, values, shift)`, the values being those of arrays of one length at a
+    place; the last argument is the shift."""
+    def code(context, builder, signature, arguments):
+        size, number = ir.IntType(64), context.get_value_type(signature.return_type)
+        lanes, width = ir.VectorType(number, 16), context.get_abi_sizeof(number)
+        arrays = [context.make_array(kind)(context, builder, value)
+                  for kind, value in zip(signature.args[:-1], arguments[:-1])]
+        shift, length = arguments[-1], cgutils.unpack_tuple(builder, arrays[0].shape)[0]
+        shifts = splat(builder, shift, lanes)
+        sums = [cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(SUMS)]
+
+        def load(array, place, kind):
+            pointer = builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
+            return builder.load(pointer, align=width)
+
+        def add(total, place, kind, shift):
+            value = term(builder, [load(array, place, kind) for array in arrays], shift)
+            builder.store(builder.fadd(builder.load(total), value, flags=FUSED), total)
+
+        begin = size(0)
+        for many in (SUMS, 1):
+            step = size(16 * many)
+            end = builder.sub(length, builder.srem(length, step))
+            with cgutils.for_range_slice(builder, begin, end, step, size) as (place, _):
+                for i in range(many):
+                    add(sums[i], builder.add(place, size(16 * i)), lanes, shifts)
+            begin = end
+        first, *others = (builder.load(total) for total in sums)
+        for other in others:
+            first = builder.fadd(first, other, flags=FUSED)
+        total = cgutils.alloca_once_value(builder, _sum_lanes(builder, first))
+        with cgutils.for_range_slice(builder, begin, length, size(1), size) as (place, _):
+            add(total, place, number, shift)
+        return builder.load(total)
+
+    return code
+
+
 @intrinsic
-def at_least(context, values, row, limit):
-    """Which of the 64 numbers of values[row] are at least `limit`: a bit for each, of an uint64."""
-    signature = types.uint64(values, row, types.float32)
-
+def sum_row(context, x):
+    """The sum of an array of floats, the same wherever it is compiled."""
     def code(context, builder, signature, arguments):
-        kind, bits = signature.args[0], ir.IntType(64)
-        array = context.make_array(kind)(context, builder, arguments[0])
-        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        start = cgutils.get_item_pointer(context, builder, kind, array, [which, context.get_constant(types.intp, 0)])
-        every, found = splat(builder, arguments[2], FLOATS), bits(0)
-        for i in range(4):
-            place = builder.bitcast(builder.gep(start, [bits(16 * i)]), FLOATS.as_pointer())
-            above = builder.fcmp_ordered(">=", builder.load(place, align=4), every)
-            some = builder.zext(builder.bitcast(above, ir.IntType(16)), bits)
-            found = builder.or_(found, builder.shl(some, bits(16 * i)))
-        return found
+        zero = ir.Constant(context.get_value_type(x.dtype), 0.0)
+        total = _ordered_sum(lambda builder, values, shift: values[0])
+        return total(context, builder, x.dtype(x, x.dtype), [*arguments, zero])
 
-    return signature, code
+    return x.dtype(x), code
 
 
-# ---- products of float32
+@intrinsic
+def dot_rows(context, a, b, shift):
+    """The sum of (a - shift)(b - shift) of two arrays of floats, the same wherever it is compiled."""
+    def term(builder, values, shift):
+        return builder.fmul(*(builder.fsub(value, shift, flags=FUSED) for value in values), flags=FUSED)
 
-LANES = 16  # numbers of a vector
-
-
-def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False) -> Callable[..., Any]:
-    """`piece(a, row, b, start, step, steps, out, column, ahead)`: out[row:row + rows, column:column + 16 vectors] = the first
-    `steps` numbers of these rows of a, times as many rows of 16 vectors numbers each, which lie in b `step` numbers apart,
-    flat from `start` on. Rows beyond the last of a are the last one again.
-
-    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step.
-    """
-    def code(context, builder, signature, arguments):
-        size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
-        a, row, b, start, step, steps, out, column, ahead = (
-            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, arguments))
-        last, width = cgutils.unpack_tuple(builder, a.shape)
-        last, out_width = builder.sub(last, size(1)), cgutils.unpack_tuple(builder, out.shape)[1]
-        places = [builder.add(row, size(i)) for i in range(rows)]
-        places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
-        of_a = [builder.gep(a.data, [builder.mul(place, width)]) for place in places]
-        sums = [[cgutils.alloca_once_value(builder, constant(lanes, 0.0)) for _ in range(vectors)] for _ in places]
-
-        def pointer(array, offset, i):
-            return builder.bitcast(builder.gep(array.data, [builder.add(offset, size(LANES * i))]), lanes.as_pointer())
-
-        with cgutils.for_range(builder, steps, intp=size) as loop:
-            if prefetching:
-                prefetch_at(builder, builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
-            place = builder.add(start, builder.mul(loop.index, step))
-            values = [builder.load(pointer(b, place, i), align=4) for i in range(vectors)]
-            for of_row, totals in zip(of_a, sums):
-                factor = builder.load(builder.gep(of_row, [loop.index]))
-                spread = splat(builder, factor, lanes)
-                for value, total in zip(values, totals):
-                    change = builder.fmul(spread, value, flags=("contract",))
-                    builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
-        for place, totals in zip(places, sums):
-            offset = builder.add(builder.mul(place, out_width), column)
-            for i, total in enumerate(totals):
-                builder.store(builder.load(total), pointer(out, offset, i), align=4)
-        return context.get_dummy_value()
-
-    @intrinsic
-    def piece(context, a, row, b, start, step, steps, out, column, ahead):
-        one = types.intp
-        return types.void(a, one, b, one, one, one, out, one, one), code
-
-    return piece
+    return a.dtype(a, b, a.dtype), _ordered_sum(term)
 
 
 # ---- products of 8-bit numbers
-
-TOGETHER = 64  # rows
-
 
 def has_vnni() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512vnni"))
@@ -277,72 +196,3 @@ def add_dots(builder, total, weights, numbers):
         number = builder.ashr(builder.shl(numbers, constant(WORDS, 24 - 8 * i)), constant(WORDS, 24))
         total = builder.add(total, builder.mul(weight, number))
     return total
-
-
-@intrinsic
-def product_of_row(context, weights, row, x):
-    """The product of a row of numbers from 0 to 15 with x (128 K,) int8. The row is weights[row] (64 K,), two to a byte:
-    the low halves of 64 bytes have the first 64 numbers of 128, the high halves the others."""
-    signature = types.int32(weights, row, x)
-
-    def code(context, builder, signature, arguments):
-        zero, size = context.get_constant(types.intp, 0), ir.IntType(64)
-        kind, array = signature.args[0], context.make_array(signature.args[0])(context, builder, arguments[0])
-        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        first = cgutils.get_item_pointer(context, builder, kind, array, [which, zero])
-        inputs = context.make_array(signature.args[2])(context, builder, arguments[2]).data
-        sums = [cgutils.alloca_once_value(builder, constant(WORDS, 0)) for _ in (0, 1)]
-        vectors = builder.lshr(cgutils.unpack_tuple(builder, array.shape, 2)[1], size(6))
-        with cgutils.for_range(builder, vectors, intp=size) as loop:
-            at = builder.bitcast(builder.gep(first, [builder.mul(loop.index, size(64))]), BYTES.as_pointer())
-            both = builder.load(at, align=1)
-            halves = builder.and_(both, constant(BYTES, 15)), builder.lshr(both, constant(BYTES, 4))
-            for i, (total, half) in enumerate(zip(sums, halves)):
-                place = builder.gep(inputs, [builder.add(builder.mul(loop.index, size(128)), size(64 * i))])
-                numbers = builder.load(builder.bitcast(place, WORDS.as_pointer()), align=1)
-                builder.store(add_dots(builder, builder.load(total), half, numbers), total)
-        every = builder.add(*map(builder.load, sums))
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(WORD, [WORDS]), "llvm.vector.reduce.add.v16i32")
-        return builder.call(function, [every])
-
-    return signature, code
-
-
-@intrinsic
-def products_of_64(context, weights, group, x, out):
-    """out (64,) int32 = the products of 64 rows of numbers from 0 to 15 with x (8 K,) int8. The rows are weights[group]
-    (K, 64, 4), two numbers to a byte: the first four of each row in the low halves of four bytes, the next four in the high."""
-    signature = types.void(weights, group, x, out)
-
-    def code(context, builder, signature, arguments):
-        zero = context.get_constant(types.intp, 0)
-
-        def pointer(i, *place):
-            kind = signature.args[i]
-            array = context.make_array(kind)(context, builder, arguments[i])
-            return array, cgutils.get_item_pointer(context, builder, kind, array, place)
-
-        which = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        array, first = pointer(0, which, zero, zero, zero)
-        inputs = builder.bitcast(pointer(2, zero)[1], WORD.as_pointer())
-        sums = [cgutils.alloca_once(builder, WORDS) for _ in range(TOGETHER // 8)]  # of low and of high halves
-        for total in sums:
-            builder.store(constant(WORDS, 0), total)
-        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, array.shape, 4)[1]) as loop:
-            index, size = loop.index, loop.index.type
-            fours = [splat(builder, builder.load(builder.gep(inputs, [builder.add(builder.mul(index, size(2)), size(half))]),
-                                                 align=1), WORDS) for half in (0, 1)]
-            for i in range(TOGETHER // 16):
-                at = builder.gep(first, [builder.add(builder.mul(index, size(4 * TOGETHER)), size(64 * i))])
-                both = builder.load(builder.bitcast(at, BYTES.as_pointer()), align=1)
-                halves = builder.and_(both, constant(BYTES, 15)), builder.lshr(both, constant(BYTES, 4))
-                for total, half, four in zip(sums[2 * i:], halves, fours):
-                    builder.store(add_dots(builder, builder.load(total), half, four), total)
-        for i in range(TOGETHER // 16):
-            place = pointer(3, context.get_constant(types.intp, 16 * i))[1]
-            value = builder.add(*map(builder.load, sums[2 * i:2 * i + 2]))
-            builder.store(value, builder.bitcast(place, WORDS.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return signature, code

@@ -1,7 +1,6 @@
 """Which n-grams can go: the change of the model's relative entropy if one n-gram is left out (Stolcke 1998).
 
-The tables are those of kernels/ngram_query; `find_child` and `advance_cost` repeat its search, because a kernel
-calls only kernels of its own file.
+Continuations of a context are found as when text is scored (`kernels/ngram_query`).
 """
 
 import math
@@ -9,19 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-
-@njit(nogil=True, cache=True)
-def find_child(words, lo, hi, w):
-    while hi - lo > 8:
-        mid = (lo + hi) >> 1
-        if words[mid] <= w:
-            lo = mid
-        else:
-            hi = mid
-    for i in range(lo, hi):
-        if words[i] == w:
-            return i
-    return np.int64(-1)
+from seqloom.kernels.ngram_query import find_child
 
 
 @njit(nogil=True, cache=True)

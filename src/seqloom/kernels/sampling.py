@@ -1,9 +1,13 @@
-"""Words as places in a list, and tables for drawing them: Walker's alias method and the Huffman tree."""
+"""Drawing: words as places in a list and tables for drawing them (Walker's alias method, the Huffman tree),
+and single tokens.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from seqloom.kernels.maths import FAST, exp
 
 
 @njit(nogil=True, cache=True)
@@ -17,7 +21,9 @@ def place_and_count(ids, table, totals):
 
 @njit(nogil=True, cache=True)
 def fill_alias(share, alias):
-    """`share`: probabilities times their number. Afterwards place k is itself with probability share[k], else alias[k]."""
+    """`share`: probabilities times their number.
+    Afterwards place k is itself with probability share[k], else alias[k].
+    """
     size = len(share)
     small, large = np.empty(size, np.int64), np.empty(size, np.int64)
     n_small = n_large = 0
@@ -46,7 +52,9 @@ def fill_alias(share, alias):
 
 @njit(nogil=True, cache=True)
 def build_tree(counts, parents, turns):
-    """Huffman's tree over descending counts: leaves 0..V-1, inner nodes behind them in the order they are made."""
+    """Huffman's tree over descending counts: leaves 0..V-1,
+    inner nodes behind them in the order they are made.
+    """
     size = len(counts)
     sums = np.empty(max(size - 1, 1), np.int64)
     leaf, inner = size - 1, 0
@@ -87,3 +95,36 @@ def fill_paths(parents, turns, place, ends, nodes, ways):
         n += length
         ends[w] = n
     return n
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def draw(log_probs, uniform):
+    """Return one token from log-probabilities (V,) that sum to one,
+    by inverting the cumulative distribution at `uniform`.
+    """
+    block = 256
+    probs = np.empty(len(log_probs), np.float32)
+    blocks = np.empty(len(probs) // block + 1, np.float64)
+    total = 0.0
+    for b in range(len(blocks)):
+        part = np.float32(0.0)
+        for j in range(b * block, min(b * block + block, len(probs))):
+            probs[j] = exp(log_probs[j]) if log_probs[j] > np.float32(-87.0) else np.float32(0.0)
+            part += probs[j]
+        blocks[b] = part
+        total += part
+    left = uniform * total
+    b = 0
+    while b < len(blocks) - 1 and left >= blocks[b]:
+        left -= blocks[b]
+        b += 1
+    last = -1
+    for j in range(b * block, len(probs)):
+        if probs[j] > 0:
+            last = j
+            left -= probs[j]
+            if left < 0:
+                return j
+    if last < 0:  # rounding led past the end
+        last = np.argmax(probs)
+    return last

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from seqloom.kernels.intrinsics import prefetch_row, random_bits
+from seqloom.kernels.maths import softmax
 
 LANES = 32  # float32 that a loop takes at once, without any left over
 NEGATIVE, TREE, ALL = 0, 1, 2  # what a word is predicted with
@@ -160,23 +161,19 @@ def _learn_one(hidden, Y, chosen, labels, side, m, rate, scores, sigmoid, softpl
 def _learn_all(hidden, Y, word, rate, scores):
     """Softmax over all words, for small vocabularies; hidden as above. Returns the loss."""
     width = hidden.shape[1]
-    top = np.float32(-np.inf)
     for j in range(len(Y)):
         s = np.float32(0)
         for d in range(width):
             s += hidden[0, d] * Y[j, d]
         scores[j] = s
-        top = max(top, s)
-    total = np.float32(0)
+    softmax(scores)
     for j in range(len(Y)):
-        total += np.exp(scores[j] - top)
-    for j in range(len(Y)):
-        g = rate * (np.float32(j == word) - np.exp(scores[j] - top) / total)
+        g = rate * (np.float32(j == word) - scores[j])
         for d in range(width):
             y = Y[j, d]
             hidden[1, d] += g * y
             Y[j, d] = y + g * hidden[0, d]
-    return top + np.log(total) - scores[word]
+    return -np.log(scores[word])
 
 
 @njit(nogil=True, cache=True)
@@ -188,15 +185,9 @@ def _share_out(bags, low, high, shares):
     if bags.kind == MEAN or bags.kind == SUM:
         shares[:n] = np.float32(1) / np.float32(n) if bags.kind == MEAN else np.float32(1)
         return
-    top = np.float32(-np.inf)
     for k in range(n):
         shares[k] = bags.weights[bags.rows[low + k]]
-        top = max(top, shares[k])
-    total = np.float32(0)
-    for k in range(n):
-        shares[k] = np.exp(shares[k] - top)
-        total += shares[k]
-    shares[:n] /= total
+    softmax(shares[:n])
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)

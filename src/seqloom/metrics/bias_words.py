@@ -18,70 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.errors import ConfigError, DataError, suggest_known
+from seqloom.text.bundled import read_tables
 
 Pairs = list[tuple[str, str]]
 FOUR = ("X", "Y", "A", "B")  # two lists of targets, two of attributes
 
-_LISTS = {
-    "flowers": "aster clover hyacinth marigold poppy azalea crocus iris orchid rose bluebell daffodil lilac pansy tulip "
-               "buttercup daisy lily peony violet carnation gladiola magnolia petunia zinnia",
-    "insects": "ant caterpillar flea locust spider bedbug centipede fly maggot tarantula bee cockroach gnat mosquito termite "
-               "beetle cricket hornet moth wasp blackfly dragonfly horsefly roach weevil",
-    "instruments": "bagpipe cello guitar lute trombone banjo clarinet harmonica mandolin trumpet bassoon drum harp oboe tuba "
-                   "bell fiddle harpsichord piano viola bongo flute horn saxophone violin",
-    "weapons": "arrow club gun missile spear axe dagger harpoon pistol sword blade dynamite hatchet rifle tank bomb firearm "
-               "knife shotgun teargas cannon grenade mace slingshot whip",
-    "pleasant": "caress freedom health love peace cheer friend heaven loyal pleasure diamond gentle honest lucky rainbow "
-                "diploma gift honor miracle sunrise family happy laughter paradise vacation",
-    "unpleasant": "abuse crash filth murder sickness accident death grief poison stink assault disaster hatred pollute "
-                  "tragedy divorce jail poverty ugly cancer kill rotten vomit agony prison",
-    "european_american_names": "Brad Brendan Geoffrey Greg Brett Jay Matthew Neil Todd Allison Anne Carrie Emily Jill Laurie "
-                               "Kristen Meredith Sarah",
-    "african_american_names": "Darnell Hakim Jermaine Kareem Jamal Leroy Rasheed Tremayne Tyrone Aisha Ebony Keisha Kenya "
-                              "Latonya Lakisha Latoya Tamika Tanisha",
-    "pleasant_short": "joy love peace wonderful pleasure friend laughter happy",
-    "unpleasant_short": "agony terrible horrible nasty evil war awful failure",
-    "male_names": "John Paul Mike Kevin Steve Greg Jeff Bill",
-    "female_names": "Amy Joan Lisa Sarah Diana Kate Ann Donna",
-    "career": "executive management professional corporation salary office business career",
-    "family": "home parents children family cousins marriage wedding relatives",
-    "math": "math algebra geometry calculus equations computation numbers addition",
-    "arts": "poetry art dance literature novel symphony drama sculpture",
-    "male_terms": "male man boy brother he him his son",
-    "female_terms": "female woman girl sister she her hers daughter",
-    "science": "science technology physics chemistry Einstein NASA experiment astronomy",
-    "arts_2": "poetry art Shakespeare dance literature novel symphony drama",
-    "male_terms_2": "brother father uncle grandfather son he his him",
-    "female_terms_2": "sister mother aunt grandmother daughter she hers her",
-    "young_people_names": "Tiffany Michelle Cindy Kristy Brad Eric Joey Bill",
-    "old_people_names": "Ethel Bernice Gertrude Agnes Cecil Wilbert Mortimer Edgar",
-    "occupations": "accountant architect artist athlete author baker barber bartender biologist broker butcher captain "
-                   "carpenter cashier chef chemist cleaner clerk coach composer cook counselor dancer dentist designer "
-                   "detective diplomat director doctor drummer economist editor electrician engineer farmer firefighter "
-                   "gardener guard guitarist hairdresser historian housekeeper illustrator inspector janitor journalist judge "
-                   "lawyer lecturer librarian magician manager mathematician mechanic minister musician nanny novelist nurse "
-                   "officer painter pharmacist philosopher photographer physician physicist pianist pilot plumber poet "
-                   "politician porter president principal professor programmer psychologist receptionist "
-                   "reporter researcher sailor scholar scientist sculptor secretary senator sheriff singer socialite "
-                   "soldier stylist surgeon surveyor tailor teacher technician therapist trader translator tutor violinist "
-                   "writer",
-}
 _NEUTRAL = "occupations career family math arts science arts_2"  # which ought not to lean, but for the people among them
-_PAIRS = {"gender": "she:he her:his woman:man Mary:John herself:himself daughter:son mother:father gal:guy girl:boy "
-                    "female:male",
-          "gender_equal": "she:he her:his herself:himself woman:man women:men girl:boy girls:boys female:male females:males "
-                          "mother:father mothers:fathers daughter:son daughters:sons sister:brother sisters:brothers "
-                          "aunt:uncle grandmother:grandfather granddaughter:grandson wife:husband wives:husbands queen:king "
-                          "princess:prince niece:nephew actress:actor gal:guy lady:gentleman ladies:gentlemen"}
-_TESTS = {
-    "flowers-insects": ("flowers", "insects", "pleasant", "unpleasant"),
-    "instruments-weapons": ("instruments", "weapons", "pleasant", "unpleasant"),
-    "names-pleasant": ("european_american_names", "african_american_names", "pleasant_short", "unpleasant_short"),
-    "career-family": ("male_names", "female_names", "career", "family"),
-    "math-arts": ("math", "arts", "male_terms", "female_terms"),
-    "science-arts": ("science", "arts_2", "male_terms_2", "female_terms_2"),
-    "young-old": ("young_people_names", "old_people_names", "pleasant_short", "unpleasant_short"),
-}
 
 
 @dataclass(frozen=True)
@@ -109,10 +51,13 @@ class WordLists:
 
 
 def built_in() -> WordLists:
-    lists = {name: words.split() for name, words in _LISTS.items()}
+    """Return the lists of `data/bundled/bias.toml`, and one of all words that ought not to lean."""
+    tables = read_tables("bias")
+    lists = {name: words.split() for name, words in tables["lists"].items()}
     lists["neutral"] = list(dict.fromkeys(word for name in _NEUTRAL.split() for word in lists[name] if word.islower()))
-    return WordLists(lists,
-                     {name: [_pair(pair) for pair in pairs.split()] for name, pairs in _PAIRS.items()}, dict(_TESTS))
+    pairs = {name: [_pair(pair) for pair in some.split()] for name, some in tables["pairs"].items()}
+    tests = {name: (x, y, a, b) for name, (x, y, a, b) in tables["tests"].items()}
+    return WordLists(lists, pairs, tests)
 
 
 def read_word_lists(path: str | Path) -> WordLists:

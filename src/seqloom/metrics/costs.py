@@ -36,7 +36,7 @@ def token_widths(tokenizer: Tokenizer, unit: str, ids: np.ndarray) -> np.ndarray
 
 def corpus_bytes(corpus: Corpus, unit: str) -> int:
     """The bytes that a model is charged for: with lines, a newline that a document lacks at its end is paid for too."""
-    _ = corpus.fingerprint  # reading it once tells the size of compressed files too
+    corpus.read_through()  # which tells the size of compressed files too
     return (corpus.n_bytes or 0) + (corpus.open_lines if unit == "line" else 0)
 
 

@@ -18,7 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import dropout
+from seqloom.nn.linear import MakeLinear, linear_rows
 from seqloom.nn.position import relative_rows, relative_scores, rotate
+from seqloom.trace import Trace
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
 
@@ -98,10 +100,13 @@ class Attention(nn.Module):
     `d_head` is d_model / n_heads unless given. Not `scaled`: scores are the products themselves, as in T5. `distances` (query
     minus key) have a learned vector each, which all heads add to their keys (Shaw et al. 2018); those beyond the range have
     that of its end. The paper found that vectors for the values as well add nothing.
+
+    A trace gets the `weights` (B, heads, T, S), for which they are formed.
     """
 
     def __init__(self, d_model: int, n_heads: int, *, n_kv_heads: int | None = None, d_head: int | None = None,
-                 scaled: bool = True, dropout: float = 0.0, bias: bool = True, distances: range | None = None) -> None:
+                 scaled: bool = True, dropout: float = 0.0, bias: bool = True, distances: range | None = None,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads or n_heads, dropout
         self.d_head = d_head or d_model // n_heads
@@ -109,13 +114,13 @@ class Attention(nn.Module):
         if (d_head is None and d_model % n_heads) or n_heads % self.n_kv_heads:
             raise ValueError(f"width {d_model} does not divide into {n_heads} heads in {self.n_kv_heads} groups")
         self.d_queries = n_heads * self.d_head
-        self.qkv = nn.Linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
-        self.out = nn.Linear(self.d_queries, d_model, bias=bias)
+        self.qkv = linear(d_model, self.d_queries + 2 * self.d_head * self.n_kv_heads, bias=bias)
+        self.out = linear(self.d_queries, d_model, bias=bias)
         self.distances = distances
         self.relative = None if distances is None else nn.Embedding(len(distances), self.d_head)
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None,
-                cache: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
+                cache: KeysValues | None = None, trace: Trace | None = None) -> tuple[Tensor, KeysValues]:
         """To x (B, T, D) itself: the same shape, and the keys and values, those of x after those of the cache.
 
         Without `places` nothing is rotated; a cache needs them.
@@ -134,33 +139,20 @@ class Attention(nn.Module):
             assert places.distance is not None, "how far are they from each other?"
             added = relative_scores(q * self.scale, self.relative.weight, relative_rows(places.distance, self.distances))
             mask = mask.with_bias(added)
-        return self._attend(q, k, v, mask), kept
+        return self._attend(q, k, v, mask, trace), kept
 
     def project(self, memory: Tensor) -> KeysValues:
         """The keys and values of a memory (B, S, D), for `cross`."""
-        rows = slice(self.d_queries, None)
-        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
-        k, v = F.linear(memory, weight, bias).unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
+        projected = linear_rows(self.qkv, memory, slice(self.d_queries, None))
+        k, v = projected.unflatten(2, (2, self.n_kv_heads, self.d_head)).permute(2, 0, 3, 1, 4)
         return k, v
 
-    def cross(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
+    def cross(self, x: Tensor, memory: KeysValues, mask: Mask, trace: Trace | None = None) -> Tensor:
         """To a memory: queries from x (B, T, D), which also is the shape of the result."""
-        return self._attend(self._queries(x), *memory, mask)
+        q = linear_rows(self.qkv, x, slice(self.d_queries)).unflatten(2, (self.n_heads, self.d_head))
+        return self._attend(q.transpose(1, 2), *memory, mask, trace)
 
-    def looks(self, x: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
-        """The weights with which `cross` takes the memory, (B, heads, T, S)."""
-        q = self._queries(x)
-        scores = (q * self.scale) @ self._shared(memory[0]).transpose(-2, -1)
-        weights = torch.softmax(mask.added_to(scores), -1)
-        return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
-
-    def _queries(self, x: Tensor) -> Tensor:
-        """Of x (B, T, D) alone, (B, heads, T, d_head)."""
-        rows = slice(self.d_queries)
-        weight, bias = self.qkv.weight[rows], None if self.qkv.bias is None else self.qkv.bias[rows]
-        return F.linear(x, weight, bias).unflatten(2, (self.n_heads, self.d_head)).transpose(1, 2)
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, trace: Trace | None) -> Tensor:
         rate = self.dropout if self.training else 0.0
 
         def weighted(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
@@ -170,7 +162,14 @@ class Attention(nn.Module):
                                                   scale=self.scale)
 
         k, v = self._shared(k), self._shared(v)
-        y = weighted(q, k, v, mask) if mask.window is None else near_attention(q, k, v, mask.window, weighted)
+        if trace is not None and trace.wants("weights"):
+            weights = attention_weights(q, k, mask, self.scale)
+            trace.add("weights", weights)
+            y = dropout(weights, rate) @ v
+        elif mask.window is None:
+            y = weighted(q, k, v, mask)
+        else:
+            y = near_attention(q, k, v, mask.window, weighted)
         if mask.blind is not None:
             y = y.masked_fill(mask.blind, 0.0)
         return self.out(y.transpose(1, 2).flatten(2))  # (B, T, D)
@@ -180,11 +179,17 @@ class Attention(nn.Module):
         return x if self.n_kv_heads == self.n_heads else x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
 
 
+def attention_weights(q: Tensor, k: Tensor, mask: Mask, scale: float) -> Tensor:
+    """Compute softmax(scale q k') of queries and keys, each (B, heads, T or S, d_head): (B, heads, T, S)."""
+    weights = torch.softmax(mask.added_to((q * scale) @ k.transpose(-2, -1)), -1)
+    return weights if mask.blind is None else weights.masked_fill(mask.blind, 0.0)
+
+
 def dropped_attention(q: Tensor, k: Tensor, v: Tensor, mask: Mask, rate: float, scale: float | None = None) -> Tensor:
     """softmax(scale q k') v with dropout on the weights, each (B, heads, T or S, d_head); the scale is 1 / sqrt(d_head) unless
     given."""
-    scores = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)  # (B, heads, T, S)
-    return dropout(torch.softmax(mask.added_to(scores), -1), rate) @ v
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return dropout(attention_weights(q, k, mask, scale), rate) @ v
 
 
 def near_attention(q: Tensor, k: Tensor, v: Tensor, window: int,

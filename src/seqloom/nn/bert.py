@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from seqloom.nn.attention import UNMASKED, Attention, padding_mask
 from seqloom.nn.dropout import dropout
+from seqloom.nn.linear import MakeLinear, own_weights
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
+from seqloom.trace import Trace, within
 
 
 class MaskedHead(nn.Module):
@@ -24,10 +26,10 @@ class MaskedHead(nn.Module):
     `tied`."""
 
     def __init__(self, vocab_size: int, d_model: int, d_embed: int, activation: Activation, *, norm_epsilon: float = 1e-12,
-                 tied: bool = True) -> None:
+                 tied: bool = True, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.dense = nn.Linear(d_model, d_embed)
+        self.dense = linear(d_model, d_embed, bias=True)
         self.norm = make_norm("layer", d_embed, epsilon=norm_epsilon)
         self.output = None if tied else nn.Linear(d_embed, vocab_size, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
@@ -46,7 +48,8 @@ class BertNet(nn.Module):
     def __init__(self, vocab_size: int, context: int, d_model: int, n_layers: int, n_heads: int, *, d_mlp: int | None = None,
                  d_embed: int | None = None, n_types: int = 2, position_offset: int = 0, shared_layers: bool = False,
                  activation: Activation = "gelu-erf", head_activation: Activation | None = None, norm_epsilon: float = 1e-12,
-                 dropout: float = 0.0, head: bool = True, tied: bool = True, pooler: bool = False) -> None:
+                 dropout: float = 0.0, head: bool = True, tied: bool = True, pooler: bool = False,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         width = d_embed or d_model
         self.context, self.position_offset, self.n_layers, self.dropout = context, position_offset, n_layers, dropout
@@ -55,30 +58,31 @@ class BertNet(nn.Module):
         self.types = nn.Embedding(n_types, width) if n_types else None
         new_norm = partial(make_norm, "layer", epsilon=norm_epsilon)
         self.norm = new_norm(width)
-        self.projection = nn.Linear(d_embed, d_model) if d_embed else None
+        self.projection = linear(d_embed, d_model, bias=True) if d_embed else None
 
         def block() -> Block:
-            mlp = MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation])
-            return Block(d_model, Attention(d_model, n_heads, dropout=dropout), mlp, norm="post", make_norm=new_norm,
-                         dropout=dropout)
+            attention = Attention(d_model, n_heads, dropout=dropout, linear=linear)
+            mlp = MLP(d_model, d_mlp or 4 * d_model, ACTIVATIONS[activation], linear=linear)
+            return Block(d_model, attention, mlp, norm="post", make_norm=new_norm, dropout=dropout)
 
         self.blocks = nn.ModuleList(block() for _ in range(1 if shared_layers else n_layers))
-        self.pooler = nn.Linear(d_model, d_model) if pooler else None
+        self.pooler = linear(d_model, d_model, bias=True) if pooler else None
         self.head = MaskedHead(vocab_size, d_model, width, head_activation or activation, norm_epsilon=norm_epsilon,
-                               tied=tied) if head else None
+                               tied=tied, linear=linear) if head else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """BERT's: normal 0.02, biases zero."""
-        for name, parameter in self.named_parameters():
+        for name, parameter in own_weights(self):
             if parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.02)
             elif "norm" not in name:
                 nn.init.zeros_(parameter)
 
-    def forward(self, ids: Tensor, types: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, types: Tensor | None = None, keep: Tensor | None = None,
+                trace: Trace | None = None) -> Tensor:
         """The vectors (B, T, D) of the last layer. `types` (B, T), all 0 if not given; `keep` (B, T) is False where a row was
-        padded on the right."""
+        padded on the right. A trace gets what each layer adds, as `blocks.0...`, shared or not."""
         if ids.shape[1] > self.context:
             raise ValueError(f"a text of {ids.shape[1]} tokens is longer than the position table of {self.context}")
         places = torch.arange(self.position_offset, self.position_offset + ids.shape[1], device=ids.device)
@@ -90,7 +94,7 @@ class BertNet(nn.Module):
             x = self.projection(x)  # (B, T, D)
         mask = UNMASKED if keep is None else padding_mask(keep)
         for i in range(self.n_layers):
-            x, _ = self.blocks[i % len(self.blocks)](x, mask)
+            x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
         return x
 
     def pooled(self, hidden: Tensor) -> Tensor:

@@ -18,6 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seqloom.nn.linear import MakeLinear, register_matrix
+from seqloom.trace import Trace
+
 State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection
 Kind = Literal["rnn", "lstm", "gru"]
 Activation = Literal["tanh", "relu"]
@@ -26,22 +29,29 @@ Update = Literal["keep", "replace"]
 
 
 class Cell(nn.Module):
-    """What the three have in common: the parameters, and the walk over the steps."""
+    """What the three have in common: the parameters, w_x and w_h by `linear`, and the walk over the steps."""
 
     gates: int  # blocks of w_x, w_h and b
     leaves: tuple[str, ...] = ("h",)
+    gate_names: tuple[str, ...] = ()  # of what `step` adds to a trace, as `gates.i`
+    reads_state: bool = True  # whether a step multiplies the state, by w_h; a linear recurrence does without
+    w_x: Tensor
+    w_h: Tensor
 
     def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
-                 learned_start: bool = False) -> None:
+                 learned_start: bool = False, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.d_in, self.d_hidden, self.d_out = d_in, d_hidden, d_projection or d_hidden
         rows = self.gates * d_hidden
-        self.w_x = nn.Parameter(torch.empty(rows, d_in))
-        self.w_h = nn.Parameter(torch.empty(rows, self.d_out))
+        register_matrix(self, "w_x", linear, d_in, rows)
+        if self.reads_state:
+            register_matrix(self, "w_h", linear, self.d_out, rows)
+        else:
+            self.register_buffer("w_h", torch.empty(0), persistent=False)
         self.b = nn.Parameter(torch.empty(rows))
         self.w_p = nn.Parameter(torch.empty(d_projection, d_hidden)) if d_projection else None
         self.norm_x = nn.LayerNorm(rows) if layer_norm else None
-        self.norm_h = nn.LayerNorm(rows) if layer_norm else None
+        self.norm_h = nn.LayerNorm(rows) if layer_norm and self.reads_state else None
         widths = {"h": self.d_out, "c": d_hidden}
         for leaf in self.leaves:
             start = nn.Parameter(torch.zeros(widths[leaf])) if learned_start else None
@@ -50,20 +60,26 @@ class Cell(nn.Module):
         self.reverse: Cell | None = None  # of a bidirectional layer
 
     @property
+    def traced(self) -> tuple[str, ...]:
+        """Names of what `walk` adds to a trace."""
+        return (*self.leaves, *(f"gates.{name}" for name in self.gate_names))
+
+    @property
     def normed(self) -> bool:
         return self.norm_h is not None
 
     def start(self, n: int) -> State:
         """The state of n sequences of which nothing was read."""
         learned = (getattr(self, f"start_{leaf}") for leaf in self.leaves)
-        return tuple(self.w_h.new_zeros(n, width) if value is None else value.expand(n, width)
+        return tuple(self.b.new_zeros(n, width) if value is None else value.expand(n, width)
                      for value, width in zip(learned, self.widths))
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_x x + b of all steps at once, (T, B, D) to (T, B, G H)."""
+    def project(self, x: Tensor, w_x: Tensor | None = None) -> Tensor:
+        """W_x x + b of all steps at once, (T, B, D) to (T, B, G H); w_x is the cell's own unless given."""
+        w_x = self.w_x if w_x is None else w_x
         if self.norm_x is None:
-            return functional.linear(x, self.w_x, self.b)
-        projected: Tensor = self.norm_x(functional.linear(x, self.w_x)) + self.b
+            return functional.linear(x, w_x, self.b)
+        projected: Tensor = self.norm_x(functional.linear(x, w_x)) + self.b
         return projected
 
     def product(self, h: Tensor, w_h: Tensor) -> Tensor:
@@ -71,16 +87,26 @@ class Cell(nn.Module):
         product = functional.linear(h, w_h)
         return product if self.norm_h is None else self.norm_h(product)
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
-        """The next state from one step's projection (B, G H); `mask` (B, H) drops entries of h before the product."""
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
+             trace: Trace | None = None) -> State:
+        """The next state from one step's projection (B, G H). `mask` (B, H) drops entries of h before the
+        product, a trace gets the gates (B, H)."""
         raise NotImplementedError
 
     def walk(self, x: Tensor, state: State, w_h: Tensor, *, lengths: Tensor | None = None,
-             mask: Tensor | None = None) -> tuple[Tensor, State]:
-        """All steps of x (T, B, D): outputs (T, B, H) and the state after each row's last step."""
+             mask: Tensor | None = None, trace: Trace | None = None) -> tuple[Tensor, State]:
+        """All steps of x (T, B, D): outputs (T, B, H) and the state after each row's last step.
+
+        A trace gets the states and gates of all steps, (T, B, H) each.
+        """
         outputs = []
+        traced: dict[str, list[Tensor]] = {}
         for t, projected in enumerate(self.project(x)):
-            new = self.step(projected, state, w_h, mask)
+            at = None if trace is None else Trace()
+            new = self.step(projected, state, w_h, mask, at)
+            if at is not None:
+                for name, value in [*at.items(), *zip(self.leaves, new)]:
+                    traced.setdefault(name, []).append(value)
             if lengths is not None:
                 inside = (lengths > t).unsqueeze(1)  # (B, 1)
                 new = tuple(torch.where(inside, after, before) for after, before in zip(new, state))
@@ -88,7 +114,15 @@ class Cell(nn.Module):
             else:
                 outputs.append(new[0])
             state = new
+        if trace is not None:
+            for name, values in traced.items():
+                trace.add(name, torch.stack(values))
         return (torch.stack(outputs) if outputs else x.new_zeros(0, x.shape[1], self.d_out)), state
+
+    def _trace_gates(self, trace: Trace | None, *gates: Tensor) -> None:
+        if trace is not None:
+            for name, gate in zip(self.gate_names, gates):
+                trace.add(f"gates.{name}", gate)
 
 
 class RNNCell(Cell):
@@ -97,12 +131,13 @@ class RNNCell(Cell):
     gates = 1
 
     def __init__(self, d_in: int, d_hidden: int, *, activation: Activation = "tanh", layer_norm: bool = False,
-                 learned_start: bool = False) -> None:
-        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+                 learned_start: bool = False, linear: MakeLinear = nn.Linear) -> None:
+        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear)
         self.activation = activation
         self.norm_x = None  # norm_h does it for the sum
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
+             trace: Trace | None = None) -> State:
         total = projected + functional.linear(masked(state[0], mask), w_h)
         if self.norm_h is not None:
             total = self.norm_h(total)
@@ -114,18 +149,24 @@ class LSTMCell(Cell):
 
     gates = 4
     leaves = ("h", "c")
+    gate_names = ("i", "f", "g", "o")
 
     def __init__(self, d_in: int, d_hidden: int, *, d_projection: int | None = None, layer_norm: bool = False,
-                 learned_start: bool = False, forget_bias: float = 1.0) -> None:
-        super().__init__(d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm, learned_start=learned_start)
+                 learned_start: bool = False, forget_bias: float = 1.0,
+                 linear: MakeLinear = nn.Linear) -> None:
+        super().__init__(d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
+                         learned_start=learned_start, linear=linear)
         self.norm_c = nn.LayerNorm(d_hidden) if layer_norm else None
         self.forget_bias = forget_bias
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
+             trace: Trace | None = None) -> State:
         h, c = state
         i, f, g, o = (projected + self.product(masked(h, mask), w_h)).chunk(4, 1)  # each (B, H)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(c if self.norm_c is None else self.norm_c(c))
+        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+        c = f * c + i * g
+        h = o * torch.tanh(c if self.norm_c is None else self.norm_c(c))
+        self._trace_gates(trace, i, f, g, o)
         return (h if self.w_p is None else functional.linear(h, self.w_p)), c
 
 
@@ -138,14 +179,17 @@ class GRUCell(Cell):
     """
 
     gates = 3
+    gate_names = ("r", "z", "n")
 
     def __init__(self, d_in: int, d_hidden: int, *, reset: Reset = "after", update: Update = "keep",
-                 layer_norm: bool = False, learned_start: bool = False) -> None:
-        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+                 layer_norm: bool = False, learned_start: bool = False,
+                 linear: MakeLinear = nn.Linear) -> None:
+        super().__init__(d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear)
         self.reset, self.update = reset, update
         self.b_h = nn.Parameter(torch.empty(d_hidden)) if reset == "after" else None
 
-    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None) -> State:
+    def step(self, projected: Tensor, state: State, w_h: Tensor, mask: Tensor | None,
+             trace: Trace | None = None) -> State:
         h, d = state[0], self.d_hidden
         shown = masked(h, mask)
         x_gates, x_candidate = projected[:, : 2 * d], projected[:, 2 * d :]
@@ -156,6 +200,7 @@ class GRUCell(Cell):
         else:
             r, z = torch.sigmoid(x_gates + self._part(shown, w_h, slice(0, 2 * d))).chunk(2, 1)
             n = torch.tanh(x_candidate + self._part(r * shown, w_h, slice(2 * d, 3 * d)))
+        self._trace_gates(trace, r, z, n)
         return (torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z),)
 
     def _part(self, h: Tensor, w_h: Tensor, rows: slice) -> Tensor:

@@ -15,6 +15,7 @@ from seqloom.nn.encoders import Encoder
 from seqloom.nn.pooling import Pooling
 from seqloom.nn.published import of_words
 from seqloom.nn.readers import Arrays
+from seqloom.trace import Trace, within
 
 
 class Sentences(nn.Module):
@@ -24,9 +25,9 @@ class Sentences(nn.Module):
         super().__init__()
         self.pooling, self.encoder, self.d_out = pooling, encoder, encoder.d_out
 
-    def forward(self, x: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
-        pooled = self.pooling(x, lengths)  # (R, D)
-        return self.encoder(rows_of(pooled, counts), counts)
+    def forward(self, x: Tensor, lengths: Tensor, counts: Tensor, trace: Trace | None = None) -> Tensor:
+        pooled = self.pooling(x, lengths, within(trace, "pooling"))  # (R, D)
+        return self.encoder(rows_of(pooled, counts), counts, within(trace, "encoder"))
 
 
 def rows_of(x: Tensor, counts: Tensor) -> Tensor:
@@ -51,23 +52,24 @@ class SequenceNetwork(nn.Module):
         super().__init__()
         self.reader, self.encoder, self.sentences, self.output, self.dropout = reader, encoder, sentences, output, dropout
 
-    def forward(self, batch: Arrays) -> Tensor:
-        """What the head makes of the batch."""
-        return self.encode(self.reader(batch), batch)
+    def forward(self, batch: Arrays, trace: Trace | None = None) -> Tensor:
+        """What the head makes of the batch; a trace gets `encoder...`, `sentences...` and `output...`."""
+        return self.encode(self.reader(batch), batch, trace)
 
-    def encode(self, x: Tensor, batch: Arrays) -> Tensor:
+    def encode(self, x: Tensor, batch: Arrays, trace: Trace | None = None) -> Tensor:
         """The same from the vectors that the reader gave (B, T, D)."""
-        x, lengths = self.features(x, batch)
-        return self.output(x, lengths)
+        x, lengths = self.features(x, batch, trace)
+        return self.output(x, lengths, within(trace, "output"))
 
-    def features(self, x: Tensor, batch: Arrays) -> tuple[Tensor, Tensor]:
+    def features(self, x: Tensor, batch: Arrays, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """What the head reads, and how much of it there is."""
         lengths = batch["lengths"]
-        x = self.encoder(dropout(x, self.dropout, self.training), lengths)
+        x = self.encoder(dropout(x, self.dropout, self.training), lengths, within(trace, "encoder"))
         x = dropout(x, self.dropout, self.training)
         if "places" in batch:
             return of_words(x, batch), batch["word_counts"]
         if self.sentences is None:
             return x, lengths
         counts = batch["counts"]
-        return dropout(self.sentences(x, lengths, counts), self.dropout, self.training), counts
+        x = self.sentences(x, lengths, counts, within(trace, "sentences"))
+        return dropout(x, self.dropout, self.training), counts

@@ -24,6 +24,7 @@ from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Places, 
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import cleared, present
 from seqloom.nn.initialisation import xavier
+from seqloom.nn.linear import MakeLinear, own_weights
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.position import distance_buckets, sinusoids
 from seqloom.nn.readers import Arrays
@@ -39,6 +40,7 @@ from seqloom.nn.transformer import (
     causal_places,
     make_norm,
 )
+from seqloom.trace import Trace, within
 
 Positions = Literal["sinusoidal", "learned", "t5"]
 
@@ -115,7 +117,7 @@ class EncoderDecoder(nn.Module):
                  activation: Activation | Literal["swiglu", "geglu"] = "relu", bias: bool = True, tied: bool = True,
                  scaled_attention: bool = True, scaled_embedding: bool = True, scaled_output: bool = False,
                  dropout: float = 0.0, attention_dropout: float = 0.0, label_smoothing: float = 0.0,
-                 never: Sequence[int] = ()) -> None:
+                 never: Sequence[int] = (), linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         if d_model % 2 and positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, not {d_model}")
@@ -123,7 +125,8 @@ class EncoderDecoder(nn.Module):
         self.output_scale = d_model ** -0.5 if scaled_output else 1.0
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.reader = reader
-        self.input = nn.Linear(d_source, d_model) if reader is not None and d_source != d_model else None
+        other_width = reader is not None and d_source != d_model
+        self.input = linear(d_source, d_model, bias=True) if other_width else None
         new_norm = partial(make_norm, norm_kind, epsilon=norm_epsilon, bias=bias)
         inner = d_mlp or 4 * d_model
 
@@ -134,9 +137,10 @@ class EncoderDecoder(nn.Module):
 
         def block(cross: bool) -> Block:
             attention = [Attention(d_model, n_heads, d_head=d_head, scaled=scaled_attention, dropout=attention_dropout,
-                                   bias=bias) for _ in range(1 + cross)]
-            mlp = (SwiGLU(d_model, inner, bias=bias, activation=ACTIVATIONS[GATES[activation]]) if activation in GATES else
-                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias))
+                                   bias=bias, linear=linear) for _ in range(1 + cross)]
+            function = ACTIVATIONS[GATES.get(activation, activation)]
+            make_mlp = SwiGLU if activation in GATES else MLP
+            mlp = make_mlp(d_model, inner, activation=function, bias=bias, linear=linear)
             return Block(d_model, attention[0], mlp, cross=attention[1] if cross else None, norm=norm, make_norm=new_norm,
                          dropout=dropout)
 
@@ -151,7 +155,7 @@ class EncoderDecoder(nn.Module):
 
     def reset_parameters(self) -> None:
         """Xavier's, each of the matrices that lie in one by itself; vectors small, since they are scaled up."""
-        for name, weight in self.named_parameters():
+        for name, weight in own_weights(self):
             if name.endswith("entrance.position.weight"):
                 nn.init.normal_(weight, std=self.d_model ** -0.5)
             elif weight.ndim == 2 and not name.startswith(("reader.", "embedding.", "output.")) and "entrance." not in name:
@@ -162,8 +166,11 @@ class EncoderDecoder(nn.Module):
 
     # ---- reading
 
-    def encode(self, batch: Arrays) -> Memory:
-        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,)."""
+    def encode(self, batch: Arrays, trace: Trace | None = None) -> Memory:
+        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,).
+
+        A trace gets what the blocks add, as `encoder.0...`.
+        """
         x = self.embedding(batch["ids"]) if self.reader is None else self.reader(batch)
         x = x if self.input is None else self.input(x)
         there = present(x, batch["lengths"])
@@ -175,23 +182,23 @@ class EncoderDecoder(nn.Module):
         if self.encoder_entrance.bias is not None:
             seen = there if there is not None else positions[None] >= 0
             mask = make_mask(seen[:, None, None, :], self.encoder_entrance.bias(positions[None], positions))
-        for block in self.encoder:
-            x, _ = block(x, mask)
+        for i, block in enumerate(self.encoder):
+            x, _ = block(x, mask, trace=within(trace, f"encoder.{i}"))
         x = cleared(x if self.encoder_norm is None else self.encoder_norm(x), batch["lengths"])
         return Memory(tuple(cross_of(block).project(x) for block in self.decoder), there)
 
     # ---- writing
 
-    def features(self, memory: Memory, inputs: Tensor, looked: list[Tensor] | None = None) -> Tensor:
+    def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
         """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
 
-        The weights of the source, (B, heads, T, S) of each block, are added to `looked`.
+        A trace gets what the blocks add, as `decoder.0...`.
         """
         positions = torch.arange(inputs.shape[1], device=inputs.device)[None]
         x = self.decoder_entrance(self.embedding(inputs), positions)
         (mask, _), over = self._causal(positions), memory.mask
-        for block, kept in zip(self.decoder, memory.layers):
-            x, _ = block(x, mask, None, None, kept, over, looked)
+        for i, (block, kept) in enumerate(zip(self.decoder, memory.layers)):
+            x, _ = block(x, mask, None, None, kept, over, within(trace, f"decoder.{i}"))
         return self._finished(x)
 
     def _causal(self, positions: Tensor, before: list[int] | None = None) -> tuple[Mask, Places]:
@@ -213,15 +220,15 @@ class EncoderDecoder(nn.Module):
         return DecoderState(k.new_zeros(len(k), dtype=torch.int64), tuple((empty, empty) for _ in self.decoder))
 
     def step(self, memory: Memory, state: DecoderState, ids: Tensor,
-             looked: list[Tensor] | None = None) -> tuple[Tensor, DecoderState]:
-        """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is spent. `looked` as in
-        `features`, with T = 1."""
+             trace: Trace | None = None) -> tuple[Tensor, DecoderState]:
+        """One more token of each row (B,): what predicts the next (B, D), and the state; the old one is
+        spent. `trace` as in `features`, with T = 1."""
         positions = state.lengths.unsqueeze(1)
         mask, places = self._causal(positions, state.lengths.tolist())
         x = self.decoder_entrance(self.embedding(ids).unsqueeze(1), positions)
         over, layers = memory.mask, []
-        for block, cache, kept in zip(self.decoder, state.layers, memory.layers):
-            x, grown = block(x, mask, places, cache, kept, over, looked)
+        for i, (block, cache, kept) in enumerate(zip(self.decoder, state.layers, memory.layers)):
+            x, grown = block(x, mask, places, cache, kept, over, within(trace, f"decoder.{i}"))
             layers.append(grown)
         return self._finished(x)[:, 0], DecoderState(state.lengths + 1, tuple(layers))
 

@@ -14,37 +14,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seqloom.encoder_table import find_encoder
 from seqloom.nn.attention import UNMASKED, Attention, Places, padding_mask
 from seqloom.nn.dropout import dropout
 from seqloom.nn.initialisation import scaled_residual, xavier
+from seqloom.nn.linear import MakeLinear, original, own_weights
 from seqloom.nn.position import rotary_angles
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
-
-ENCODERS = ("bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
-STREAMING = ("bag", "rnn", "lstm", "gru")
+from seqloom.trace import Trace, within
 
 
 class Encoder(nn.Module):
-    """`forward(x (B, T, d_in), lengths (B,) or None)` gives (B, T, d_out)."""
+    """`forward(x (B, T, d_in), lengths (B,) or None, trace or None)` gives (B, T, d_out)."""
 
     d_out: int
     streams: bool
 
 
 def make_encoder(name: str, d_in: int, width: int, n_layers: int = 1, *, dropout: float = 0.0, n_heads: int = 4,
-                 window: int = 1) -> Encoder:
-    """The encoder of that name. `width`: of a layer, in each direction; `window`: steps on either side that `window` and `cnn`
-    look at; `dropout`: between layers, and inside a Transformer's."""
-    if name == "bag":
-        return Bag(d_in)
-    if name in ("window", "cnn"):
-        return Windows(d_in, width, n_layers, window=window, every_layer=name == "cnn", dropout=dropout)
-    if name == "transformer":
-        return Transformer(d_in, width, n_layers, n_heads=n_heads, dropout=dropout)
-    if name not in ENCODERS:
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}; it is {name!r}")
-    return Recurrent(name.removeprefix("bi"), d_in, width, n_layers, bidirectional=name.startswith("bi"), dropout=dropout)
+                 window: int = 1, linear: MakeLinear = nn.Linear) -> Encoder:
+    """The encoder of that name in `encoder_table`. `width`: of a layer, in each direction; `window`: steps on either side
+    that `window` and `cnn` look at; `dropout`: between layers, and inside a Transformer's."""
+    options = {"n_heads": n_heads, "window": window}
+    made: Encoder = find_encoder(name).make_network(d_in, width, n_layers, options, dropout=dropout, linear=linear)
+    return made
 
 
 def present(x: Tensor, lengths: Tensor | None) -> Tensor | None:
@@ -63,34 +57,38 @@ def cleared(x: Tensor, lengths: Tensor | None) -> Tensor:
 class Bag(Encoder):
     streams = True
 
-    def __init__(self, d_in: int) -> None:
+    def __init__(self, d_in: int, width: int = 0, n_layers: int = 0, *, dropout: float = 0.0,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.d_out = d_in
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
         return cleared(x, lengths)
 
 
 class Windows(Encoder):
     """Each step with its neighbours, side by side, through a layer; `every_layer`: not only in the first."""
 
-    def __init__(self, d_in: int, width: int, n_layers: int, *, window: int, every_layer: bool, dropout: float) -> None:
+    def __init__(self, d_in: int, width: int, n_layers: int, *, window: int, every_layer: bool,
+                 dropout: float, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
         self.streams = window == 0
         self.dropout, self.d_out = dropout, width
-        self.layers = nn.ModuleList(nn.Linear((2 * reach + 1) * (width if i else d_in), width)
+        self.layers = nn.ModuleList(linear((2 * reach + 1) * (width if i else d_in), width, bias=True)
                                     for i, reach in enumerate(self.reach))
         for layer in self.layers:
             assert isinstance(layer, nn.Linear)
-            xavier(layer.weight)
+            xavier(original(layer))
             nn.init.zeros_(layer.bias)
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
         x = cleared(x, lengths)
         for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
             y = F.gelu(layer(neighbours(x, reach)), approximate="tanh")
             x = cleared(dropout(x, self.dropout, self.training) + y if i else y, lengths)
+            if trace is not None:
+                trace.add(f"layers.{i}.out", x)
         return x
 
 
@@ -104,14 +102,15 @@ def neighbours(x: Tensor, reach: int) -> Tensor:
 
 
 class Recurrent(Encoder):
-    def __init__(self, cell: str, d_in: int, width: int, n_layers: int, *, bidirectional: bool, dropout: float) -> None:
+    def __init__(self, d_in: int, width: int, n_layers: int, *, cell: str, bidirectional: bool,
+                 dropout: float, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
-        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,  # type: ignore[arg-type]
-                                    dropout=dropout)
+        self.stack = RecurrentStack(d_in, width, n_layers, cell=cell, bidirectional=bidirectional,
+                                    dropout=dropout, linear=linear)
         self.streams, self.d_out = not bidirectional, self.stack.d_out
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        out, _ = self.stack(x, lengths=lengths, final_state=False)
+    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
+        out, _ = self.stack(x, lengths=lengths, final_state=False, trace=within(trace, "stack"))
         return out
 
 
@@ -120,31 +119,32 @@ class Transformer(Encoder):
 
     streams = False
 
-    def __init__(self, d_in: int, width: int, n_layers: int, *, n_heads: int, dropout: float) -> None:
+    def __init__(self, d_in: int, width: int, n_layers: int, *, n_heads: int, dropout: float,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         if width % (2 * n_heads):
             raise ValueError(f"a Transformer of width {width} cannot have {n_heads} heads: give a multiple of {2 * n_heads}")
         self.d_out, self.d_head, self.dropout = width, width // n_heads, dropout
-        self.input = nn.Linear(d_in, width)
+        self.input = linear(d_in, width, bias=True)
         self.blocks = nn.ModuleList(
-            Block(width, Attention(width, n_heads, dropout=dropout), MLP(width, 4 * width, ACTIVATIONS["gelu"]),
-                  dropout=dropout)
+            Block(width, Attention(width, n_heads, dropout=dropout, linear=linear),
+                  MLP(width, 4 * width, ACTIVATIONS["gelu"], linear=linear), dropout=dropout)
             for _ in range(n_layers))
         self.norm = nn.LayerNorm(width)
         self.scale = width ** -0.5  # of what it gives: numbers of size one in all places would make a head's first steps leaps
-        xavier(self.input.weight)
+        xavier(original(self.input))
         nn.init.zeros_(self.input.bias)
-        for name, weight in self.blocks.named_parameters():
+        for name, weight in own_weights(self.blocks):
             if weight.ndim == 2:
                 scaled_residual(weight, n_layers if name.endswith(("attention.out.weight", "mlp.down.weight")) else 0.5)
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
         there = present(x, lengths)
         mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
         positions = torch.arange(x.shape[1], device=x.device)[None]
         cos, sin = rotary_angles(positions, self.d_head)
         places = Places(positions, None, x.shape[1], (cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)))
         x = dropout(self.input(x), self.dropout, self.training)
-        for block in self.blocks:
-            x, _ = block(x, mask, places)
+        for i, block in enumerate(self.blocks):
+            x, _ = block(x, mask, places, trace=within(trace, f"blocks.{i}"))
         return cleared(self.norm(x) * self.scale, lengths)

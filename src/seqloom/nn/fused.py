@@ -5,7 +5,7 @@ LSTM: torch's own, which on a CPU is oneDNN's fused layer. Its second bias is ze
 GRU and plain RNN: on a CPU torch walks over the steps, records a dozen operations for each, and in the backward pass adds
 up the weights' gradient step by step, so its GRU is slower than its LSTM. Here the walk is one operation with a written
 backward pass: buffers are time-major and made once, a step is one product with W_h and one pass over the gates
-(`kernels.gates`), and the gradient of W_h is one product over all steps. On a GPU cuDNN does this, and is asked.
+(`kernels.recurrent`), and the gradient of W_h is one product over all steps. On a GPU cuDNN does this, and is asked.
 
 Everything is time-major here: x (T, B, D), outputs (T, B, H).
 """
@@ -28,11 +28,13 @@ REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 
 def can_fuse(cell: Cell, x: Tensor) -> bool:
     """Whether `run` knows this cell on this input."""
-    if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.w_h.dtype:
+    if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
         return False
     if isinstance(cell, GRUCell):
         ours = x.device.type == "cpu" and x.dtype in REAL
         return cell.reset == "after" and (ours or (x.is_cuda and cell.update == "keep"))
+    if cell.w_p is not None and cell.d_out == cell.d_hidden:
+        return False  # torch tells a projection by its width and would not see this one
     return isinstance(cell, LSTMCell | RNNCell)
 
 
@@ -102,7 +104,7 @@ class GRUSequence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, start: Tensor, w_h: Tensor, b_h: Tensor, keep: bool) -> Tensor:
-        from seqloom.kernels.gates import gru_step
+        from seqloom.kernels.recurrent import gru_cell
 
         steps, rows, _ = projected.shape
         d = start.shape[1]
@@ -116,7 +118,7 @@ class GRUSequence(torch.autograd.Function):
         x, p, b, h, g, q = seen
         for t in range(steps):
             torch.mm(states[t], turned, out=product)
-            gru_step(x[t], p, b, h[t], keep, g[t], q[t], h[t + 1])
+            gru_cell(x[t], p, b, h[t], keep, g[t], q[t], h[t + 1])
         ctx.save_for_backward(gates, inner, states, matrix)
         ctx.keep = keep
         return states[1:]
@@ -124,7 +126,7 @@ class GRUSequence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
-        from seqloom.kernels.gates import gru_step_back
+        from seqloom.kernels.recurrent import gru_cell_back
 
         gates, inner, states, w_h = ctx.saved_tensors
         steps, rows, d = inner.shape
@@ -133,7 +135,7 @@ class GRUSequence(torch.autograd.Function):
         carried = inner.new_zeros(rows, d)
         g, q, h, up, dh, dx, dp = (x.numpy() for x in (gates, inner, states, above, carried, d_projected, d_product))
         for t in range(steps - 1, -1, -1):
-            gru_step_back(g[t], q[t], h[t], up[t], ctx.keep, dh, dx[t], dp[t])
+            gru_cell_back(g[t], q[t], h[t], up[t], ctx.keep, dh, dx[t], dp[t])
             carried.addmm_(d_product[t], w_h)
         d_w = d_product.view(-1, 3 * d).t() @ states[:-1].view(-1, d)
         return d_projected, carried, d_w, d_product[..., 2 * d :].sum((0, 1)), None

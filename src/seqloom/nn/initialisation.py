@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell
+from seqloom.nn.linear import original
 
 Method = Literal["xavier", "he", "orthogonal", "uniform"]
 
@@ -69,13 +70,14 @@ def initialise(module: nn.Module, *, weights: Method = "xavier", recurrent: Meth
     fill = METHODS[weights]
     for part in module.modules():
         if isinstance(part, Cell):
-            fill(part.w_x, part.gates, generator)
-            METHODS[recurrent](part.w_h, part.gates, generator)
+            fill(original(part, "w_x"), part.gates, generator)
+            if part.reads_state:
+                METHODS[recurrent](original(part, "w_h"), part.gates, generator)
             if part.w_p is not None:
                 fill(part.w_p, 1, generator)
             _biases(part)
         elif isinstance(part, nn.Linear):
-            fill(part.weight, 1, generator)
+            fill(original(part), 1, generator)
             if part.bias is not None:
                 part.bias.zero_()
         elif isinstance(part, nn.LayerNorm):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from seqloom.nn.initialisation import xavier
+from seqloom.nn.linear import MakeLinear, original
 
 Score = Literal["additive", "dot", "general", "concat", "scaled"]
 SCORES = ("additive", "dot", "general", "concat", "scaled")
@@ -27,7 +28,8 @@ BY_WIDTH = ("dot", "scaled")  # for which query and memory must have one width
 class MemoryAttention(nn.Module):
     """Queries (B, T, d_query) to a memory (B, S, d_memory): its weighted means (B, T, d_memory) and the weights (B, T, S)."""
 
-    def __init__(self, score: Score, d_query: int, d_memory: int, *, coverage: bool = False) -> None:
+    def __init__(self, score: Score, d_query: int, d_memory: int, *, coverage: bool = False,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         if score not in SCORES:
             raise ValueError(f"attention must be one of {', '.join(SCORES)}; it is {score!r}")
@@ -35,13 +37,13 @@ class MemoryAttention(nn.Module):
             raise ValueError(f"attention {score} multiplies queries and memory, so both need one width; they have {d_query} "
                              f"and {d_memory}")
         self.score = score
-        self.query = nn.Linear(d_query, d_query, bias=False) if score in ("additive", "concat") else None
-        self.key = None if score in BY_WIDTH else nn.Linear(d_memory, d_query, bias=score == "additive")
+        self.query = linear(d_query, d_query, bias=False) if score in ("additive", "concat") else None
+        self.key = None if score in BY_WIDTH else linear(d_memory, d_query, bias=score == "additive")
         self.energy = nn.Parameter(torch.empty(d_query)) if self.query is not None else None
         self.covered = nn.Parameter(torch.zeros(d_query)) if coverage else None
         for layer in (self.query, self.key):
             if layer is not None:
-                xavier(layer.weight)
+                xavier(original(layer))
         if self.key is not None and self.key.bias is not None:
             nn.init.zeros_(self.key.bias)
         if self.energy is not None:
@@ -103,7 +105,7 @@ class AdditiveScores(torch.autograd.Function):
         ctx.save_for_backward(queries, keys, energy)
         if not _compiled(queries):
             return torch.stack([torch.tanh(keys + q.unsqueeze(1)) @ energy for q in queries.unbind(1)], 1)
-        from seqloom.kernels.gates import additive_scores
+        from seqloom.kernels.attention import additive_scores
 
         scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
         additive_scores(*(x.detach().numpy() for x in (queries, keys, energy, scores)))
@@ -115,7 +117,7 @@ class AdditiveScores(torch.autograd.Function):
         queries, keys, energy = ctx.saved_tensors
         d_queries, d_keys, d_energy = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(energy)
         if _compiled(queries):
-            from seqloom.kernels.gates import additive_scores_back
+            from seqloom.kernels.attention import additive_scores_back
 
             additive_scores_back(*(x.detach().numpy() for x in (queries, keys, energy, above.contiguous(), d_queries, d_keys,
                                                                 d_energy)))

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from seqloom.nn.losses import linear_cross_entropy, linear_log_probs
+from seqloom.nn.losses import SoftTargets, linear_cross_entropy, linear_log_probs
 
 
 class FullSoftmax(nn.Module):
@@ -46,9 +46,15 @@ class FullSoftmax(nn.Module):
         tied = self._tied[0]
         return self.weight if tied is None else tied.weight
 
-    def loss(self, features: Tensor, targets: Tensor, generator: Generator | None = None) -> Tensor:
-        """Mean nats a token (with label smoothing: of the smoothed target); features (N, D), targets (N,)."""
-        return linear_cross_entropy(features, self.matrix(), self.bias, targets, label_smoothing=self.label_smoothing)
+    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
+             weights: Tensor | None = None) -> Tensor:
+        """Return the mean nats of a token (with label smoothing: of the smoothed target) by weights (N,).
+
+        features (N, D); targets: words (N,), distributions (N, V), or a function that gives the latter by
+        rows.
+        """
+        return linear_cross_entropy(features, self.matrix(), self.bias, targets, weights=weights,
+                                    label_smoothing=self.label_smoothing)
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Of every word, (N, V)."""
@@ -75,10 +81,11 @@ class SampledSoftmax(FullSoftmax):
         super().__init__(d_model, vocab_size, tied=tied, bias=bias)
         self.proposal = Proposal(log_uniform(vocab_size) if proposal is None else proposal, samples)
 
-    def loss(self, features: Tensor, targets: Tensor, generator: Generator | None = None) -> Tensor:
-        """Mean nats of the choice; its scale is not that of the full softmax, whose optimum it shares."""
-        true, drawn = _corrected_scores(self, self.proposal, features, targets, generator)
-        return (torch.cat((true[:, None], drawn), 1).logsumexp(1) - true).mean()
+    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
+             weights: Tensor | None = None) -> Tensor:
+        """Return the mean nats of the choice; the full softmax has the same optimum, but another scale."""
+        true, drawn = _corrected_scores(self, self.proposal, features, _words(targets), generator)
+        return _mean(torch.cat((true[:, None], drawn), 1).logsumexp(1) - true, weights)
 
 
 class NCE(FullSoftmax):
@@ -89,12 +96,28 @@ class NCE(FullSoftmax):
         super().__init__(d_model, vocab_size, tied=tied, bias=bias)
         self.noise = Proposal(log_uniform(vocab_size) if noise is None else noise, samples)
 
-    def loss(self, features: Tensor, targets: Tensor, generator: Generator | None = None) -> Tensor:
-        """Mean over tokens of the loss of all S + 1 decisions (Mnih and Teh 2012, equation 8), in nats."""
-        true, drawn = _corrected_scores(self, self.noise, features, targets, generator)
+    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
+             weights: Tensor | None = None) -> Tensor:
+        """Return the mean nats of the S + 1 decisions of a token (Mnih and Teh 2012, equation 8)."""
+        true, drawn = _corrected_scores(self, self.noise, features, _words(targets), generator)
         # log V: an untrained layer then begins normalised. log S: how much more noise there is than data.
         offset = math.log(self.vocab_size) + math.log(self.noise.samples)
-        return (F.softplus(offset - true) + F.softplus(drawn - offset).sum(1)).mean()
+        return _mean(F.softplus(offset - true) + F.softplus(drawn - offset).sum(1), weights)
+
+
+def _words(targets: Tensor | SoftTargets) -> Tensor:
+    """Refuse soft targets, which only a sum over all words can be held against."""
+    if not isinstance(targets, Tensor) or targets.ndim != 1:
+        raise ValueError("soft targets need the full softmax")
+    return targets
+
+
+def _mean(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the mean of losses (N,), each by its weight."""
+    if weights is None:
+        return losses.mean()
+    weights = weights.to(losses.dtype)
+    return (losses * weights).sum() / weights.sum()
 
 
 def _corrected_scores(output: FullSoftmax, proposal: Proposal, features: Tensor, targets: Tensor,
@@ -135,15 +158,17 @@ class AdaptiveSoftmax(nn.Module):
             raise ValueError(f"order must hold each id from 0 to {vocab_size - 1} once")
         self.register_buffer("ranks", None if order is None else order.argsort())  # saved: ids mean nothing without it
 
-    def loss(self, features: Tensor, targets: Tensor, generator: Generator | None = None) -> Tensor:
-        """Mean nats a token; features (N, D), targets (N,)."""
-        ranks, heads = self._places(targets)
-        total = linear_cross_entropy(features, self.head.weight, self.head.bias, heads, reduction="sum")
+    def loss(self, features: Tensor, targets: Tensor | SoftTargets, generator: Generator | None = None,
+             weights: Tensor | None = None) -> Tensor:
+        """Return the mean nats of a token, each by its weight (N,); features (N, D), targets (N,)."""
+        ranks, heads = self._places(_words(targets))
+        total = linear_cross_entropy(features, self.head.weight, self.head.bias, heads, weights=weights,
+                                     reduction="sum")
         for i, rows in self._rows(ranks):
-            tail = self._tail(i)
-            total = total + linear_cross_entropy(tail.down(features[rows]), tail.up.weight, None, ranks[rows] - self.edges[i],
-                                                 reduction="sum")
-        return total / len(targets)
+            tail, own = self._tail(i), None if weights is None else weights[rows]
+            total = total + linear_cross_entropy(tail.down(features[rows]), tail.up.weight, None,
+                                                 ranks[rows] - self.edges[i], weights=own, reduction="sum")
+        return total / (len(ranks) if weights is None else weights.sum())
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Of every word, (N, V)."""

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from seqloom.nn.encoders import present
 from seqloom.nn.initialisation import xavier
+from seqloom.nn.linear import MakeLinear, original
+from seqloom.trace import Trace
 
 PoolingName = Literal["last", "mean", "max", "attention"]
 POOLINGS = ("last", "mean", "max", "attention")
@@ -23,29 +25,35 @@ POOLINGS = ("last", "mean", "max", "attention")
 class Pooling(nn.Module):
     """x (B, T, D) and lengths (B,) to (B, D). `last`: of a bidirectional encoder, the ends of both directions."""
 
-    def __init__(self, kind: PoolingName, d_in: int, *, bidirectional: bool = False) -> None:
+    def __init__(self, kind: PoolingName, d_in: int, *, bidirectional: bool = False,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         if kind not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; it is {kind!r}")
         self.kind, self.bidirectional = kind, bidirectional
         if kind == "attention":
-            self.project, self.score = nn.Linear(d_in, d_in), nn.Linear(d_in, 1, bias=False)
-            xavier(self.project.weight)
+            self.project = linear(d_in, d_in, bias=True)
+            self.score = linear(d_in, 1, bias=False)
+            xavier(original(self.project))
             nn.init.zeros_(self.project.bias)
-            nn.init.normal_(self.score.weight, std=d_in ** -0.5)
+            nn.init.normal_(original(self.score), std=d_in ** -0.5)
 
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        """A trace gets the `weights` (B, T) of attention."""
         empty = (lengths == 0).to(x.device).unsqueeze(1)
-        return self._pooled(x, lengths.to(x.device)).masked_fill(empty, 0.0)
+        return self._pooled(x, lengths.to(x.device), trace).masked_fill(empty, 0.0)
 
-    def _pooled(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def _pooled(self, x: Tensor, lengths: Tensor, trace: Trace | None) -> Tensor:
         if self.kind == "last":
             rows = torch.arange(len(x), device=x.device)
             last = x[rows, (lengths - 1).clamp(min=0)]
             half = x.shape[2] // 2
             return torch.cat([last[:, :half], x[:, 0, half:]], 1) if self.bidirectional else last
         if self.kind == "attention":
-            return (self.weights(x, lengths).unsqueeze(2) * x).sum(1)
+            weights = self.weights(x, lengths)
+            if trace is not None:
+                trace.add("weights", weights)
+            return (weights.unsqueeze(2) * x).sum(1)
         there = present(x, lengths)
         assert there is not None
         if self.kind == "max":

@@ -13,6 +13,7 @@ from seqloom.nn.attention import UNMASKED, padding_mask
 from seqloom.nn.bert import BertNet
 from seqloom.nn.encoders import Encoder, cleared, present
 from seqloom.nn.readers import Arrays
+from seqloom.trace import Trace, within
 
 
 class PublishedReader(nn.Module):
@@ -34,11 +35,11 @@ class PublishedEncoder(Encoder):
         super().__init__()
         self.blocks, self.n_layers, self.d_out = blocks, n_layers, d_model
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None) -> Tensor:
         there = present(x, lengths)
         mask = UNMASKED if there is None or bool(there.all()) else padding_mask(there)
         for i in range(self.n_layers):
-            x, _ = self.blocks[i % len(self.blocks)](x, mask)
+            x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
         return cleared(x, lengths)
 
 

@@ -14,16 +14,20 @@ through `cells`; all else takes the fast paths in `fused`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seqloom.encoder_table import CELL_NAMES, find_cell
 from seqloom.nn import fused
-from seqloom.nn.cells import Activation, Cell, GRUCell, Kind, LSTMCell, Reset, RNNCell, State, Update
+from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
 from seqloom.nn.dropout import check_rate, draw_mask, locked_dropout, weight_drop
 from seqloom.nn.initialisation import initialise
+from seqloom.nn.linear import MakeLinear
+from seqloom.trace import Trace, within
 
 States = tuple[State, ...]  # one a layer
 
@@ -35,30 +39,31 @@ class RecurrentStack(nn.Module):
     layer, on W_h and on h. residual adds a layer's input to its output where their widths agree.
     """
 
-    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: Kind = "lstm",
+    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
                  activation: Activation = "tanh", reset: Reset = "after", update: Update = "keep",
                  bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
                  residual: bool = False, learned_start: bool = False, forget_bias: float = 1.0, dropout: float = 0.0,
-                 variational: bool = False, weight_drop: float = 0.0, recurrent_dropout: float = 0.0) -> None:
+                 variational: bool = False, weight_drop: float = 0.0, recurrent_dropout: float = 0.0,
+                 options: Mapping[str, Any] | None = None, linear: MakeLinear = nn.Linear) -> None:
+        """`cell`: a name in `encoder_table`; `options` of a cell that has others than those named here."""
         super().__init__()
         if min(d_in, d_hidden, n_layers) < 1:
             raise ValueError(f"d_in {d_in}, d_hidden {d_hidden} and n_layers {n_layers} must each be at least 1")
         if d_projection is not None and (cell != "lstm" or d_projection < 1):
             raise ValueError(f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
                              "so both need one width), and it must be at least 1")
-        for name, value, known in (("cell", cell, ("rnn", "lstm", "gru")), ("activation", activation, ("tanh", "relu")),
+        for name, value, known in (("cell", cell, CELL_NAMES), ("activation", activation, ("tanh", "relu")),
                                    ("reset", reset, ("after", "before")), ("update", update, ("keep", "replace"))):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; it is {value!r}")
+        entry = find_cell(cell)
+        own = entry.own_options({"activation": activation, "reset": reset, "update": update, "forget_bias": forget_bias,
+                                 "d_projection": d_projection, **(options or {})}, training=True)
 
         def make(width: int) -> Cell:
-            if cell == "lstm":
-                return LSTMCell(width, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
-                                learned_start=learned_start, forget_bias=forget_bias)
-            if cell == "gru":
-                return GRUCell(width, d_hidden, reset=reset, update=update, layer_norm=layer_norm,
-                               learned_start=learned_start)
-            return RNNCell(width, d_hidden, activation=activation, layer_norm=layer_norm, learned_start=learned_start)
+            made: Cell = entry.network_class()(width, d_hidden, layer_norm=layer_norm, learned_start=learned_start,
+                                               linear=linear, **own)
+            return made
 
         self.d_in, self.bidirectional = d_in, bidirectional
         self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
@@ -80,10 +85,12 @@ class RecurrentStack(nn.Module):
         return tuple(tuple(leaf for cell in _directions(layer) for leaf in cell.start(n)) for layer in self.layers)
 
     def forward(self, x: Tensor, state: States | None = None, lengths: Tensor | None = None, *,
-                final_state: bool = True) -> tuple[Tensor, States]:
+                final_state: bool = True, trace: Trace | None = None) -> tuple[Tensor, States]:
         """x (B, T, d_in), lengths (B) of its rows: outputs (B, T, d_out) and the state after the last step.
 
-        Without `final_state` that state is an empty tuple; with `lengths` this is faster.
+        Without `final_state` that state is an empty tuple; with `lengths` this is faster. A trace gets the
+        outputs (`layers.0.out`), and states and gates (`layers.0.h`, `layers.0.reverse.gates.f`), for which
+        steps go one by one.
         """
         if x.dim() != 3 or x.shape[2] != self.d_in:
             raise ValueError(f"x must have the shape (B, T, {self.d_in}); it has {tuple(x.shape)}")
@@ -96,17 +103,25 @@ class RecurrentStack(nn.Module):
         state = self.start(len(x)) if state is None else state
         if len(state) != len(self.layers):
             raise ValueError(f"the state has {len(state)} layers, the stack {len(self.layers)}")
+
+        def arranged(value: Tensor) -> Tensor:
+            """Of a trace: (T, B, H) as (B, T, H), with zeros at padding."""
+            return (value if inside is None else value.masked_fill(~inside.unsqueeze(2), 0.0)).transpose(0, 1)
+
         x = x.transpose(0, 1).contiguous()  # (T, B, D): each step is one piece of memory
         after = []
         for index, (layer, before) in enumerate(zip(self.layers, state)):
             assert isinstance(layer, Cell)
             if index and self.dropout > 0:
                 x = self._drop(x)
-            out, last = self._layer(layer, x, before, lengths if final_state else None, turn)
+            own = within(trace, f"layers.{index}", arranged)
+            out, last = self._layer(layer, x, before, lengths if final_state else None, turn, own)
             if self.residual and x.shape[2] == out.shape[2]:
                 out = out + x
             x = out if inside is None else out.masked_fill(~inside.unsqueeze(2), 0.0)
             after.append(last)
+            if own is not None:
+                own.add("out", x)
         return x.transpose(0, 1), tuple(after) if final_state else ()
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -114,21 +129,25 @@ class RecurrentStack(nn.Module):
             return locked_dropout(x, self.dropout, self.training, time=0)
         return functional.dropout(x, self.dropout, self.training)
 
-    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None,
-               turn: Tensor | None) -> tuple[Tensor, State]:
+    def _layer(self, layer: Cell, x: Tensor, state: State, lengths: Tensor | None, turn: Tensor | None,
+               trace: Trace | None) -> tuple[Tensor, State]:
         """One layer in its one or two directions; with `lengths` the state is that of each row's end."""
         if layer.reverse is None:
-            return self._direction(layer, x, state, lengths)
+            return self._direction(layer, x, state, lengths, trace)
         half = len(layer.leaves)
-        ahead, last = self._direction(layer, x, state[:half], lengths)
-        back, first = self._direction(layer.reverse, _turned(x, turn), state[half:], lengths)
+        ahead, last = self._direction(layer, x, state[:half], lengths, trace)
+        backwards = within(trace, "reverse", lambda value: _turned(value, turn))
+        back, first = self._direction(layer.reverse, _turned(x, turn), state[half:], lengths, backwards)
         return torch.cat([ahead, _turned(back, turn)], 2), last + first
 
-    def _direction(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
+    def _direction(self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None,
+                   trace: Trace | None) -> tuple[Tensor, State]:
         w_h = weight_drop(cell.w_h, self.weight_drop, self.training)
+        mask = None
         if self.training and self.recurrent_dropout > 0:
             mask = draw_mask(state[0].shape, self.recurrent_dropout, x)  # (B, H), new for every pass
-            return cell.walk(x, state, w_h, lengths=lengths, mask=mask)
+        if mask is not None or (trace is not None and trace.wants(*cell.traced)):
+            return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
         packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())  # torch packs no empty row
         if fused.can_fuse(cell, x) and packable:
             return fused.run(cell, x, state, w_h, lengths)

@@ -17,14 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqloom.nn.cells import Cell, Kind, State
+from seqloom.encoder_table import find_cell
+from seqloom.nn.cells import Cell, State
 from seqloom.nn.dropout import dropout
 from seqloom.nn.encoders import Encoder, Recurrent, present
 from seqloom.nn.initialisation import xavier
+from seqloom.nn.linear import MakeLinear, original
 from seqloom.nn.memory import BY_WIDTH, MemoryAttention, Score
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.readers import Arrays
 from seqloom.nn.recurrent import RecurrentStack, States
+from seqloom.trace import Trace, within
 
 
 class Memory(NamedTuple):
@@ -54,9 +57,9 @@ class Seq2Seq(nn.Module):
     """`reader` None: sources have the targets' vocabulary and vectors; `encoder` None: the decoder reads them itself."""
 
     def __init__(self, reader: nn.Module | None, encoder: Encoder | None, vocab_size: int, d_embed: int, d_hidden: int,
-                 n_layers: int = 1, *, cell: Kind = "gru", attention: Score | None = "additive", coverage: bool = False,
+                 n_layers: int = 1, *, cell: str = "gru", attention: Score | None = "additive", coverage: bool = False,
                  input_feeding: bool = False, every_step: bool = False, tied: bool = True, dropout: float = 0.0,
-                 label_smoothing: float = 0.0) -> None:
+                 label_smoothing: float = 0.0, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         if encoder is None and (reader is not None or every_step or input_feeding):
             raise ValueError("one network that reads and writes takes no other reader, no input feeding, and no summary at "
@@ -70,36 +73,40 @@ class Seq2Seq(nn.Module):
         d_memory = d_hidden if encoder is None else encoder.d_out
         d_out = d_embed if tied else d_hidden
         self.decoder = RecurrentStack(d_embed + (d_out if input_feeding else 0) + (d_memory if every_step else 0), d_hidden,
-                                      n_layers, cell=cell, dropout=dropout)
-        leaves = len(Cell.leaves) if cell != "lstm" else 2
-        self.initial = None if encoder is None else nn.Linear(d_memory, n_layers * leaves * d_hidden)
-        self.narrow = nn.Linear(d_memory, d_hidden) if attention in BY_WIDTH and d_memory != d_hidden else None
+                                      n_layers, cell=cell, dropout=dropout, linear=linear)
+        leaves = len(find_cell(cell).network_class().leaves)
+        self.initial = None if encoder is None else linear(d_memory, n_layers * leaves * d_hidden, bias=True)
+        narrower = attention in BY_WIDTH and d_memory != d_hidden
+        self.narrow = linear(d_memory, d_hidden, bias=True) if narrower else None
         self.attention = None
         if attention is not None:
             d_memory = d_hidden if self.narrow is not None else d_memory
-            self.attention = MemoryAttention(attention, d_hidden, d_memory, coverage=coverage)
+            self.attention = MemoryAttention(attention, d_hidden, d_memory, coverage=coverage, linear=linear)
             d_read = d_hidden + d_memory
         else:
             d_read = d_hidden
-        self.readout = nn.Linear(d_read, d_out) if attention is not None or d_read != d_out else None
+        self.readout = linear(d_read, d_out, bias=True) if attention is not None or d_read != d_out else None
         self.output = FullSoftmax(d_out, vocab_size, tied=self.embedding if tied else None, label_smoothing=label_smoothing)
         for layer in (self.initial, self.narrow, self.readout):
             if layer is not None:
-                xavier(layer.weight)
+                xavier(original(layer))
                 nn.init.zeros_(layer.bias)
 
     # ---- reading
 
-    def encode(self, batch: Arrays) -> Memory:
-        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,)."""
+    def encode(self, batch: Arrays, trace: Trace | None = None) -> Memory:
+        """`ids` (B, S) or `values` (B, S, C) of the sources, and their `lengths` (B,).
+
+        A trace gets what the encoder adds, as `encoder...`, also where the decoder reads the sources itself.
+        """
         lengths = batch["lengths"]
         x = self.embedding(batch["ids"]) if self.reader is None else self.reader(batch)
         x = dropout(x, self.dropout, self.training)
         if self.encoder is None:
-            vectors, start = self.decoder(x, lengths=lengths)
+            vectors, start = self.decoder(x, lengths=lengths, trace=within(trace, "encoder"))
             summary = vectors[:, 0]
         else:
-            vectors = self.encoder(x, lengths)
+            vectors = self.encoder(x, lengths, within(trace, "encoder"))
             summary = summary_of(self.encoder, vectors, lengths)
             start = self._first(dropout(summary, self.dropout, self.training))
         if self.attention is None:
@@ -126,18 +133,19 @@ class Seq2Seq(nn.Module):
 
     # ---- writing
 
-    def features(self, memory: Memory, inputs: Tensor, looked: list[Tensor] | None = None) -> Tensor:
+    def features(self, memory: Memory, inputs: Tensor, trace: Trace | None = None) -> Tensor:
         """What the output layer reads after each of the tokens `inputs` (B, T) of a known target, (B, T, D).
 
-        The weights of the attention, (B, 1, T, S) as of a single head, are added to `looked`.
+        A trace gets what the decoder adds, as `decoder...`, and `cross.weights` (B, 1, T, S), as of one head.
         """
+        if self.input_feeding and trace is not None:
+            return self._traced_steps(memory, inputs, trace)
         if self.input_feeding:
-            features, weights = self._step_by_step(memory, inputs)
-        else:
-            outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start)
-            features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training))
-        if looked is not None and weights is not None:
-            looked.append(weights.unsqueeze(1))
+            return self._step_by_step(memory, inputs)
+        outputs, _ = self.decoder(self._inputs(memory, inputs), memory.start, trace=within(trace, "decoder"))
+        features, weights = self._read_out(memory, dropout(outputs, self.dropout, self.training))
+        if trace is not None and weights is not None:
+            trace.add("cross.weights", weights.unsqueeze(1))
         return features
 
     def start(self, memory: Memory) -> DecoderState:
@@ -148,15 +156,16 @@ class Seq2Seq(nn.Module):
         return DecoderState(memory.start, summary.new_zeros(n, fed), summary.new_zeros(n, steps))
 
     def step(self, memory: Memory, state: DecoderState, ids: Tensor,
-             looked: list[Tensor] | None = None) -> tuple[Tensor, DecoderState]:
-        """One more token of each row (B,): what predicts the next (B, D), and the state; `looked` as in `features`, T = 1."""
+             trace: Trace | None = None) -> tuple[Tensor, DecoderState]:
+        """One more token of each row (B,): what predicts the next (B, D), and the state. `trace` as in
+        `features`, with T = 1."""
         x = self._inputs(memory, ids.unsqueeze(1))
         if self.input_feeding:
             x = torch.cat([x, state.fed.unsqueeze(1)], 2)
-        outputs, layers = self.decoder(x, state.layers)
+        outputs, layers = self.decoder(x, state.layers, trace=within(trace, "decoder"))
         features, state, weights = self._after(memory, state, outputs, layers)
-        if looked is not None and weights is not None:
-            looked.append(weights[:, None, None])
+        if trace is not None and weights is not None:
+            trace.add("cross.weights", weights[:, None, None])
         return features, state
 
     def _after(self, memory: Memory, state: DecoderState, outputs: Tensor,
@@ -170,25 +179,37 @@ class Seq2Seq(nn.Module):
         fed = features[:, 0] if self.input_feeding else state.fed
         return features[:, 0], DecoderState(layers, fed, coverage), weights
 
-    def _step_by_step(self, memory: Memory, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _traced_steps(self, memory: Memory, inputs: Tensor, trace: Trace) -> Tensor:
+        """Compute the features token by token, and join what each step added to its trace."""
+        state, steps, features = self.start(memory), [], []
+        for ids in inputs.unbind(1):
+            steps.append(trace.empty())
+            read, state = self.step(memory, state, ids, steps[-1])
+            features.append(read)
+        for name in steps[0]:
+            trace.add(name, torch.cat([step[name] for step in steps], -2))  # (B, T, H) or (B, 1, T, S)
+        return torch.stack(features, 1)
+
+    def _step_by_step(self, memory: Memory, inputs: Tensor) -> Tensor:
         """Only what depends on the step before is done at each step; the first layer's product with the tokens is not."""
         first, state = self._layers[0], self.start(memory)
         x = self._inputs(memory, inputs).transpose(0, 1)  # (T, B, E)
         known = x.shape[2]
-        projected = F.linear(x, first.w_x[:, :known], first.b)
-        w_fed = first.w_x[:, known:]
-        features, weights = [], []
+        matrices = [(cell.w_x, cell.w_h) for cell in self._layers]  # once: adapters compute them when asked
+        w_x = matrices[0][0]
+        projected = F.linear(x, w_x[:, :known], first.b)
+        w_fed = w_x[:, known:]
+        features = []
         for step in projected:
             below = step + F.linear(state.fed, w_fed)
             layers: list[State] = []
-            for i, (cell, before) in enumerate(zip(self._layers, state.layers)):
+            for i, (cell, before, (w_x, w_h)) in enumerate(zip(self._layers, state.layers, matrices)):
                 if i:
-                    below = cell.project(dropout(layers[-1][0], self.dropout, self.training))
-                layers.append(cell.step(below, before, cell.w_h, None))
-            read, state, looked = self._after(memory, state, layers[-1][0].unsqueeze(1), tuple(layers))
+                    below = cell.project(dropout(layers[-1][0], self.dropout, self.training), w_x)
+                layers.append(cell.step(below, before, w_h, None))
+            read, state, _ = self._after(memory, state, layers[-1][0].unsqueeze(1), tuple(layers))
             features.append(read)
-            weights.append(looked)
-        return torch.stack(features, 1), None if weights[0] is None else torch.stack([w for w in weights if w is not None], 1)
+        return torch.stack(features, 1)
 
     def _inputs(self, memory: Memory, ids: Tensor) -> Tensor:
         """Vectors of the tokens, (B, T, ...), with the summary of the source beside each where it is wanted."""

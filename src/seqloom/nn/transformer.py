@@ -23,7 +23,9 @@ from torch.utils.checkpoint import checkpoint as recomputed
 
 from seqloom.nn.attention import UNMASKED, Attention, KeysValues, Mask, Past, Places, seen_keys
 from seqloom.nn.dropout import dropout
+from seqloom.nn.linear import MakeLinear, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
+from seqloom.trace import Trace, within
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
 Norm = Literal["pre", "post"]
@@ -36,11 +38,12 @@ GATES = {"swiglu": "swish", "geglu": "gelu"}  # the function of the gates of per
 
 
 class MLP(nn.Module):
-    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor], *, bias: bool = True) -> None:
+    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor], *, bias: bool = True,
+                 linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.activation = activation
-        self.up = nn.Linear(d_model, d_mlp, bias=bias)
-        self.down = nn.Linear(d_mlp, d_model, bias=bias)
+        self.up = linear(d_model, d_mlp, bias=bias)
+        self.down = linear(d_mlp, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down(self.activation(self.up(x)))
@@ -50,11 +53,12 @@ class SwiGLU(nn.Module):
     """A perceptron whose inner units are each multiplied by a gate (Shazeer 2020); one product makes the gates and, after them,
     the units. The gates are swish, or another `activation`."""
 
-    def __init__(self, d_model: int, d_mlp: int, *, bias: bool = True, activation: Callable[[Tensor], Tensor] = F.silu) -> None:
+    def __init__(self, d_model: int, d_mlp: int, activation: Callable[[Tensor], Tensor] = F.silu, *,
+                 bias: bool = True, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.activation = activation
-        self.up = nn.Linear(d_model, 2 * d_mlp, bias=bias)
-        self.down = nn.Linear(d_mlp, d_model, bias=bias)
+        self.up = linear(d_model, 2 * d_mlp, bias=bias)
+        self.down = linear(d_mlp, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         gates, units = self.up(x).chunk(2, -1)
@@ -82,23 +86,25 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask, places: Places | None = None, cache: KeysValues | None = None,
                 memory: KeysValues | None = None, memory_mask: Mask = UNMASKED,
-                looked: list[Tensor] | None = None) -> tuple[Tensor, KeysValues]:
+                trace: Trace | None = None) -> tuple[Tensor, KeysValues]:
         """x (B, T, D) to the same shape, and the keys and values of `attention`; `memory` is what `cross.project` gave.
 
-        The weights of the memory (B, heads, T, S) are added to `looked`.
+        A trace gets `attention.weights`, `cross.weights` and `out`.
         """
         before = self.norm == "pre"
-        y, kept = self.attention(self.norm1(x) if before else x, mask, places, cache)
+        asking = self.norm1(x) if before else x
+        y, kept = self.attention(asking, mask, places, cache, within(trace, "attention"))
         x = self._add(x, y, self.norm1)
         if self.cross is not None and self.norm_cross is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
             asking = self.norm_cross(x) if before else x
-            if looked is not None:
-                looked.append(self.cross.looks(asking, memory, memory_mask))
-            y = self.cross.cross(asking, memory, memory_mask)
+            y = self.cross.cross(asking, memory, memory_mask, within(trace, "cross"))
             x = self._add(x, y, self.norm_cross)
         y = self.mlp(self.norm2(x) if before else x)
-        return self._add(x, y, self.norm2), kept
+        x = self._add(x, y, self.norm2)
+        if trace is not None:
+            trace.add("out", x)
+        return x, kept
 
     def _add(self, x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         x = x + dropout(y, self.dropout, self.training)
@@ -121,7 +127,7 @@ class GPTNet(nn.Module):
                  rope_base: float = 10000.0, rope_scale: float = 1.0, max_distance: int = 64, window: int | None = None,
                  norm: Norm = "pre", norm_kind: NormKind = "layer", norm_epsilon: float = 1e-5,
                  activation: Literal["gelu", "relu", "swiglu"] = "gelu", dropout: float = 0.0, tied: bool = True,
-                 bias: bool = True, checkpoint: bool = False) -> None:
+                 bias: bool = True, checkpoint: bool = False, linear: MakeLinear = nn.Linear) -> None:
         super().__init__()
         self.context, self.d_model, self.n_heads, self.n_kv_heads = context, d_model, n_heads, n_kv_heads or n_heads
         self.positions, self.rope_base, self.rope_scale, self.dropout = positions, rope_base, rope_scale, dropout
@@ -133,10 +139,11 @@ class GPTNet(nn.Module):
 
         def block() -> Block:
             attention = Attention(d_model, n_heads, n_kv_heads=n_kv_heads, dropout=dropout, bias=bias,
-                                  distances=range(max_distance + 1) if positions == "relative" else None)
+                                  distances=range(max_distance + 1) if positions == "relative" else None,
+                                  linear=linear)
             inner = d_mlp or 4 * d_model
-            mlp = (SwiGLU(d_model, inner, bias=bias) if activation == "swiglu" else
-                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias))
+            mlp = (SwiGLU(d_model, inner, bias=bias, linear=linear) if activation == "swiglu" else
+                   MLP(d_model, inner, ACTIVATIONS[activation], bias=bias, linear=linear))
             return Block(d_model, attention, mlp, norm=norm, make_norm=new_norm, dropout=dropout)
 
         self.blocks = nn.ModuleList(block() for _ in range(n_layers))
@@ -146,7 +153,7 @@ class GPTNet(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for name, parameter in self.named_parameters():
+        for name, parameter in own_weights(self):
             if parameter.ndim == 2:
                 residual = name.endswith(("attention.out.weight", "mlp.down.weight"))
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * len(self.blocks)) if residual else 0.02)
@@ -164,11 +171,14 @@ class GPTNet(nn.Module):
         empty = weight.new_empty(n, self.n_kv_heads, 0, self.d_model // self.n_heads)
         return Past(torch.zeros(n, dtype=torch.int64, device=weight.device), tuple((empty, empty) for _ in self.blocks))
 
-    def features(self, ids: Tensor, past: Past | None = None) -> tuple[Tensor, Past | None]:
+    def features(self, ids: Tensor, past: Past | None = None,
+                 trace: Trace | None = None) -> tuple[Tensor, Past | None]:
         """The vectors that predict the token after each of `ids` (B, T), as (B, T, D), and the past with `ids` read.
 
         The memory of `past` is reused. Prompts of unequal length are padded on the right; afterwards their true
         lengths go into the past: `past._replace(lengths=...)`. With gradients enabled there is no past.
+
+        A trace gets what the blocks add, as `blocks.0...`.
         """
         keep = not torch.is_grad_enabled()
         if past is not None and not keep:
@@ -177,10 +187,11 @@ class GPTNet(nn.Module):
         x, mask, places = self._embed(ids, before)
         layers: list[KeysValues] = []
         for i, block in enumerate(self.blocks):
-            if self.checkpoint and not keep:
+            if self.checkpoint and not keep and trace is None:
                 x, kept = recomputed(block, x, mask, places, use_reentrant=False)
             else:
-                x, kept = block(x, mask, places, None if past is None else past.layers[i])
+                cache = None if past is None else past.layers[i]
+                x, kept = block(x, mask, places, cache, trace=within(trace, f"blocks.{i}"))
             if keep:
                 layers.append(kept)
         hidden = x if self.norm is None else self.norm(x)

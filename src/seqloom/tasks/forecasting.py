@@ -39,8 +39,8 @@ class SeriesJudging(Judging):
     chart: str | None = option(None, "Draw the last forecast against what came: .png, .svg, .html.", metavar="FILE")
     horizon: int | None = option(None, "Number of steps to forecast  [default: as many as the model was fitted for].",
                                  minimum=1, maximum=10_000)
-    start: str | None = option(None, "Forecast from this time on; what comes before is history  [default: where the training "
-                                     "data ended].", metavar="TIME")
+    since: str | None = option(None, "Forecast from this time on; what comes before is history  [default: "
+                                     "where the training data ended].", metavar="TIME")
 
 
 class Forecasting(Task):
@@ -66,7 +66,7 @@ class Forecasting(Task):
 
             check_target(judging.chart)
         data = self.read(paths, reading, model)
-        result = model.evaluate(data, horizon=judging.horizon, start=judging.start)
+        result = model.evaluate(data, horizon=judging.horizon, since=judging.since)
         if judging.chart is not None:
             from seqloom.inspect import forecast
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, OnlyWith, option
@@ -43,11 +42,8 @@ class LanguageModeling(Task):
         "complete": Command("seqloom.cli.complete:command", "Suggest next words, one text or interactively."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
-
-    def read_valid(self, path: str, reading: TextReading) -> Corpus:
-        return read_held_out_text(path, reading)
+    read = staticmethod(read_text)
+    read_valid = staticmethod(read_held_out_text)
 
     def evaluate(self, model: LanguageModel, place: str, paths: tuple[str, ...], reading: TextReading,
                  judging: LanguageJudging) -> Outcome:
@@ -74,23 +70,7 @@ class LanguageModeling(Task):
 
         return (token_scores if tokens else text_scores)(model, self.read(paths, options))
 
-    def recognises(self, path: Path) -> bool:
-        from seqloom.data.vector_files import file_head
-
-        head, _ = file_head(path) if path.is_file() else (b"", False)
-        return (path.name.endswith((".arpa", ".arpa.gz", ".gguf")) or b"\\data\\" in head
-                or head.startswith((b"mmap lm", b"GGUF")))
-
-    def import_file(self, path: Path) -> Any:
-        from seqloom.interop.arpa import read_arpa
-        from seqloom.interop.gguf import is_gguf
-
-        if is_gguf(path):
-            from seqloom.interop.llama import read_llama
-
-            return read_llama(path)
-        missing = not path.is_file() or not path.stat().st_size
-        return read_arpa(path) if missing or self.recognises(path) else None
+    foreign_forms: ClassVar[tuple[str, ...]] = ("arpa", "gguf")
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
         from seqloom.interop.arpa import write_arpa

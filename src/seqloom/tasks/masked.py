@@ -21,7 +21,6 @@ from seqloom.tasks.task import (
 
 if TYPE_CHECKING:
     from seqloom.contracts import MaskedModel
-    from seqloom.data.corpus import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +38,8 @@ class MaskedModeling(Task):
         "score": Command("seqloom.cli.score:command", "Log-probability of each line or token."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
-
-    def read_valid(self, path: str, reading: TextReading) -> Corpus:
-        return read_held_out_text(path, reading)
+    read = staticmethod(read_text)
+    read_valid = staticmethod(read_held_out_text)
 
     def evaluate(self, model: MaskedModel, place: str, paths: tuple[str, ...], reading: TextReading, judging: Any) -> Outcome:
         return shown(model.evaluate(self.read(paths, reading)))

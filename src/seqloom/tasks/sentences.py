@@ -11,7 +11,6 @@ from seqloom.tasks.vectors import VectorJudging
 
 if TYPE_CHECKING:
     from seqloom.contracts import TextEmbedder
-    from seqloom.data.corpus import Corpus
 
 
 class SentenceVectorsTask(Task):
@@ -24,8 +23,7 @@ class SentenceVectorsTask(Task):
         "embed": Command("seqloom.cli.embed:command", "Vectors of words, phrases and texts."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
+    read = staticmethod(read_text)
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
         from seqloom.metrics.sentence_pairs import as_pairs

@@ -140,17 +140,16 @@ class Task(ABC):
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
+    foreign_forms: ClassVar[tuple[str, ...]] = ()  # of files with such models, as `interop.opening.form_of` calls them
 
     def recognises(self, path: Path) -> bool:
         """Whether this is such a file, by its name and its first bytes."""
-        return False
+        from seqloom.interop.opening import form_of
+
+        return form_of(path) in self.foreign_forms
 
     def open_file(self, path: Path) -> Any:
         """The model in such a file where commands take it instead of a saved model; None: they do not."""
-        return None
-
-    def import_file(self, path: Path) -> Any:
-        """The model in such a file, for `convert`; None where the file is not of this task."""
         return None
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
@@ -178,14 +177,14 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     """Text of these files; none, or `-`, is standard input."""
     import sys
 
-    from seqloom.data.corpus import read
+    from seqloom.data.corpus import open_corpus
     from seqloom.progress import say
 
     sources = list(paths) or ["-"]
     if "-" in sources and sys.stdin.isatty():
         say("reading standard input; end it with Ctrl-D")
-    return read(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
-                strict=reading.strict)
+    return open_corpus(sources if len(sources) > 1 else sources[0], encoding=reading.encoding, column=reading.column,
+                       strict=reading.strict)
 
 
 def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:

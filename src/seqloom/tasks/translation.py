@@ -101,19 +101,12 @@ class Translating(Task):
 
     # ---- files of other programs
 
-    def recognises(self, path: Path) -> bool:
-        from seqloom.interop.g2p import is_g2p
-
-        return is_g2p(path)
+    foreign_forms: ClassVar[tuple[str, ...]] = ("g2p",)
 
     def open_file(self, path: Path) -> Any:
-        return self.import_file(path)
+        from seqloom import interop
 
-    def import_file(self, path: Path) -> Any:
-        """The weights of g2p-en."""
-        from seqloom.interop.g2p import read_g2p
-
-        return read_g2p(path) if self.recognises(path) else None
+        return interop.open(path) if self.recognises(path) else None
 
     def converted(self, model: Translator) -> Outcome:
         sizes = {side: tokenizer.vocab_size for side, tokenizer in model.tokenizers.items()}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
 from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, shown
-
-if TYPE_CHECKING:
-    from seqloom.data.corpus import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +31,7 @@ class WordVectorsTask(Task):
         "bias": Command("seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."),
     }
 
-    def read(self, paths: tuple[str, ...], reading: TextReading) -> Corpus:
-        return read_text(paths, reading)
+    read = staticmethod(read_text)
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
         from seqloom.metrics.vectors import as_questions
@@ -49,25 +45,12 @@ class WordVectorsTask(Task):
             raise ConfigError("word vectors are evaluated on --on FILE only; leave out TEXT and other options")
         return shown(model.evaluate(Path(judging.on)))
 
-    def recognises(self, path: Path) -> bool:
-        from seqloom.data.vector_files import file_head, sniff_vectors
-
-        return path.is_file() and sniff_vectors(file_head(path)[0]) is not None
+    foreign_forms: ClassVar[tuple[str, ...]] = ("fasttext", "vectors")
 
     def open_file(self, path: Path) -> Any:
         from seqloom.interop.vectors import read_vectors
 
         return read_vectors(path)
-
-    def import_file(self, path: Path) -> Any:
-        """As `open_file`, but a fastText model keeps its n-grams."""
-        from seqloom.data.vector_files import file_head, sniff_vectors
-        from seqloom.interop.fasttext_model import convert_fasttext
-
-        head, packed = file_head(path)
-        kind = sniff_vectors(head)
-        whole = kind is not None and kind.form == "fasttext-bin" and not packed
-        return convert_fasttext(path) if whole else self.open_file(path)
 
     def write_file(self, model: Any, place: str, target: str, form: str | None) -> None:
         from seqloom.interop.vectors import write_vectors

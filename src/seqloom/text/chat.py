@@ -31,13 +31,6 @@ _PRIVATE = range(0xF0000, 0xFFFFD)  # characters that Unicode leaves to everybod
 Message = Mapping[str, str]
 
 
-def marks_of(tokenizer: Tokenizer) -> dict[str, int]:
-    """The tokens that no text produces, by name."""
-    return tokenizer.derived("marks", lambda: {
-        tokenizer.token(i): i for i in range(tokenizer.vocab_size) if i != tokenizer.unk_id and not tokenizer.token_bytes(i)
-        and tokenizer.token(i).strip()})
-
-
 def checked_messages(messages: str | Sequence[Message]) -> list[dict[str, str]]:
     """A list of messages with role and content; a text is what the user says first."""
     if isinstance(messages, str):
@@ -61,7 +54,7 @@ class ChatTemplate:
 
     def __init__(self, source: str, tokenizer: Tokenizer, specials: Mapping[str, str]) -> None:
         self.source, self.tokenizer, self.specials = source, tokenizer, dict(specials)
-        self.marks = marks_of(tokenizer)
+        self.marks = tokenizer.marks
         by_length = sorted(self.marks, key=len, reverse=True)
         self._found = re.compile("(" + "|".join(map(re.escape, by_length)) + ")") if by_length else re.compile("(?!)()")
 

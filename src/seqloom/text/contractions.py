@@ -2,7 +2,8 @@
 
 Some have two readings. `'s` is written out only after words that seldom own anything (it, he, who, there, ..) and
 then as "is"; after a noun it is taken for the possessive and stays. `'d` becomes "would", `ain't` "is not". Cutting
-follows the Penn Treebank: the negation is n't, so can't gives ca and n't.
+follows the Penn Treebank: the negation is n't, so can't gives ca and n't. What stands for what is in
+`data/bundled/contractions.toml`.
 
     >>> expand("they're"), expand("can't"), expand("shouldn't've"), expand("the dog's")
     ('they are', 'cannot', 'should not have', "the dog's")
@@ -13,16 +14,9 @@ follows the Penn Treebank: the negation is n't, so can't gives ca and n't.
 from __future__ import annotations
 
 import re
+from functools import cache
 
-_WHOLE = {"can't": "cannot", "won't": "will not", "shan't": "shall not", "ain't": "is not", "let's": "let us",
-          "y'all": "you all", "'tis": "it is", "'twas": "it was", "'twere": "it were", "'twill": "it will"}
-_ENDINGS = {"'ve": "have", "'ll": "will", "'re": "are", "'m": "am", "'d": "would", "'s": "is", "n't": "not"}
-_PRONOUNS = {"i", "you", "he", "she", "it", "we", "they", "who", "what", "that", "there", "this"}
-_WITH_IS = {"he", "she", "it", "that", "this", "there", "here", "what", "who", "where", "when", "why", "how",
-            "everything", "everyone", "something", "someone", "nothing"}
-_AUXILIARIES = {"is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "could", "should", "would",
-                "might", "must", "need", "ought", "dare", "may"}
-_BASES = {"'m": {"i"}, "'d": _PRONOUNS, "'s": _WITH_IS, "n't": _AUXILIARIES}  # the others follow any word
+from seqloom.text.bundled import read_tables
 
 _APOSTROPHE = "['\u2019]"
 _INSIDE = re.compile(rf"{_APOSTROPHE}(?=[^\W\d_])")
@@ -64,17 +58,24 @@ def expand(text: str) -> str:
 
 
 def _expand_word(word: str) -> str:
-    plain = word.replace("\u2019", "'")
-    if plain.lower() in _WHOLE:
-        return _in_case_of(plain, _WHOLE[plain.lower()])
-    for ending, meaning in _ENDINGS.items():
+    plain, tables = word.replace("\u2019", "'"), read_tables("contractions")
+    if plain.lower() in tables["whole"]:
+        return _in_case_of(plain, tables["whole"][plain.lower()])
+    for ending, meaning in tables["endings"].items():
         if not plain.lower().endswith(ending):
             continue
         base, tail = plain[:-len(ending)], plain[-len(ending):]
-        bases = _BASES.get(ending)
+        bases = _bases(ending)
         if base and (bases is None or base.lower() in bases):
             return f"{_expand_word(base)} {meaning.upper() if tail.isupper() else meaning}"
     return word
+
+
+@cache
+def _bases(ending: str) -> frozenset[str] | None:
+    """Return the words that an ending follows; None: any word."""
+    listed = read_tables("contractions")["bases"].get(ending)
+    return None if listed is None else frozenset(listed.split())
 
 
 def _in_case_of(word: str, meaning: str) -> str:

@@ -3,9 +3,9 @@ r"""Running text to sentences and words, by rules that can be read.
 Sentences end after `.`, `!`, `?` or an ellipsis that white space follows, unless what stands before the dot is an
 abbreviation, an initial or a number that counts a list, or what follows goes on in small letters. Closing quotes and
 brackets belong to the sentence that they close; a blank line always ends one. Chinese and Japanese full stops end a
-sentence wherever they stand. Abbreviations and frequent beginnings of sentences are listed for some languages;
-without them the other rules hold. (The statistical way is Kiss and Strunk 2006, "Unsupervised multilingual sentence
-boundary detection", which needs a training text.)
+sentence wherever they stand. Abbreviations (`data/bundled/abbreviations.toml`) and frequent beginnings of sentences are
+listed for some languages; without them the other rules hold. (The statistical way is Kiss and Strunk 2006,
+"Unsupervised multilingual sentence boundary detection", which needs a training text.)
 
 Words are those of the tokenizer kind `word`: runs of letters, marks and digits; every other visible character by
 itself. Chinese and Japanese, which do not separate words, fall back to single characters.
@@ -25,34 +25,10 @@ from typing import Literal
 
 from seqloom.errors import ConfigError
 from seqloom.text.boundaries import IDEOGRAPHS, character_ranges
+from seqloom.text.bundled import read_tables
 from seqloom.text.contractions import clitics
 from seqloom.text.stopwords import LANGUAGES, stop_words
 
-# A name or a number follows these, so the dot never ends a sentence. What is listed with a capital needs it.
-_TITLES = {
-    "en": "dr drs mr mrs ms mx prof rev fr gen col maj capt cmdr lt sgt cpl sen rep gov pres hon messrs supt "
-          "det vs v cf viz eg ie e.g i.e fig figs eq sec ch vol vols pp p ed eds approx ca p.s",
-    "de": "dr prof hr fr frl st nr abs art bd bzw ca d.h dgl ebd evtl f ff ggf hrsg inkl i.d.r kap lt max min mind "
-          "mio mrd o.g p s sog str tel u.a u.u usf v vgl z z.b z.t zzgl",
-    "fr": "dr m mm mme mlle mgr pr prof st ste me av bd cf chap ed env ex fig no p pp p.ex vol vs",
-    "es": "dr dra sr sra srta sres d dña prof lic ing ud uds cap cf ed ej fig art núm nº p pág págs vol p.ej",
-    "it": "dr dott dott.ssa sig sig.ra sigg prof ing avv on art cap cfr ed es fig n p pag pp p.es vol",
-    "pt": "dr dra sr sra srta prof profa eng av art cap cf ed ex fig n nº p pág pp vol",
-    "nl": "dr mr mevr dhr ir ing drs prof bv bijv blz ca cf d.w.z fig i.p.v m.b.t m.i nr o.a p resp t.a.v "
-          "t.o.v vgl z.g",
-}
-# These may also be the last word: they end a sentence where a usual first word follows.
-_ENDINGS = {
-    "en": "etc inc ltd pvt co corp bros jr sr esq st mt ft ave blvd rd dist dept est ext al Jan Feb Mar Apr Jun Jul Aug Sep "
-          "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun a.m p.m b.c a.d ph.d m.d b.a m.a u.s u.k u.n d.c "
-          "l.a e.u",
-    "de": "usw etc Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Mo Di Mi Do Fr Sa So Jh Chr gmbh co",
-    "fr": "etc janv févr avr juil sept oct nov déc av.j.-c",
-    "es": "etc ene feb mar abr jun jul ago sept oct nov dic ee.uu s.a",
-    "it": "ecc gen feb mar apr giu lug ago set ott nov dic s.p.a",
-    "pt": "etc jan fev mar abr jun jul ago set out nov dez ltda",
-    "nl": "enz etc jan feb mrt apr jun jul aug sep sept okt nov dec",
-}
 _COUNTED = {"en": {"no", "nos"}}  # before a number alone: "No. 5"; but "He said no. She left."
 
 _CLOSING = "\"'\u2019\u201d\u00bb)\\]}\u300d\u300f\uff09\u3011\u300b"
@@ -118,7 +94,11 @@ def _ends(text: str, start: int, match: re.Match[str], language: str) -> bool:
 
 @cache
 def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
-    return frozenset(_TITLES.get(language, "").split()), frozenset(_ENDINGS.get(language, "").split())
+    """Return those after which no sentence ends, and those that may also end one."""
+    tables = read_tables("abbreviations")
+    titles = tables["titles"].get(language, "")
+    endings = tables["endings"].get(language, "")
+    return frozenset(titles.split()), frozenset(endings.split())
 
 
 @cache

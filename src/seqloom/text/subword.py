@@ -146,7 +146,8 @@ class Subword:
         return b"".join(self.piece(i, before=True) for i in ids).removeprefix(b" ")
 
     def piece(self, token: int, before: bool) -> bytes:
-        if self.kind != "wordpiece" or token == self.eos_id:
+        special = not self._spellings[token] and token != self.unk_id
+        if self.kind != "wordpiece" or special:
             return self._spellings[token]
         name = self.name(token)
         if name.startswith("##"):

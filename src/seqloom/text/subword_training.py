@@ -3,20 +3,23 @@
 The library counts words in hash tables with random order. BPE does not depend on it. WordPiece gives ids to
 continuing characters (`##x`) in that order, and ids decide ties, so here they are fixed beforehand. Unigram
 gives slightly different scores to unseen characters in that order, so these are made equal afterwards.
+
+The text is read once. WordPiece needs it twice, its characters first, and keeps it in a temporary file meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
 import unicodedata
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, pairwise
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from seqloom import progress
-from seqloom.errors import DataError
+from seqloom.errors import DataError, SeqloomError
 from seqloom.kernels.parallel import interruptible
 from seqloom.progress import Task
 from seqloom.text.boundaries import cut_before_word
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
     from tokenizers.pre_tokenizers import PreTokenizer
 
-Blocks = Callable[[], Iterator[bytes]]
+Texts = Callable[[Iterable[bytes]], Iterator[str]]  # blocks of UTF-8 to what the library is given of them
 
 LONGEST_WORD = 1000  # characters
 
@@ -39,9 +42,11 @@ _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unk
 _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
 
 
-def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, bar: Task) -> Subword:
-    """A subword tokenizer with at most `size` ids, from blocks of UTF-8 that can be read more than once."""
-    if not any(blocks()):
+def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundary: str, bar: Task) -> Subword:
+    """Train a subword tokenizer with at most `size` ids on blocks of UTF-8."""
+    filled = filter(None, blocks)
+    first = next(filled, None)
+    if first is None:
         raise DataError("there is no text to train the tokenizer on; is the input empty?")
 
     maker = {"bpe": _bpe, "words": _words, "unigram": _unigram, "wordpiece": _wordpiece}[kind]
@@ -49,9 +54,9 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
     def make(stop: Event) -> Engine:
         warned = False
 
-        def texts() -> Iterator[str]:
+        def texts(some: Iterable[bytes]) -> Iterator[str]:
             nonlocal warned
-            for block in blocks():
+            for block in some:
                 for piece in _pieces(block):
                     if stop.is_set():
                         raise InterruptedError
@@ -62,7 +67,8 @@ def train(kind: str, blocks: Blocks, size: int, min_count: int, boundary: str, b
                     yield from parts
                 bar.advance(len(block))
 
-        return maker(blocks, texts, size - 1, min_count, boundary)  # one id is left for the end
+        return maker(chain([first], filled), lambda some: progress.in_this_context(texts(some)), size - 1, min_count,
+                     boundary)  # one id is left for the end
 
     return Subword(interruptible(make), None)
 
@@ -97,19 +103,19 @@ def _byte_level(boundary: str) -> PreTokenizer:
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def _bpe(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+def _bpe(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     engine = Engine(models.BPE())
     engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
-    engine.train_from_iterator(texts(), trainers.BpeTrainer(
+    engine.train_from_iterator(texts(blocks), trainers.BpeTrainer(
         vocab_size=size, min_frequency=min_count, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return engine
 
 
-def _words(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+def _words(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
     """Whole words, with the blank before them, or else single bytes: BPE without merges that looks up a word first."""
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -117,8 +123,8 @@ def _words(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_co
     counted = Engine(models.WordLevel())
     counted.pre_tokenizer = _byte_level(boundary)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    counted.train_from_iterator(texts(), trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count,
-                                                                   show_progress=False, special_tokens=[]))
+    counted.train_from_iterator(texts(blocks), trainers.WordLevelTrainer(
+        vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=[]))
     ranked = sorted(counted.get_vocab().items(), key=lambda pair: pair[1])
     words = [word for word, _ in ranked if word not in set(alphabet)][: size - len(alphabet)]
     engine = Engine(models.BPE(vocab={token: i for i, token in enumerate([*alphabet, *words])}, merges=[], ignore_merges=True))
@@ -126,13 +132,13 @@ def _words(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_co
     return engine
 
 
-def _unigram(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+def _unigram(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     engine = Engine(models.Unigram())
     engine.pre_tokenizer, engine.decoder = _byte_level(boundary), decoders.ByteLevel()
-    engine.train_from_iterator(texts(), trainers.UnigramTrainer(
+    engine.train_from_iterator(texts(blocks), trainers.UnigramTrainer(
         vocab_size=size, show_progress=False, special_tokens=[],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
     spec = json.loads(engine.to_str())
@@ -148,27 +154,40 @@ def _repeatable(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _wordpiece(blocks: Blocks, texts: Callable[[], Iterator[str]], size: int, min_count: int, boundary: str) -> Engine:
+def _wordpiece(blocks: Iterable[bytes], texts: Texts, size: int, min_count: int, boundary: str) -> Engine:
     from tokenizers import Tokenizer as Engine
     from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
     engine = Engine(models.WordPiece(unk_token="[UNK]"))
     engine.normalizer = normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False)
     engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(cleanup=False)
-    alphabet = _alphabet(blocks, min(_ALPHABET_SIZE, max(size // 3, 1)))
-    fixed = ["[UNK]", *alphabet, *("##" + character for character in alphabet if _continues(character))]
-    engine.train_from_iterator(texts(), trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=fixed,
-        limit_alphabet=len(alphabet), initial_alphabet=alphabet))
+    with tempfile.TemporaryFile(prefix="seqloom-text-") as file:
+        counts, sizes = _count_and_keep(blocks, file)
+        alphabet = _alphabet(counts, min(_ALPHABET_SIZE, max(size // 3, 1)))
+        fixed = ["[UNK]", *alphabet, *("##" + character for character in alphabet if _continues(character))]
+        engine.train_from_iterator(texts(map(file.read, sizes)), trainers.WordPieceTrainer(
+            vocab_size=size, min_frequency=min_count, show_progress=False, special_tokens=fixed,
+            limit_alphabet=len(alphabet), initial_alphabet=alphabet))
     spec = json.loads(engine.to_str())
     spec["added_tokens"] = []  # they were special for their ids only and must not be matched in a text
     return Engine.from_str(json.dumps(spec))
 
 
-def _alphabet(blocks: Blocks, limit: int) -> list[str]:
-    counts = TokenCounts("char")
-    for block in blocks():
-        counts.add(block)
+def _count_and_keep(blocks: Iterable[bytes], file: IO[bytes]) -> tuple[TokenCounts, list[int]]:
+    """Count the characters of blocks that are written to a file, which is then at its beginning; the sizes of the blocks."""
+    counts, sizes = TokenCounts("char"), []
+    try:
+        for block in blocks:
+            counts.add(block)
+            sizes.append(file.write(block))
+        file.seek(0)
+    except OSError as error:
+        raise SeqloomError(f"no room to keep the text in {tempfile.gettempdir()} while the tokenizer is trained "
+                           f"({error.strerror}); set TMPDIR to a larger disk") from error
+    return counts, sizes
+
+
+def _alphabet(counts: TokenCounts, limit: int) -> list[str]:
     characters = [spelling.decode("utf-8", "replace") for spelling in counts.ranked(1, limit)]
     return sorted({character for character in characters if not character.isspace()})
 

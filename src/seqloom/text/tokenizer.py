@@ -4,13 +4,20 @@
 (`vocabulary.py`), with `<unk>` for what was not seen. `bpe` (Sennrich et al. 2016, on bytes as in GPT-2),
 `unigram` (Kudo 2018) and `wordpiece` (Schuster and Nakajima 2012) are trained by the tokenizers library
 (`subword.py`); the first two can spell any bytes. `normalize` names what is done to the text before it is cut into
-tokens (`normalize.py`). `lossless` says whether decoding gives back every byte.
+tokens (`normalize.py`). `lossless` says whether decoding gives back every byte. `marks` are tokens for other uses than
+text, such as [MASK] or the roles of a chat: their ids come after all others, no text produces them, and they are no
+text when decoded.
 
     >>> tokenizer = Tokenizer(kind="whitespace").fit(["the cat sat", "the cat"])
     >>> tokenizer.encode("the dog sat").tolist()
     [3, 1, 4]
     >>> tokenizer.decode([3, 2, 4])
     'the cat sat'
+    >>> marked = Tokenizer(kind="byte", marks=["[MASK]"])
+    >>> marked.mark_id("[MASK]"), marked.vocab_size, marked.encode("[MASK]").tolist()
+    (257, 258, [91, 77, 65, 83, 75, 93])
+    >>> marked.decode([97, 257]), marked.decode([97, 257], marks=True)
+    ('a', 'a[MASK]')
 """
 
 from __future__ import annotations
@@ -18,17 +25,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from seqloom import directories, progress
+from seqloom import progress
 from seqloom.config import make
-from seqloom.errors import ConfigError, DataError, ModelError, NotFitted
+from seqloom.errors import ConfigError, DataError, NotFitted, quoted, suggest
 from seqloom.text.boundaries import cut_before_word
 from seqloom.text.coding import ByteCoder, Coder, text_blocks, to_bytes
+from seqloom.text.marks import find_marks, with_mark_names
 from seqloom.text.normalize import Normalizer, NormalizerConfig
 from seqloom.text.tokenizer_config import TokenizerConfig
 from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
@@ -36,10 +45,6 @@ from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, re
 if TYPE_CHECKING:
     from seqloom.text.subword import Subword
 
-SETTINGS_FILE = "seqloom_tokenizer.json"
-WHAT = "a saved tokenizer"
-
-_MODEL_FILE = "config.json"  # of a saved model
 _SUBWORD_SIZE = 8000
 _BLOCK = 4 << 20
 T = TypeVar("T")
@@ -98,6 +103,14 @@ class Tokenizer:
         made._fitted = Vocabulary.build(coder.kind, list(dict.fromkeys([*spellings, *own])))
         return made
 
+    def without_marks(self) -> Tokenizer:
+        """The same without the marks that were declared, for models that have no use for them."""
+        if not self.config.marks:
+            return self
+        made = Tokenizer(replace(self.config, marks=()))
+        made._fitted = self._fitted
+        return made
+
     def _vocabulary(self) -> Vocabulary:
         if not isinstance(self._coder, Vocabulary):
             raise ConfigError(f"only the kinds {', '.join(SPLITTERS)} have a list of words; this is {self.kind!r}")
@@ -116,7 +129,7 @@ class Tokenizer:
 
         config = self.config
         with progress.task("training the tokenizer", getattr(data, "n_bytes", None), "bytes") as bar:
-            return train(kind or config.kind, lambda: map(self._normalized, text_blocks(data, self.cut, PIECE)),
+            return train(kind or config.kind, map(self._normalized, text_blocks(data, self.cut, PIECE)),
                          config.vocab_size or _SUBWORD_SIZE, config.min_count, config.boundary, bar)
 
     def encode(self, text: str | bytes, *, newline_ends: bool = False) -> np.ndarray:
@@ -130,18 +143,22 @@ class Tokenizer:
     def _normalized(self, data: bytes) -> bytes:
         return data if self.normalizer is None else self.normalizer.of_bytes(data)
 
-    def decode(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False) -> str:
-        """Text of the ids; bytes that are not UTF-8 show as U+FFFD."""
-        return self.decode_bytes(ids, newline_ends=newline_ends).decode("utf-8", "replace")
+    def decode(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False) -> str:
+        """Text of the ids; bytes that are not UTF-8 show as U+FFFD. `marks`: with the names of tokens that are no text."""
+        return self.decode_bytes(ids, newline_ends=newline_ends, marks=marks).decode("utf-8", "replace")
 
-    def decode_bytes(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False) -> bytes:
-        """The bytes of the ids. Ends of units are left out or, with `newline_ends`, become newlines."""
+    def decode_bytes(self, ids: Iterable[int] | np.ndarray, *, newline_ends: bool = False, marks: bool = False) -> bytes:
+        """The bytes of the ids. Ends of units are left out or, with `newline_ends`, become newlines. Marks are left out or,
+        with `marks`, shown by name, and so are ends that do not become newlines."""
         values = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64).ravel()
         if len(values) and not (values.min() >= 0 and values.max() < self.vocab_size):
             bad = values[(values < 0) | (values >= self.vocab_size)][0]
             raise DataError(f"id {bad} is not in the vocabulary of {self.vocab_size} tokens")
-        ends = np.flatnonzero(values == self.eos_id)
-        units = [self._coder.decode(unit[unit != self.eos_id].tolist()) for unit in np.split(values, ends)]
+        if marks:
+            return with_mark_names(self, values, newline_ends)
+        text = values[values < self._coder.size]
+        ends = np.flatnonzero(text == self.eos_id)
+        units = [self._coder.decode(unit[unit != self.eos_id].tolist()) for unit in np.split(text, ends)]
         return b"\n".join(units) if newline_ends else self.joiner.join(unit for unit in units if unit)
 
     def cut(self, data: bytes, final: bool) -> int:
@@ -163,8 +180,8 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are, `</s>` and `<unk>` among them."""
-        return self._coder.size
+        """How many ids there are, those of `</s>`, `<unk>` and marks among them."""
+        return self._coder.size + len(self.config.marks)
 
     @property
     def eos_id(self) -> int:
@@ -211,30 +228,54 @@ class Tokenizer:
 
     def piece(self, id: int, *, before: bool) -> bytes:
         """What a token adds to a text; `before`: something without white space at its end stands there already."""
-        return self._coder.piece(self._check_id(id), before)
+        return b"" if self._is_declared(id) else self._coder.piece(int(id), before)
 
     def token(self, id: int) -> str:
         """What a token looks like, with escapes where it is not whole characters."""
-        return self._coder.name(self._check_id(id))
+        if self._is_declared(id):
+            return self.config.marks[id - self._coder.size]
+        return self._coder.name(int(id))
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes that a token stands for; none for `</s>` and `<unk>`."""
-        return self._coder.spelling(self._check_id(id))
+        """The bytes that a token stands for; none for `</s>`, `<unk>` and marks."""
+        return b"" if self._is_declared(id) else self._coder.spelling(int(id))
 
     def spellings(self) -> tuple[np.ndarray, np.ndarray]:
         """The bytes of all tokens of a closed vocabulary behind one another, uint8 with some spare, and their offsets (V + 1);
-        none for the specials, which come first."""
+        none for the specials, which come first. Marks, which come last, are not among them."""
         coder = self._vocabulary()
         return coder.arena, coder.offsets
 
     def id(self, token: str | bytes) -> int | None:
-        """The id of a token, or None. A literal `</s>` in the vocabulary goes before the special one."""
-        return self._coder.find(to_bytes(token))
+        """The id of a token, or None. A literal `</s>` or [MASK] in the vocabulary goes before the special one."""
+        spelling = to_bytes(token)
+        found = self._coder.find(spelling)
+        if found is None:
+            return next((i for i in self.declared_ids if self.token(i).encode() == spelling), None)
+        return found
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """The tokens that no text produces, by name: `</s>`, declared marks, special tokens of published vocabularies."""
+        return self.derived("marks", lambda: find_marks(self))
+
+    def mark_id(self, mark: str) -> int:
+        """The id of a token that no text produces."""
+        if mark not in self.marks:
+            raise ConfigError(f"this tokenizer has no mark {quoted(mark)}; marks are declared when it is fitted (marks)"
+                              f"{suggest(mark, self.marks)}")
+        return self.marks[mark]
+
+    @property
+    def declared_ids(self) -> range:
+        """The ids of the marks that were declared when it was fitted."""
+        return range(self._coder.size, self.vocab_size)
 
     @cached_property
     def byte_lengths(self) -> np.ndarray:
-        """int32 (V): how many bytes each token stands for; 0 for the specials."""
-        return self._coder.lengths()
+        """int32 (V): how many bytes each token stands for; 0 for the specials and marks."""
+        lengths = self._coder.lengths()
+        return np.concatenate([lengths, np.zeros(len(self.config.marks), lengths.dtype)])
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
         """What follows from the vocabulary alone and takes long for a large one: made at the first call, then kept."""
@@ -242,17 +283,19 @@ class Tokenizer:
             self._derived[name] = make()
         return self._derived[name]
 
-    def _check_id(self, id: int) -> int:
+    def _is_declared(self, id: int) -> bool:
+        """Whether it is a declared mark; an id that there is not is refused."""
         if not 0 <= id < self.vocab_size:
             raise DataError(f"id {id} is not in the vocabulary of {self.vocab_size} tokens")
-        return int(id)
+        return id >= self._coder.size
 
     @cached_property
     def fingerprint(self) -> str:
         """A short hash of everything that decides the ids."""
         digest = hashlib.sha256()
         recipe = () if self.normalizer is None else (self.normalizer.config.recipe().encode(),)
-        for part in (*self._coder.content(), *recipe):
+        marks = (b"marks " + json.dumps(self.config.marks).encode(),) if self.config.marks else ()
+        for part in (*self._coder.content(), *recipe, *marks):
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()[:16]
 
@@ -273,49 +316,22 @@ class Tokenizer:
     @classmethod
     def read_files(cls, directory: Path, settings: dict[str, Any]) -> Tokenizer:
         """The tokenizer whose vocabulary was written by `write_files`."""
-        if not isinstance(settings, dict):
-            raise ModelError(f"{directory}: the settings of its tokenizer are of type {type(settings).__name__}; save it again")
-        values = dict(settings)
-        eos = values.pop("eos", None)
-        tokenizer = cls(TokenizerConfig.from_dict(values))
-        if tokenizer.kind in SPLITTERS:
-            tokenizer._fitted = Vocabulary.read(directory, tokenizer.kind)
-        elif tokenizer.kind != "byte":
-            from seqloom.text import subword
+        from seqloom.text.tokenizer_directory import read_files
 
-            tokenizer._fitted = coder = subword.Subword.read(directory / subword.FILE, eos)
-            if coder.kind != tokenizer.kind:
-                raise ModelError(f"{directory / subword.FILE}: a {coder.kind} tokenizer where a {tokenizer.kind} one should be")
-        return tokenizer
+        return read_files(directory, settings)
 
     def save(self, directory: str | Path) -> None:
         """Write the tokenizer alone, whole or not at all; a saved model contains its own."""
-        text = json.dumps({"format_version": 1, **self.settings()}, indent=2)
-        with directories.writing(directory, WHAT, _replaceable) as folder:
-            self.write_files(folder)
-            (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
+        from seqloom.text.tokenizer_directory import save
+
+        save(self, directory)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         """A directory written by `save`, the one of a saved model, or anybody's `tokenizer.json`."""
-        place = Path(path)
-        if (place / SETTINGS_FILE).is_file():
-            settings = _read_settings(place / SETTINGS_FILE)
-            if settings.pop("format_version", None) != 1:
-                raise ModelError(f"{place / SETTINGS_FILE}: written by a newer seqloom; upgrade to read it")
-            return cls.read_files(place, settings)
-        if (place / _MODEL_FILE).is_file():
-            model = _read_settings(place / _MODEL_FILE)
-            named = model.get("tokenizers")
-            of_text = named.get("text") if isinstance(named, dict) else model.get("tokenizer")  # the latter: of format 1
-            if of_text is not None:
-                return cls.read_files(place, of_text)
-        file = place / "tokenizer.json" if place.is_dir() else place
-        if not file.is_file():
-            raise ModelError(f"{path}: no tokenizer here; expected {SETTINGS_FILE} or tokenizer.json")
-        from seqloom.text import subword
+        from seqloom.text.tokenizer_directory import load
 
-        return cls.of_subwords(subword.Subword.read_foreign(file))
+        return load(Path(path))
 
     @classmethod
     def of_subwords(cls, coder: Subword) -> Tokenizer:
@@ -323,26 +339,3 @@ class Tokenizer:
         tokenizer = cls(kind=coder.kind)
         tokenizer._fitted = coder
         return tokenizer
-
-
-def check_target(directory: str | Path) -> None:
-    """Refuse, before the work, a place where a tokenizer could not be saved."""
-    directories.check_target(directory, WHAT, _replaceable)
-
-
-def _replaceable(target: Path) -> bool:
-    """An empty directory, or one with a saved tokenizer alone."""
-    if not target.is_dir():
-        return False
-    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")} - {".DS_Store"}
-    return names <= {SETTINGS_FILE} and (SETTINGS_FILE in names or not any(target.iterdir()))
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise ModelError(f"{path}: damaged; save the tokenizer again")
-    return settings

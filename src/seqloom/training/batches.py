@@ -16,6 +16,7 @@ import numpy as np
 from seqloom.errors import DataError
 
 Cursor = tuple[int, int]  # epoch, position in it
+_CORRUPTION = 7919  # so that noise does not repeat the numbers by which batches are shuffled
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,29 @@ class Examples:
             groups = [order[low:high] for low, high in pairwise(self.borders)]
             self._epoch = epoch, [groups[i] for i in rng.permutation(len(groups))]
         return self._epoch[1]
+
+
+class Corrupted:
+    """Batches that are changed before the network sees them: noise, masks, words left out.
+
+    `corrupt(batch, rng)` returns the changed batch. Its random numbers are made from the seed and the cursor,
+    so they are others in each epoch, and a resumed run draws the same ones again.
+    """
+
+    def __init__(self, batches: Batches, corrupt: Callable[[Batch, np.random.Generator], Batch], *,
+                 seed: int = 0) -> None:
+        self.batches, self.corrupt, self.seed = batches, corrupt, seed
+
+    def length(self, cursor: Cursor) -> int:
+        return self.batches.length(cursor)
+
+    def share(self, cursor: Cursor) -> float:
+        return self.batches.share(cursor)
+
+    def batch(self, cursor: Cursor) -> Batch:
+        made = self.batches.batch(cursor)
+        changed = self.corrupt(made, np.random.default_rng([_CORRUPTION, self.seed, *cursor]))
+        return replace(changed, following=made.following, fresh=made.fresh)
 
 
 def padded(rows: Sequence[np.ndarray], fill: float = 0) -> tuple[np.ndarray, np.ndarray]:

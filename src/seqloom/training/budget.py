@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 
 from seqloom import progress
 from seqloom.training.config import MINUTES, TrainConfig
-from seqloom.training.schedules import Late
+from seqloom.training.schedules import DelayedGroup
 from seqloom.training.task import Task
 from seqloom.training.update import Updater
 
@@ -19,7 +20,9 @@ _EVALUATIONS, _SHARE = 20, 0.1  # how many if the task does not say, and the mos
 _FEWEST = 100  # steps that are made however little data there is, where nothing is said about length
 
 
-def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Sequence[Late] = ()) -> tuple[int, int]:
+def count_steps(task: Task, config: TrainConfig, device: torch.device,
+                groups: Sequence[DelayedGroup] = (),
+                initial: Mapping[str, np.ndarray] | None = None) -> tuple[int, int]:
     """How many steps, and after how many of them to evaluate."""
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
@@ -29,11 +32,11 @@ def count_steps(task: Task, config: TrainConfig, device: torch.device, late: Seq
     minutes, enough = MINUTES if config.minutes is None else config.minutes, getattr(task, "enough_epochs", None)
     if enough is not None:  # of little data, which more passes would only teach by heart
         steps = max(round(enough * per_epoch), _FEWEST)
-        step, evaluation = _time(Updater(task, config, device, late), 0.0)
+        step, evaluation = _time(Updater(task, config, device, groups, initial), 0.0)
         if steps * step + most * evaluation <= minutes * 60:
             progress.say(f"{steps:,} steps, {steps / per_epoch:.0f} epochs; --epochs gives another number")
             return steps, config.evaluate_every or max(steps // most, 1)
-    step, evaluation = _time(Updater(task, config, device, late), minutes * 60 * _TRIAL)
+    step, evaluation = _time(Updater(task, config, device, groups, initial), minutes * 60 * _TRIAL)
     evaluations = min(max(int(minutes * 60 * _SHARE / max(evaluation, 1e-6)), 2), most)
     left = max(minutes * 60 - evaluations * evaluation, minutes * 30)
     steps = max(int(left / step), 1)

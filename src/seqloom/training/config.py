@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from seqloom.config import MOST, MOST_MINUTES, MOST_SEED, Config, OnlyWith, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 
 _RATES = {"muon": 1e-2, "adamw": 3e-3, "adam": 2e-3, "rmsprop": 1e-3, "sgd": 1.0, "momentum": 0.2, "asgd": 10.0}
 MINUTES, OPTIMIZER = 5.0, "muon"  # when the user says nothing about length, or about the optimizer
@@ -57,12 +58,38 @@ class TrainConfig(Config):
     recompute: bool = option(False, "activation checkpointing: less memory, slower")
     seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
     tensorboard: bool = option(False, "write TensorBoard files next to the log")
+    freeze: tuple[str, ...] = option(
+        (), "weights that keep their values, by name; * stands for any part of a name; may be repeated",
+        metavar="NAME", repeated=True)
+    delay: tuple[str, ...] = option(
+        (), "weights that are frozen for this share of the steps, or number of steps if above 1; their "
+        "learning rate then rises over as many; may be repeated", metavar="NAME=SHARE", repeated=True)
+    lr_scale: tuple[str, ...] = option(
+        (), "weights whose learning rate is that of the others times a factor; may be repeated",
+        metavar="NAME=FACTOR", repeated=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         lengths = [name for name in ("minutes", "steps", "epochs") if getattr(self, name) is not None]
         if len(lengths) > 1:
             raise ConfigError(f"{' and '.join(lengths)} both say how long to train; give one of them")
+        for name in ("delay", "lr_scale"):
+            self.by_pattern(name)
+
+    def by_pattern(self, option: str) -> dict[str, float]:
+        """Return the numbers that `delay` or `lr_scale` gives, by pattern of names."""
+        found: dict[str, float] = {}
+        for text in getattr(self, option):
+            pattern, _, number = text.rpartition("=")
+            try:
+                value = float(number)
+            except ValueError:
+                value = math.nan
+            if not pattern or not 0.0 <= value <= MOST:
+                raise ConfigError(f"{option} must be NAME=NUMBER, such as embedding.*=0.3; "
+                                  f"got {quoted(text)}")
+            found[pattern] = value
+        return found
 
     @property
     def limit(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from seqloom import progress
+from seqloom.arrays import digest
 from seqloom.errors import TrainingError
 from seqloom.training import checkpoint as files
 from seqloom.training import ranks
@@ -28,10 +29,10 @@ from seqloom.training.devices import memory_advice
 from seqloom.training.interrupts import Interrupts
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
-from seqloom.training.schedules import Late, Schedule
+from seqloom.training.schedules import DelayedGroup, Schedule
 from seqloom.training.states import leaves, rebuilt, shape_of
 from seqloom.training.task import Task
-from seqloom.training.update import Diverged, Update, Updater
+from seqloom.training.update import Diverged, Update, Updater, frozen_network
 
 REPORTS = 200  # lines of the log, about
 CHECKPOINT_SECONDS = 60.0
@@ -49,15 +50,20 @@ class Report:
 
 
 def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
-          facts: dict[str, Any] | None = None, late: Sequence[Late] = ()) -> Report:
-    """Train until the steps are done or patience ends; the network of the report has the best weights."""
+          facts: dict[str, Any] | None = None, groups: Sequence[DelayedGroup] = (),
+          initial: Mapping[str, np.ndarray] | None = None) -> Report:
+    """Train until the steps are done or patience ends; the network of the report has the best weights.
+
+    `groups`: weights that learn later or more slowly; `initial`: weights to start from, by name.
+    """
     gpus = [device] if device.type == "cuda" else []
+    facts = {**(facts or {}), **_frozen_facts(task)}
 
     def decide() -> dict[str, int]:
         """The number of steps, and of those between two evaluations: as an earlier start has fixed them."""
-        fixed = run.open(facts or {}) if run is not None else {}
+        fixed = run.open(facts) if run is not None else {}
         if "steps" not in fixed:
-            steps, every = count_steps(task, config, device, late)
+            steps, every = count_steps(task, config, device, groups, initial)
             fixed = {"steps": steps, "evaluate_every": every}
             if run is not None:
                 run.fix(**fixed)
@@ -65,18 +71,27 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
 
     with torch.random.fork_rng(devices=gpus), memory_advice(config), nullcontext() if run is None else run.held():
         fixed = ranks.from_first(decide)
-        return _Loop(task, config, device, run, fixed["steps"], fixed["evaluate_every"], late).run_all()
+        updater = Updater(task, config, device, groups, initial)
+        return _Loop(updater, run, fixed["steps"], fixed["evaluate_every"]).run_all()
+
+
+def _frozen_facts(task: Task) -> dict[str, str]:
+    """Return what a run must have in common with its beginning because of a second, frozen network."""
+    frozen = frozen_network(task)
+    if frozen is None:
+        return {}
+    weights = {name: weight.cpu().numpy() for name, weight in frozen.state_dict().items()}
+    return {"frozen_network": digest(weights)}
 
 
 class _Loop:
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, run: files.Run | None, steps: int,
-                 evaluate_every: int, late: Sequence[Late]) -> None:
-        self.task, self.config, self.device, self.run, self.steps = task, config, device, run, steps
-        self.evaluate_every = evaluate_every
-        self.log = Log(run, config, task)
-        self.updater = Updater(task, config, device, late)
-        self.network = self.updater.network
-        self.schedule, self.average = Schedule(config, steps), Average(config, self.network, steps)
+    def __init__(self, updater: Updater, run: files.Run | None, steps: int, evaluate_every: int) -> None:
+        self.updater, self.task = updater, updater.task
+        self.config, self.device = updater.config, updater.device
+        self.run, self.steps, self.evaluate_every = run, steps, evaluate_every
+        self.log = Log(run, self.config, self.task)
+        self.network = updater.network
+        self.schedule, self.average = Schedule(self.config, steps), Average(self.config, self.network, steps)
         self.step, self.best_step, self.waited = 0, 0, 0
         self.best: float | None = None  # of the criterion
         self.best_weights: dict[str, torch.Tensor] | None = None

@@ -16,19 +16,22 @@ _MOMENTUM = 0.95  # of Muon
 _TAIL = 0.75  # `tail` averages what comes after this share of the steps
 
 
-def make_optimizer(config: TrainConfig, network: nn.Module, late: Sequence[Collection[str]] = ()) -> torch.optim.Optimizer:
+def make_optimizer(config: TrainConfig, network: nn.Module,
+                   delayed: Sequence[Collection[str]] = ()) -> torch.optim.Optimizer:
     """Weight decay holds for matrices only; biases and gains of norms are left alone.
 
-    Parameters with `late` names are in groups of their own, which say with whose: 1 for the first names, 0 for none.
+    Parameters with `delayed` names are in groups of their own, which say with whose: 1 for the first names, 0
+    for none.
     """
-    of_late = {name: number for number, names in enumerate(late, 1) for name in names}
+    numbers = {name: number for number, names in enumerate(delayed, 1) for name in names}
     hidden = hidden_matrices(network) if config.rule == "muon" else set()
     kinds: dict[tuple[int, bool, bool], list[nn.Parameter]] = {}
     for name, p in network.named_parameters():
         if p.requires_grad:
-            kinds.setdefault((of_late.get(name, 0), p.dim() < 2, name in hidden), []).append(p)
+            kinds.setdefault((numbers.get(name, 0), p.dim() < 2, name in hidden), []).append(p)
     groups: list[dict[str, Any]] = [
-        {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "late": kind[0], "muon": kind[2]}
+        {"params": kinds[kind], "weight_decay": 0.0 if kind[1] else config.weight_decay, "delayed": kind[0],
+         "muon": kind[2]}
         for kind in sorted(kinds)]
     lr = config.rate
     if config.rule == "muon":

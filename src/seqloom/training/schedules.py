@@ -56,22 +56,23 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Late:
-    """Weights that begin to learn after the rest, or more slowly, by their names.
+class DelayedGroup:
+    """Weights that begin to learn after the rest, or at a rate of their own, by patterns of names (fnmatch).
 
-    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `part` of it, they do not change
-    by a bit and have no gradient; then their learning rate rises over as many steps to that of the rest, times `factor`.
+    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of
+    it, they do not change by a bit and have no gradient; then their learning rate rises over as many steps to
+    `lr_scale` times that of the rest.
     """
 
-    names: tuple[str, ...]
-    frozen_for: float
-    factor: float = 1.0
-    part: float = 1.0
+    patterns: tuple[str, ...]
+    frozen_for: float = 0.0
+    lr_scale: float = 1.0
+    fraction: float = 1.0
 
     def share(self, step: int, steps: int) -> float:
-        """Of the learning rate, for update number `step` of `steps`, counted from 0."""
-        wait = round(_count(self.frozen_for, steps) * self.part)
-        return self.factor * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
+        """Return their share of the learning rate in update number `step` of `steps`, counted from 0."""
+        wait = round(_count(self.frozen_for, steps) * self.fraction)
+        return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
 
 
 def _count(share: float, steps: int) -> int:

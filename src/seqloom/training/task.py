@@ -23,6 +23,14 @@ class Criterion(NamedTuple):
 
 
 class Task(Protocol):
+    """What is trained, and how it is judged. A task may also have
+
+    - `frozen_network`: a second module that its loss asks, such as a teacher or a reference. The loop moves
+      it to the device of the first, in eval mode and without gradients, and never changes, saves or
+      checkpoints it; a run is only continued with the same one. Ask it inside `torch.no_grad()`.
+    - `enough_epochs`, `evaluations`: how long to train and how often to evaluate where nothing is said.
+    """
+
     batches: Batches
     criterion: Criterion
     counted: str  # what `Batch.count` counts: tokens, words, values

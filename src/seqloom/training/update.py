@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import nn
 
-from seqloom.errors import TrainingError
+from seqloom.errors import ConfigError, TrainingError
 from seqloom.training.batches import Batch, Cursor
 from seqloom.training.clipping import Clipper
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
+from seqloom.training.groups import delayed_groups
 from seqloom.training.optimizers import make_optimizer
-from seqloom.training.schedules import Late
+from seqloom.training.schedules import DelayedGroup
 from seqloom.training.states import detached, leading
 from seqloom.training.task import Task
 
@@ -31,15 +34,47 @@ class Update(NamedTuple):
     targets: float  # how many, each by its weight
 
 
+def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Give a network all of its weights and buffers; others in number, name or shape are refused."""
+    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    given = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name in [*wanted, *given]:
+        if wanted.get(name) != given.get(name):
+            raise ConfigError(f"the weights to start from are of another network: {name} is "
+                              f"{given.get(name, 'not there')}, here {wanted.get(name, 'not there')}")
+    network.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
+
+
+def frozen_network(task: Task) -> nn.Module | None:
+    """Return the second network of a task, if it has one."""
+    return getattr(task, "frozen_network", None)
+
+
+def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None:
+    """Put the second network of a task beside the first, where it only answers."""
+    own = set(map(id, trained.parameters()))
+    if any(id(weight) in own for weight in frozen.parameters()):
+        raise ValueError("the frozen network shares weights with the trained one; give it a copy of them")
+    frozen.to(device).eval().requires_grad_(False)
+
+
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device, late: Sequence[Late] = ()) -> None:
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device,
+                 groups: Sequence[DelayedGroup] = (),
+                 initial: Mapping[str, np.ndarray] | None = None) -> None:
+        """`initial`: weights by name that take the place of those that the network is built with."""
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
-        self.network = task.build().to(device)
-        self.late = tuple(late)
-        self.optimizer = make_optimizer(config, self.network, [each.names for each in self.late])
+        network = task.build()
+        if initial is not None:
+            load_weights(network, initial)
+        self.network = network.to(device)
+        if (frozen := frozen_network(task)) is not None:
+            _freeze(frozen, self.network, device)
+        self.groups = delayed_groups(self.network, groups, config)
+        self.optimizer = make_optimizer(config, self.network, [group.patterns for group in self.groups])
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
         self.carried: Any = None
         self.cursor: Cursor = (0, 0)
@@ -47,9 +82,10 @@ class Updater:
 
     def update(self, step: int, steps: int, rate: float) -> Update:
         """Update number `step` of `steps`, at this learning rate."""
-        shares = [1.0, *(each.share(step, steps) for each in self.late)]  # of the learning rate, for each kind of group
-        for each, share in zip(self.late, shares[1:]):
-            for name in each.names:
+        # Of the learning rate; the first is that of weights in no group.
+        shares = [1.0, *(group.share(step, steps) for group in self.groups)]
+        for delayed, share in zip(self.groups, shares[1:]):
+            for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)
         batches = self._batches()
         count, total = sum(batch.count for batch in batches), 0.0
@@ -68,7 +104,7 @@ class Updater:
         if not math.isfinite(norm) and not self.scaler.is_enabled():
             raise Diverged(f"the gradient is {norm}")
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * shares[group["late"]]
+            group["lr"] = rate * shares[group["delayed"]]
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

@@ -54,9 +54,11 @@ class Carried:
 
 class Shuffled:
     def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
-                 seed: int = 0) -> None:
-        """`before`: how many tokens the network also sees in front of a window without being trained on them."""
-        self.ids, self.eos_id, self.before, self.seed = ids, eos_id, before, seed
+                 start_id: int | None = None, seed: int = 0) -> None:
+        """`before`: how many tokens the network also sees in front of a window without being trained on them;
+        `start_id`: what stands before the first token, if not `</s>`."""
+        self.ids, self.before, self.seed = ids, before, seed
+        self.start_id = eos_id if start_id is None else start_id
         self.window = min(window, len(ids))
         self.rows = _rows(batch_size, len(ids), self.window)
         self.tokens = len(ids)
@@ -74,7 +76,7 @@ class Shuffled:
         chosen = starts[at:at + self.rows]
         targets = self.ids[chosen[:, None] + np.arange(self.window)].astype(np.int64)
         places = chosen[:, None] + np.arange(-1 - self.before, self.window - 1)
-        inputs = np.where(places >= 0, self.ids[np.maximum(places, 0)], self.eos_id).astype(np.int64)
+        inputs = np.where(places >= 0, self.ids[np.maximum(places, 0)], self.start_id).astype(np.int64)
         end = at + self.rows >= len(starts)
         return Batch({"inputs": inputs, "targets": targets}, (epoch + 1, 0) if end else (epoch, at + self.rows))
 
@@ -90,12 +92,15 @@ class Shuffled:
 
 class Separate:
     def __init__(self, ids: np.ndarray, eos_id: int, *, batch_size: int | None, window: int, before: int = 0,
-                 carried: bool = False, vary: bool = False, seed: int = 0) -> None:
+                 carried: bool = False, vary: bool = False, start_id: int | None = None,
+                 seed: int = 0) -> None:
         """`carried`: a unit of several windows is read on with its state; else each window is by itself.
+        `start_id`: what stands before the first token of a unit, if not `</s>`.
 
         A unit that is longer than a row of `Carried` would be is cut like one, or it would be read all alone.
         """
         self.ids, self.eos_id, self.before, self.vary, self.seed = ids, eos_id, before, vary, seed
+        self.start_id = eos_id if start_id is None else start_id
         self.window, self.carried, self.batch_size, self.tokens = min(window, len(ids)), carried, batch_size, len(ids)
         self.rows = _rows(batch_size, len(ids), self.window)
         self.longest = max(len(ids) // self.rows, self.window) if carried else self.window
@@ -117,7 +122,8 @@ class Separate:
         places = first + np.arange(min(size, int((end - first).max())))  # (B, T)
         mask = places < end
         seen = first + np.arange(-1 - self.before, places.shape[1] - 1)  # (B, before + T)
-        inputs = np.where((seen >= unit) & (seen < end), self.ids[seen.clip(0, len(self.ids) - 1)], self.eos_id)
+        inputs = np.where(seen < end, self.ids[seen.clip(0, len(self.ids) - 1)], self.eos_id)
+        inputs = np.where(seen < unit, self.start_id, inputs)
         targets = np.where(mask, self.ids[places.clip(max=len(self.ids) - 1)], self.eos_id)
         following = (epoch + 1, 0) if number + 1 == len(layout.steps) else (epoch, number + 1)
         arrays = {"inputs": inputs.astype(np.int64), "targets": targets.astype(np.int64)}

@@ -83,6 +83,9 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
         "n_sentence_layers": {"long": ("sentences",)},
         **{name: TRAINED_HERE for name in ("tokenizer", "vocab_size", "min_count", "vocab_file", "normalize")}}
 
+    changeable: ClassVar[frozenset[str]] = frozenset({"max_length", "class_weights", "label_smoothing",
+                                                      "calibrate", "tune_threshold"})
+
     pooling: Literal["last", "mean", "max", "attention"] | None = option(
         None, "how the vectors of all steps become one: last: the final state; mean; max; attention: a learned mean [default: "
         "max; mean with a converted encoder]")

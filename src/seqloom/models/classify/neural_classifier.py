@@ -19,24 +19,26 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.classifier import Classifier
 from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.contracts.starting import check_numeric
 from seqloom.data.corpus import Corpus
 from seqloom.data.labelled import Labelled
+from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.classify import attribution
 from seqloom.models.classify.configs import NeuralClassifierConfig
 from seqloom.models.classify.decisions import best_shift, best_temperature, is_shift, is_temperature, shifted
 from seqloom.models.classify.explanation import Explanation
 from seqloom.models.network.first_layer import check_early, token_spellings
-from seqloom.models.network.shapes import Shapes, affine, within
-from seqloom.models.sequence import shapes
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.model import SequenceModel, further_words
 from seqloom.models.sequence.numbers import NumberInputs, as_row, check_numbers, is_numbers
 from seqloom.models.sequence.published import PublishedInputs
-from seqloom.models.sequence.quick import pooled
+from seqloom.models.sequence.runtime import take_reader_and_encoder
 from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.sequence.streaming import ClassStream, RunningPool, Steps, check_encoder, check_pieces
+from seqloom.models.sequence.streaming import ClassStream, check_encoder, check_pieces
 from seqloom.models.sequence.texts import TextInputs, character_list
+from seqloom.runtime.composition import LabelHead, Pooling, RunningPool, Sentences, SequenceNetwork
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -73,7 +75,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         self._check_decisions(valid, data.name)
         self._check_pairs_fit(data.name)
         opened = None
-        if self.config.published:
+        if how.start is not None:
+            opened, start = self.take_published(how.start), self._continue(data)
+        elif self.config.published:
             if not isinstance(data.examples[0], (str, tuple)):
                 raise ConfigError(f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
                                   "encoders that are trained here, such as bigru")
@@ -93,6 +97,26 @@ class NeuralClassifier(SequenceModel, Classifier):
                    opened)
         if valid is not None:
             self._decide(valid)
+
+    def _continue(self, data: Labelled) -> Start:
+        """Return what a network that starts from another model, whose sizes it has, knows of the data."""
+        from seqloom.models.sequence.building_net import Start
+
+        c, sizes = self.config, self.sizes
+        for decided in ("temperature", "shift"):  # on the held-out data of that model
+            self.learnt.pop(decided, None)
+        numbers = not isinstance(data.examples[0], (str, tuple))
+        check_numeric(numbers, bool(sizes.columns), f"the examples of {data.name}")
+        if c.published:
+            return Start(given=sizes.d_embed if c.frozen else 0)
+        if numbers:
+            return Start()
+        encoded = TextInputs(self.tokenizer, max_length=c.max_length).encode(data.texts)
+        counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[:sizes.vocab_size]
+        return Start(counts=counts, word_dropout=c.word_dropout, unk_id=self.tokenizer.unk_id)
+
+    def settled_options(self) -> dict[str, Any]:
+        return super().settled_options() | {"pooling": self.config.pools}
 
     def _check_pairs_fit(self, name: str) -> None:
         """Refuse pairs of texts where the options are for single ones."""
@@ -209,30 +233,31 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def _build(self, start: Start) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
-        from seqloom.nn.composition import Sentences, SequenceNetwork
-        from seqloom.nn.encoders import make_encoder
-        from seqloom.nn.heads import LabelHead
-        from seqloom.nn.pooling import Pooling
+        from seqloom.nn import composition, heads, pooling
 
         c = self.config
         reader, encoder = make_reader_and_encoder(c, self.sizes, start, self.published, self.sizes.vocab_size)
         bidirectional, sentences, width = c.both_ways, None, encoder.d_out
         if c.long == "sentences":
-            upper = make_encoder("bigru", width, c.d_hidden, c.n_sentence_layers, dropout=c.drops)
-            sentences = Sentences(Pooling(c.pools, width, bidirectional=bidirectional), upper)
+            upper = find_encoder("bigru").make_network(width, c.d_hidden, c.n_sentence_layers, {}, dropout=c.drops)
+            sentences = composition.Sentences(pooling.Pooling(c.pools, width, bidirectional=bidirectional), upper)
             bidirectional, width = True, upper.d_out
-        head = LabelHead(width, len(self.classes), Pooling(c.pools, width, bidirectional=bidirectional),
-                         several=self.multi_label, label_smoothing=c.label_smoothing)
-        return SequenceNetwork(reader, encoder, head, sentences=sentences, dropout=c.drops)
+        head = heads.LabelHead(width, len(self.classes), pooling.Pooling(c.pools, width, bidirectional=bidirectional),
+                               several=self.multi_label, label_smoothing=c.label_smoothing)
+        return composition.SequenceNetwork(reader, encoder, head, sentences=sentences, dropout=c.drops)
 
-    def fitted_shapes(self) -> Shapes:
+    def take_runtime(self, weights: Weights) -> SequenceNetwork:
         c, sizes = self.config, self.sizes
-        made, width = shapes.reader_and_encoder(c, sizes, self.published, sizes.vocab_size)
+        reader, encoder = take_reader_and_encoder(weights, c, sizes, self.published, sizes.vocab_size)
+        both_ways, sentences, width = c.both_ways, None, encoder.d_out
         if c.long == "sentences":
-            made |= shapes.sentences(c, width)
-            width = 2 * c.d_hidden
-        return {**made, **shapes.pooling(c.pools, width, "output.pooling"),
-                **within("output.linear", affine(len(self.classes), width))}
+            part = weights.within("sentences")
+            upper = find_encoder("bigru").take(part.within("encoder"), width, c.d_hidden, c.n_sentence_layers, {})
+            sentences = Sentences(Pooling(part.within("pooling"), c.pools, width, bidirectional=both_ways), upper)
+            both_ways, width = True, upper.d_out
+        output = weights.within("output")
+        pooling = Pooling(output.within("pooling"), c.pools, width, bidirectional=both_ways)
+        return SequenceNetwork(reader, encoder, LabelHead(output, width, len(self.classes), pooling), sentences=sentences)
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         sizes, shift = self.sizes, self.learnt.get("shift")
@@ -288,19 +313,26 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def class_log_probs(self, examples: list[Any]) -> np.ndarray:
         encoded = self.encode(examples)
-        if self.quickly(len(examples)) and encoded.lengths.min(initial=1):
-            return self._settled(np.stack([self._quick_log_probs(encoded, i) for i in range(len(examples))]))
+        if self.without_torch(len(examples)):
+            return self._settled(self._log_probs_of(self._scores(encoded)))
         return self._settled(self._log_probs(self.network(), encoded))
 
-    def _quick_log_probs(self, encoded: Encoded, example: int) -> np.ndarray:
-        c, network = self.config, self.quick()
-        return self._vector_log_probs(pooled(network.features(encoded, example), c.pools, network.weights, c.both_ways))
+    def _scores(self, encoded: Encoded) -> np.ndarray:
+        """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
+        found = []
+        for part, scores in self.outputs(encoded):
+            if self.config.long == "windows":
+                starts = part.first_row[:-1]
+                scores = np.add.reduceat(scores, starts) / np.diff(part.first_row)[:, None].astype(np.float32)
+            found.append(scores)
+        return np.concatenate(found) if found else np.empty((0, len(self.classes)), np.float32)
 
-    def _vector_log_probs(self, x: np.ndarray) -> np.ndarray:
-        """From the pooled vector of an example (d_out,), float64 (C,)."""
-        weights = self.quick().weights
-        scores = (x @ weights["output.linear.weight"].T + weights["output.linear.bias"]).astype(np.float64)
-        return -np.logaddexp(0, -scores) if self.multi_label else scores - np.logaddexp.reduce(scores)
+    def _log_probs_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the log-probabilities of classes, float64 (E, C), from their scores."""
+        scores = scores.astype(np.float64)
+        if self.multi_label:
+            return -np.logaddexp(0, -scores)
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
     def stream(self) -> ClassStream:
         """Probabilities for an example that is still coming in: `feed(word)`, or `feed(row)` of numbers, gives what
@@ -311,22 +343,22 @@ class NeuralClassifier(SequenceModel, Classifier):
         if c.long != "truncate":
             raise ConfigError(f"stream: long {c.long} divides a text when all of it is there; fit a model with long truncate, "
                               "or call predict")
-        network = self.quick()
-        parts = Steps(c, network), RunningPool(c.pools, network.weights)
+        network: SequenceNetwork = self.runtime()
+        parts = network.encoder, RunningPool(network.output.pooling)
 
         def probs(vector: np.ndarray) -> dict[Any, float]:
-            found = np.exp(self._settled(self._vector_log_probs(vector)[None]))[0]
+            found = np.exp(self._settled(self._log_probs_of(network.output.linear(vector[None]))))[0]
             return dict(zip(self.classes, found.tolist()))
 
         if self.sizes.columns:
-            return ClassStream(*parts, lambda row: network.read(self.encode([as_row(row)]), slice(None)), probs)
+            return ClassStream(*parts, lambda row: network.read(self.encode([as_row(row)]).examples()), probs)
         check_pieces(self.tokenizer)
 
         def read(text: str) -> np.ndarray:
             encoded = self.encode([text])
-            return network.read(encoded, slice(int((encoded.steps["ids"] != self.tokenizer.eos_id).sum())))
+            return network.read(encoded.examples())[:int((encoded.steps["ids"] != self.tokenizer.eos_id).sum())]
 
-        return ClassStream(*parts, read, probs, network.read(self.encode([""]), slice(None)), c.max_length)
+        return ClassStream(*parts, read, probs, network.read(self.encode([""]).examples()), c.max_length)
 
     def explain(self, text: Any, n: int = 10, *, label: Any = None, against: Any = None) -> Explanation:
         """The tokens that decided for a class (the likeliest) against another (the likeliest other), in nats, by integrated

@@ -1,7 +1,7 @@
-"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/bert`).
+"""BERT (Devlin et al. 2019) and its kin as masked language models, opened from published weights (`interop/encoders`).
 
 `fill` and pseudo-perplexities come with the contract; what an encoder adds are its hidden states, one vector for each token
-that depends on the whole text. On a CPU the network runs without torch (`masked_steps`), on other devices with it
+that depends on the whole text. On a CPU the network runs without torch (`runtime/bert`), on other devices with it
 (`encoder_net`). Of a quantised model all matrices of the blocks are rounded: for three published models, float32 queries, keys
 and values made the error of 8 bits smaller by 2 to 10 per cent and the weights 1.5 to 1.9 times as large.
 """
@@ -9,7 +9,6 @@ and values made the error of 8 bits smaller by 2 to 10 per cent and the weights 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -17,20 +16,17 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts import Fitting, MaskedModel
-from seqloom.contracts.learnt import Kind, one_of, optional
+from seqloom.contracts.learnt import Kind
 from seqloom.contracts.masked import Row, Text
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.models.encode.configs import BertConfig
-from seqloom.models.encode.encoder_steps import groups
 from seqloom.models.encode.inputs import MARKS, Input, Marks, cut_to
-from seqloom.models.encode.masked_steps import MaskedSteps
-from seqloom.models.encode.running import hidden_states, read
-from seqloom.models.encode.shapes import encoder_shapes, head_shapes
+from seqloom.models.encode.running import groups, hidden_states, read, read_inputs, take_encoder
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.quantised import BITS
-from seqloom.models.network.shapes import Shapes
+from seqloom.runtime.bert import BertNet, MaskedHead
+from seqloom.runtime.weights import Weights
 from seqloom.text.masks import HIDDEN
 
 if TYPE_CHECKING:
@@ -46,10 +42,29 @@ class Hidden(NamedTuple):
     vectors: np.ndarray  # float32 (T, D)
 
 
+class Masked(NamedTuple):
+    """The network without torch: an encoder, and what guesses hidden tokens."""
+
+    encoder: BertNet
+    head: MaskedHead | None
+
+    def read(self, inputs: Sequence[Input]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors (N, D) of all tokens of these texts, and the offsets (B + 1,) of the texts."""
+        return read_inputs(self.encoder, inputs)
+
+    def guess(self, inputs: Sequence[Input], marks: Marks) -> list[np.ndarray]:
+        """Return for each text the log-probabilities of all tokens at each of its hidden places, float32 (places, V)."""
+        assert self.head is not None, "this network has no head that guesses tokens"
+        x, offsets = self.read([marks.hide(one) for one in inputs])
+        hidden = np.flatnonzero(np.concatenate([one.ids for one in inputs]) == HIDDEN)
+        return np.split(self.head.log_probs(x[hidden]), np.searchsorted(hidden, offsets[1:-1]))
+
+
 class Bert(NetworkModel, MaskedModel):
     name = "bert"
     config_class = BertConfig
-    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, "bits": optional(one_of(*BITS))}
+    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
+    fine = True
 
     @property
     def marks(self) -> Marks:
@@ -73,15 +88,20 @@ class Bert(NetworkModel, MaskedModel):
         c = self.config
         return build_encoder(c, self.tokenizer.vocab_size, head=c.head, head_activation=c.head_activation, tied=c.tied)
 
-    def fitted_shapes(self) -> Shapes:
+    def take_runtime(self, weights: Weights) -> Masked:
         c, size = self.config, self.tokenizer.vocab_size
         Marks.of(self.learnt, size)
-        return {**encoder_shapes(c, size), **(head_shapes(c, size, tied=c.tied) if c.head else {})}
+        network, head = take_encoder(weights, c, size), None
+        if c.head:
+            head = MaskedHead(weights.within("head"), network, size, c.d_embed or c.d_model,
+                              c.head_activation or c.activation, norm_epsilon=c.norm_epsilon, tied=c.tied)
+        return Masked(network, head)
 
     # ---- fitting
 
     def fit(self, data: Any, *, valid: Any = None, tokenizer: Any = None, memory: int | str | None = None,
-            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None) -> Self:
+            train: TrainConfig | None = None, device: str | None = None, run: str | Path | None = None,
+            start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT`)."""
         raise ConfigError("bert models are not trained here; convert published weights: seqloom convert DIR OUT")
 
@@ -100,12 +120,9 @@ class Bert(NetworkModel, MaskedModel):
         joined = [marks.join(row, self.config.n_types) for row in rows]
         if not self.net.on_cpu:
             return self._guessed_by_torch(joined)
-        steps = self._steps()
-        return [found for group in parallel_map(lambda inputs: steps.guess(inputs, marks), groups(joined)) for found in group]
-
-    def _steps(self) -> MaskedSteps:
-        """The network without torch."""
-        return self.net.steps(partial(MaskedSteps, self.config))
+        network: Masked = self.runtime()
+        return [found for group in parallel_map(lambda inputs: network.guess(inputs, marks), groups(joined))
+                for found in group]
 
     def _guessed_by_torch(self, joined: list[Input]) -> list[np.ndarray]:
         import torch
@@ -150,5 +167,6 @@ class Bert(NetworkModel, MaskedModel):
         """The vectors (T, D) of each text."""
         if not self.net.on_cpu:
             return hidden_states(self.network(), inputs, self.marks.pad)
-        found = parallel_map(self._steps().read, groups(inputs))
-        return [part.copy() for x, borders in found for part in np.split(x, borders[1:-1])]
+        network: Masked = self.runtime()
+        found = parallel_map(network.read, groups(inputs))
+        return [part.copy() for x, offsets in found for part in np.split(x, offsets[1:-1])]

@@ -17,6 +17,7 @@ class EncoderLayout(Config):
     """Of every model on an encoder of the BERT family; the defaults are those of BERT-base."""
 
     training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     context: int = option(512, "the most tokens that it reads at once, its own marks included", minimum=4, maximum=1_000_000)
     d_model: int = option(768, "model width", minimum=1, maximum=MOST_WIDTH)

@@ -1,14 +1,13 @@
 """Sentence vectors by an encoder of the BERT family (Reimers and Gurevych 2019, "Sentence-BERT").
 
 The vector of a text is the mean of those of its tokens, or that of its first mark, or the largest of each feature; divided by
-its length, so that products are cosines. Published weights are converted (`interop/sentence_transformers`). On a CPU the
-network runs without torch (`encoder_steps`), on other devices with it (`encoder_net`).
+its length, so that products are cosines. Published weights are converted (`interop/encoders`). On a CPU the
+network runs without torch (`runtime/bert`), on other devices with it (`encoder_net`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,18 +15,16 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.contracts import TextEmbedder
-from seqloom.contracts.learnt import Kind, one_of, optional
+from seqloom.contracts.learnt import Kind
 from seqloom.contracts.nearness import units
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.models.encode.configs import SentenceEncoderConfig
-from seqloom.models.encode.encoder_steps import EncoderSteps, groups
 from seqloom.models.encode.inputs import MARKS, Input, Marks, cut_to
-from seqloom.models.encode.running import hidden_states
-from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.encode.running import groups, hidden_states, read_inputs, take_encoder
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.quantised import BITS
-from seqloom.models.network.shapes import Shapes
+from seqloom.runtime.bert import BertNet
+from seqloom.runtime.weights import Weights
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +36,8 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
     name = "sentence-encoder"
     config_class = SentenceEncoderConfig
     exact: ClassVar[tuple[str, ...]] = ("attention.qkv.weight",)  # with 8 bits the error would be 1.7 times as large
-    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, "bits": optional(one_of(*BITS))}
+    learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
+    fine = True
 
     @property
     def marks(self) -> Marks:
@@ -61,12 +59,12 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
 
         return build_encoder(self.config, self.tokenizer.vocab_size)
 
-    def fitted_shapes(self) -> Shapes:
+    def take_runtime(self, weights: Weights) -> BertNet:
         Marks.of(self.learnt, self.tokenizer.vocab_size)
-        return encoder_shapes(self.config, self.tokenizer.vocab_size)
+        return take_encoder(weights, self.config, self.tokenizer.vocab_size)
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
+            device: str | None = None, run: str | Path | None = None, start: Any = None) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
         raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
                           "seqloom convert DIR OUT --task sentence-vectors")
@@ -79,8 +77,8 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
             hidden = hidden_states(self.network(), inputs, self.marks.pad)
             vectors = np.concatenate([self._pooled(x, np.array([0, len(x)])) for x in hidden])
         else:
-            steps = self.net.steps(partial(EncoderSteps, self.config))
-            parts = parallel_map(lambda group: self._pooled(*steps.read(group)), groups(inputs))
+            network: BertNet = self.runtime()
+            parts = parallel_map(lambda group: self._pooled(*read_inputs(network, group)), groups(inputs))
             vectors = np.concatenate(list(parts))
         return units(vectors) if self.config.unit_length else vectors
 
@@ -93,11 +91,11 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
                          "reads; their ends are left out")
         return [marks.join(cut_to((row,), most)) for row in rows]
 
-    def _pooled(self, x: np.ndarray, borders: np.ndarray) -> np.ndarray:
+    def _pooled(self, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The vectors (B, D) of texts from those of their tokens (N, D); no text is without tokens, as it has marks."""
-        starts, how = borders[:-1], self.config.pooling
+        starts, how = offsets[:-1], self.config.pooling
         if how == "cls":
             return x[starts]
         if how == "max":
             return np.maximum.reduceat(x, starts)
-        return np.add.reduceat(x, starts) / np.diff(borders)[:, None].astype(np.float32)
+        return np.add.reduceat(x, starts) / np.diff(offsets)[:, None].astype(np.float32)

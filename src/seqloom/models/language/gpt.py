@@ -1,6 +1,6 @@
 """GPT: a Transformer that reads `context` tokens and predicts the next (Radford et al. 2018, 2019).
 
-With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/llama`). What stood before a text when
+With the options of Llama (Touvron et al. 2023) it opens published weights (`interop/gpt`). What stood before a text when
 such weights were trained is part of them: `learnt` has the `start` token if it is not `</s>`, and `start_alone` where there
 was none. Then the first token is predicted from the start token alone, which no other token sees.
 
@@ -22,19 +22,17 @@ from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
 from seqloom.models.language.chatting import Chatting, template_text
-from seqloom.models.language.gpt_steps import GPTStepper
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GPTConfig
-from seqloom.models.language.shapes import gpt_shapes
-from seqloom.models.network.quantised import BITS
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size
+from seqloom.runtime.language import GPTStepper
+from seqloom.runtime.transformer import GPTNet
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.language.dynamic import DynamicEvaluation
     from seqloom.training.batches import Batches
 
 TOGETHER = 8192  # tokens that are scored in one pass
@@ -47,7 +45,7 @@ class GPT(Chatting, NeuralLanguageModel):
     config_class = GPTConfig
     width_option = embed_option = "d_model"
     learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
-                                                "start_alone": optional(one_of(True)), "bits": optional(one_of(*BITS)),
+                                                "start_alone": optional(one_of(True)),
                                                 "chat_template": optional(template_text), "chat_bos": optional(natural)}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "it is trained on windows of its context; set context",
@@ -90,13 +88,17 @@ class GPT(Chatting, NeuralLanguageModel):
 
         return GPTLanguageNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts)
 
-    def shapes(self, size: Size) -> Shapes:
-        if size.width % self.config.multiple:
-            raise ModelError(f"its width {size.width} is not a multiple of {self.config.multiple}, as its heads need")
+    def take_runtime(self, weights: Weights) -> GPTNet:
+        c, size, vocab_size = self.config, self._size(), self.tokenizer.vocab_size
+        if size.width % c.multiple:
+            raise ModelError(f"its width {size.width} is not a multiple of {c.multiple}, as its heads need")
         for start in (self.start_id, self.learnt.get("chat_bos", 0)):
-            if start >= self.tokenizer.vocab_size:
-                raise ModelError(f"its start token {start} is not in its vocabulary of {self.tokenizer.vocab_size:,}")
-        return gpt_shapes(self.config, self.tokenizer.vocab_size, size)
+            if start >= vocab_size:
+                raise ModelError(f"its start token {start} is not in its vocabulary of {vocab_size:,}")
+        return GPTNet(weights, vocab_size, c.context, size.width, c.n_layers, c.n_heads, n_kv_heads=c.n_kv_heads,
+                      d_mlp=c.d_mlp, positions=c.positions, rope_base=c.rope_base, rope_scale=c.rope_scale,
+                      max_distance=c.max_distance, window=c.window, norm=c.norm, norm_kind=c.norm_kind,
+                      norm_epsilon=c.norm_epsilon, activation=c.activation, bias=c.bias, softmax=c.softmax, tied=c.tied)
 
     def check_vectors(self, dimensions: int) -> None:
         super().check_vectors(dimensions)
@@ -115,16 +117,12 @@ class GPT(Chatting, NeuralLanguageModel):
         from seqloom.training.windows import Separate, Shuffled
 
         layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context, seed=train.seed)
+        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context,
+                      start_id=self.start_id, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
-        self.check_fitted()
-        c = self.config
-        return GPTStepper(self.weights, n_layers=c.n_layers, n_heads=c.n_heads, n_kv_heads=c.n_kv_heads, context=c.context,
-                          window=c.window, positions=c.positions, rope_base=c.rope_base, rope_scale=c.rope_scale,
-                          norm=c.norm, norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon, activation=c.activation,
-                          eos_id=self.tokenizer.eos_id, start_id=self.start_id,
-                          start_alone=self.learnt.get("start_alone", False), eight_bit=eight_bit)
+        return GPTStepper(self.stepping(eight_bit), self.tokenizer.eos_id, start_id=self.start_id,
+                          start_alone=self.learnt.get("start_alone", False))
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
@@ -158,12 +156,6 @@ class GPT(Chatting, NeuralLanguageModel):
         for low, high in chunk_bounds(len(ids), max(SCORES // self.tokenizer.vocab_size, 1)):
             log_probs[low:high] = stepper.output.log_probs(features[low:high])[np.arange(high - low), ids[low:high]]
         return features, check_scores(log_probs)
-
-    def adapting(self, lr: float | None) -> DynamicEvaluation:
-        if self.bits:
-            raise ConfigError(f"weights of {self.bits} bits cannot be trained, which dynamic evaluation does; "
-                              "use the model that it was made of")
-        return super().adapting(lr)
 
     # ---- windows
 

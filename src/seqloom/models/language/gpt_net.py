@@ -9,6 +9,7 @@ from torch import Tensor
 from seqloom.models.language.neural_configs import GPTConfig
 from seqloom.models.network.output_net import make_output
 from seqloom.nn.transformer import GPTNet
+from seqloom.trace import Trace
 
 
 class GPTLanguageNet(GPTNet):
@@ -24,6 +25,6 @@ class GPTLanguageNet(GPTNet):
         self.output = make_output(c.softmax, width, vocab_size, tied=self.embedding if tied else None, counts=counts,
                                   samples=c.samples, label_smoothing=c.label_smoothing, bias=False)
 
-    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, None]:
+    def forward(self, ids: Tensor, state: Any = None, trace: Trace | None = None) -> tuple[Tensor, None]:
         """What the output layer reads, (B, T, D); nothing is carried."""
-        return self.features(ids)[0], None
+        return self.features(ids, trace=trace)[0], None

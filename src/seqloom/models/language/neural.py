@@ -1,7 +1,7 @@
 """What all neural language models share: fitting by the training engine, scoring in batches, saving.
 
 A model says how its network is built (`build`), what the training batches look like, and how it steps. Scoring runs
-the network over whole texts with torch, or without it token by token; stepping is NumPy alone (`*_steps.py`), and the
+the network over whole texts with torch, or without it token by token; stepping needs no torch (`runtime/language`), and the
 contract tests prove that both agree. A sequence begins as if `</s>` had just been read.
 """
 
@@ -20,14 +20,14 @@ from seqloom.contracts import Fitting, LanguageModel
 from seqloom.contracts.learnt import Kind, optional, positive
 from seqloom.contracts.reading import continued_by_steps
 from seqloom.decoding.sanity import check_scores
-from seqloom.errors import ModelError
+from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
 from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, same_width, token_spellings
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
 from seqloom.models.network.trained import has_torch, say_stepping
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Past:
 
 class NeuralLanguageModel(NetworkModel, LanguageModel):
     config_class: ClassVar[type[NeuralConfig]]
-    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive)}
+    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive),
+                                                **NetworkModel.network_values}
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
 
@@ -75,10 +76,6 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     @abstractmethod
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
-
-    @abstractmethod
-    def shapes(self, size: Size) -> Shapes:
-        """Of its weights by name, without building it."""
 
     @abstractmethod
     def body_cost(self, width: int) -> float:
@@ -106,28 +103,30 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         config, device = prepare(self.name, how)
         from seqloom.models.language.task_net import LanguageTask
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
         batches = self.batches(ids, config)
-        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, first.dimensions if first else None,
+        d_embed = first.dimensions if first else self.learnt.get("d_embed")
+        size = self.size_for(config, len(ids), self.tokenizer.vocab_size, d_embed,
                              updates=batches.length((0, 0)) / config.accumulate)
         if size.chosen:
             progress.say(f"chose --{self.width_option.replace('_', '-')} {size.width} for this text and time")
-        self.learnt = {"width": size.width}
+        self.learnt["width"] = size.width
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "tokenizer": self.tokenizer.label()}
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
-        gradual = self.config.pretrained_training == "gradual"
+        groups = []
+        if self.config.pretrained_training == "gradual":
+            groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
         task = LanguageTask(self, batches, size, ids, valid, device, config, first)
-        network, record = train_network(
-            task, config, device, run=how.run, facts=facts,
-            late=[Late(("embedding.weight",), self.config.pretrained_frozen_for)] if gradual else [])
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 
@@ -155,6 +154,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         """
         c = self.config
         given = d_embed if d_embed and self.width_option == self.embed_option else getattr(c, self.width_option)
+        given = given or self.learnt.get("width")  # of a model to start from
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
@@ -164,6 +164,15 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
         return Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+
+    def settled_options(self) -> dict[str, Any]:
+        d_embed = self.learnt.get("d_embed") or getattr(self.config, self.embed_option) or self.default_embed
+        return self.get_params() | {self.embed_option: d_embed, self.width_option: self.learnt["width"]}
+
+    @property
+    def default_embed(self) -> int:
+        """The width of token vectors of a fitted model where none was given."""
+        return self.learnt["width"]
 
     def settled(self, size: Size) -> Any:
         """The options with the dropout that follows from the passes over the text, where none is given."""
@@ -189,19 +198,16 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     def build_fitted(self) -> torch.nn.Module:
         return self.build(self._size())
 
-    def fitted_shapes(self) -> Shapes:
-        return self.shapes(self._size())
-
     def _size(self) -> Size:
         return Size(self.learnt["width"], d_embed=self.learnt.get("d_embed"))
 
     @property
     def portion(self) -> int:
-        return super().portion if has_torch() else PORTION_BY_STEPS
+        return super().portion if has_torch() and not self.bits else PORTION_BY_STEPS
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        if not has_torch():
-            say_stepping(self.name)
+        if self.bits or not has_torch():  # quantised weights stay as small in memory as they are
+            self._say_stepping()
             return check_scores(super().sequence_log_probs(np.asarray(ids), np.asarray(lengths)))
         network = self.network()
         device = next(network.parameters()).device
@@ -211,8 +217,8 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
             return check_scores(self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device))
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-        if not has_torch():
-            say_stepping(self.name)
+        if self.bits or not has_torch():
+            self._say_stepping()
             log_probs, state = continued_by_steps(self, ids, state)
             return check_scores(log_probs), state
         network, past = self.network(), Past() if state is None else state
@@ -221,6 +227,15 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         with torch.inference_mode():
             device = next(network.parameters()).device
             return check_scores(self.flat_log_probs(network, ids, np.array([len(ids)]), device, past)), past
+
+    def stepping(self, eight_bit: bool) -> Any:
+        """Return the network that steps; with `eight_bit` its matrices of float32 are rounded."""
+        self.check_fitted()
+        return self.take_runtime(Weights(self.weights, eight_bit=True)) if eight_bit else self.runtime()
+
+    def _say_stepping(self) -> None:
+        if not self.bits:
+            say_stepping(self.name)
 
     def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
                        past: Past | None = None) -> np.ndarray:
@@ -233,6 +248,8 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
     def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
                           past: Past | None = None) -> tuple[np.ndarray, np.ndarray]:
         """What the stepper's `features` are before each token, float32 (N, D), and `sequence_log_probs`, in one pass."""
+        if self.bits:
+            return self._features_by_steps(np.asarray(ids), np.asarray(lengths), past)
         network, log_probs, vectors = self.network(), np.empty(len(ids), np.float32), np.empty((0, 0), np.float32)
         import torch
 
@@ -246,7 +263,26 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
                 vectors[places] = rows
         return vectors, check_scores(log_probs)
 
+    def _features_by_steps(self, ids: np.ndarray, lengths: np.ndarray, past: Past | None) -> tuple[np.ndarray, np.ndarray]:
+        stepper: Any = self.stepper()
+        found: list[np.ndarray] = []
+        log_probs = np.empty(len(ids), np.float32)
+        at = 0
+        for length in lengths.tolist():
+            state, following = stepper.start(1) if past is None or past.state is None else past.state
+            for token in ids[at:at + length].tolist():
+                found.append(stepper.features(state)[0])
+                log_probs[at] = following[0, token]
+                state, following = stepper.step(state, np.array([token]))
+                at += 1
+            if past is not None:
+                past.state = state, following
+        return np.stack(found), check_scores(log_probs)
+
     def adapting(self, lr: float | None) -> DynamicEvaluation:
+        if self.bits:
+            raise ConfigError(f"weights of {self.bits} bits cannot be trained, which dynamic evaluation does; "
+                              "use the model that it was made of")
         from seqloom.models.language.dynamic import DynamicEvaluation
 
         return DynamicEvaluation(self, lr)

@@ -20,6 +20,7 @@ class NeuralConfig(NetworkConfig):
     only_with: ClassVar[OnlyWith] = {"carry": {"unit": ("line", "document")}, "label_smoothing": {"softmax": ("full",)},
                  "samples": {"softmax": ("sampled", "nce")}}
     training_only: ClassVar[frozenset[str]] = frozenset({"samples", "label_smoothing"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"unit", "carry", "samples", "label_smoothing"})
 
     tokenizer: str = option("bpe", "whitespace, word, char, byte, bpe, wordpiece, unigram, or a saved tokenizer",
                             metavar="KIND|PATH")
@@ -35,6 +36,8 @@ class NeuralConfig(NetworkConfig):
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout", "input_dropout", "word_dropout",
+                                                      "recurrent_dropout", "weight_drop", "variational"})
 
     d_hidden: int | None = option(None, "hidden size [default: chosen by text size and time]", minimum=1, maximum=MOST_WIDTH)
     d_embed: int | None = option(None, "embedding size [default: the hidden size, or that of pretrained]",
@@ -74,6 +77,8 @@ class GRUConfig(RecurrentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NPLMConfig(NeuralConfig):
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
+
     order: int = option(5, "predict each token from the order - 1 tokens before it", minimum=2, maximum=64)
     d_embed: int | None = option(None, f"width of the token vectors [default: {NPLM_EMBED}, or that of pretrained]",
                                  minimum=1, maximum=MOST_WIDTH)
@@ -89,6 +94,7 @@ class GPTConfig(NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}, "rope_base": {"positions": ("rope",)},
                                      "rope_scale": {"positions": ("rope",)}, "max_distance": {"positions": ("relative",)}}
     training_only: ClassVar[frozenset[str]] = frozenset({"dropout"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout", "rope_base", "rope_scale"})
 
     context: int = option(256, "context length in tokens", minimum=2, maximum=1_000_000)
     d_model: int | None = option(None, "model width [default: chosen by text size and time, or that of pretrained]",
@@ -125,6 +131,10 @@ class GPTConfig(NeuralConfig):
             pairs = " (rope turns pairs, so each head has an even width)" if self.positions == "rope" else ""
             raise ConfigError(f"d_model {self.d_model} is not a multiple of {self.multiple}, as {self.n_heads} heads and "
                               f"{self.positions} positions need{pairs}")
+
+    def may_change(self, name: str) -> bool:
+        """A longer context is learnt by training on, unless positions are a table."""
+        return super().may_change(name) or (name == "context" and self.positions != "learned")
 
     @property
     def multiple(self) -> int:

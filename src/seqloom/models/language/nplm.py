@@ -13,10 +13,9 @@ import numpy as np
 
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
-from seqloom.models.language.nplm_steps import NPLMStepper
-from seqloom.models.language.shapes import nplm_shapes
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size
+from seqloom.runtime.language import NPLMNet, NPLMStepper
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -39,16 +38,22 @@ class NPLM(NeuralLanguageModel):
     def context(self) -> int:
         return self.config.order - 1
 
+    @property
+    def default_embed(self) -> int:
+        return NPLM_EMBED
+
     def label(self) -> str:
-        return f"nplm-{self.config.order}x{self.learnt.get('width', self.config.d_hidden)}"
+        return f"nplm-{self.config.order}x{self.learnt.get('width', self.config.d_hidden)}{self.bits_label}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
-        from seqloom.models.language.nplm_net import NPLMNet
+        from seqloom.models.language import nplm_net
 
-        return NPLMNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return nplm_net.NPLMNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
-    def shapes(self, size: Size) -> Shapes:
-        return nplm_shapes(self.config, self.tokenizer.vocab_size, size)
+    def take_runtime(self, weights: Weights) -> NPLMNet:
+        c, size = self.config, self._size()
+        return NPLMNet(weights, self.tokenizer.vocab_size, c.order, size.d_embed or c.d_embed or NPLM_EMBED, size.width,
+                       direct=c.direct, softmax=c.softmax)
 
     def body_cost(self, width: int) -> float:
         return (self.config.order - 1) * (self.config.d_embed or NPLM_EMBED) * width
@@ -61,9 +66,7 @@ class NPLM(NeuralLanguageModel):
                       before=self.config.order - 2, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> NPLMStepper:
-        self.check_fitted()
-        return NPLMStepper(self.weights, order=self.config.order, eos_id=self.tokenizer.eos_id, direct=self.config.direct,
-                           eight_bit=eight_bit)
+        return NPLMStepper(self.stepping(eight_bit), self.tokenizer.eos_id)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom.encoder_table import find_cell
 from seqloom.errors import ConfigError
 from seqloom.models.language.neural import NeuralLanguageModel, Past
 from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
-from seqloom.models.language.recurrent_steps import RecurrentStepper
-from seqloom.models.language.shapes import recurrent_shapes
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.network.sizes import Size
+from seqloom.runtime.language import RecurrentNet, RecurrentStepper
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.models.language.recurrent_net import Cell
     from seqloom.training.batches import Batches
 
 CHUNK = 256  # tokens of each sequence that are scored at a time
@@ -32,7 +31,7 @@ ROWS = 64  # sequences side by side
 
 
 class Recurrent(NeuralLanguageModel):
-    cell: ClassVar[Cell]
+    cell: ClassVar[str]  # its name in `encoder_table`
     config_class: ClassVar[type[RecurrentConfig]]
     idle_train: ClassVar[dict[str, str]] = {
         "recompute": "it is for gpt; lower truncation to save memory",
@@ -46,15 +45,20 @@ class Recurrent(NeuralLanguageModel):
         return size
 
     def label(self) -> str:
-        return f"{self.name}-{self.config.n_layers}x{self.learnt.get('width', self.config.d_hidden)}"
+        return f"{self.name}-{self.config.n_layers}x{self.learnt.get('width', self.config.d_hidden)}{self.bits_label}"
 
     def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
-        from seqloom.models.language.recurrent_net import RecurrentNet
+        from seqloom.models.language import recurrent_net
 
-        return RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return recurrent_net.RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts,
+                                          size.d_embed)
 
-    def shapes(self, size: Size) -> Shapes:
-        return recurrent_shapes(self.config, self.cell, self.tokenizer.vocab_size, size)
+    def take_runtime(self, weights: Weights) -> RecurrentNet:
+        c, size = self.config, self._size()
+        options = {name: getattr(c, name) for name in find_cell(self.cell).options if hasattr(c, name)}
+        return RecurrentNet(weights, self.tokenizer.vocab_size, size.d_embed or c.d_embed or size.width, size.width, c.n_layers,
+                            cell=self.cell, softmax=c.softmax, tied=c.tied, d_projection=c.d_projection,
+                            layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start, options=options)
 
     def body_cost(self, width: int) -> float:
         return 8 * self.config.n_layers * width * width
@@ -69,11 +73,7 @@ class Recurrent(NeuralLanguageModel):
                        vary=train.random_truncation, seed=train.seed)
 
     def stepper(self, *, eight_bit: bool = False) -> RecurrentStepper:
-        self.check_fitted()
-        c = self.config
-        special = {name: getattr(c, name) for name in ("activation", "reset", "update") if hasattr(c, name)}
-        return RecurrentStepper(self.weights, cell=self.cell, n_layers=c.n_layers, eos_id=self.tokenizer.eos_id,
-                                residual=c.residual, eight_bit=eight_bit, **special)
+        return RecurrentStepper(self.stepping(eight_bit), self.tokenizer.eos_id)
 
     def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
                       past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:

@@ -6,33 +6,34 @@ With tied weights and a state of another width than the vectors, a `bridge` brin
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
+from seqloom.encoder_table import find_cell
 from seqloom.models.language.neural_configs import RecurrentConfig
 from seqloom.models.network.output_net import Output, make_output
 from seqloom.nn.dropout import VariationalDropout, word_dropout
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.recurrent import RecurrentStack
-
-Cell = Literal["rnn", "lstm", "gru"]
+from seqloom.trace import Trace, within
 
 
 class RecurrentNet(nn.Module):
     output: Output
 
-    def __init__(self, config: RecurrentConfig, cell: Cell, vocab_size: int, width: int,
+    def __init__(self, config: RecurrentConfig, cell: str, vocab_size: int, width: int,
                  counts: Tensor | None = None, d_embed: int | None = None) -> None:
         super().__init__()
         c = config
         d_embed = d_embed or c.d_embed or width
-        special = {name: getattr(c, name) for name in ("activation", "forget_bias", "reset", "update") if hasattr(c, name)}
+        entry = find_cell(cell)
+        options = {name: getattr(c, name) for name in entry.options + entry.training if hasattr(c, name)}
         self.embedding = nn.Embedding(vocab_size, d_embed)
         self.recurrent = RecurrentStack(d_embed, width, c.n_layers, cell=cell, d_projection=c.d_projection,
                                         layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start,
                                         dropout=c.dropout or 0.0, variational=c.variational, weight_drop=c.weight_drop,
-                                        recurrent_dropout=c.recurrent_dropout, **special)
+                                        recurrent_dropout=c.recurrent_dropout, options=options)
         tied = c.tied and c.softmax != "adaptive"
         d_out = self.recurrent.d_out
         self.bridge = nn.Linear(d_out, d_embed) if tied and d_out != d_embed else None
@@ -43,9 +44,9 @@ class RecurrentNet(nn.Module):
         initialise(self.recurrent)
         nn.init.normal_(self.embedding.weight, std=d_embed ** -0.5)
 
-    def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the output layer reads, (B, T, D), and the state after it."""
+    def forward(self, ids: Tensor, state: Any = None, trace: Trace | None = None) -> tuple[Tensor, Any]:
+        """What the output layer reads, (B, T, D), and the state after it; a trace gets `recurrent...`."""
         x = word_dropout(self.embedding, ids, self.word_dropout if self.training else 0.0)
-        x, state = self.recurrent(self.drop_in(x), state)
+        x, state = self.recurrent(self.drop_in(x), state, trace=within(trace, "recurrent"))
         x = self.drop_out(x)
         return (x if self.bridge is None else self.bridge(x)), state

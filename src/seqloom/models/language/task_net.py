@@ -11,6 +11,7 @@ from torch import nn
 
 from seqloom.errors import ConfigError
 from seqloom.metrics.costs import token_widths, unit_lengths
+from seqloom.models.network.output_net import summed_loss
 from seqloom.models.network.sizes import Size
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
@@ -68,11 +69,7 @@ class LanguageTask:
 
     def loss(self, network: Any, batch: Tensors, state: Any) -> tuple[torch.Tensor, Any]:
         features, state = network(batch["inputs"], state)  # (B, T, D)
-        targets = batch["targets"]
-        if batch.mask is not None:
-            features, targets = features[batch.mask], targets[batch.mask]
-        features, targets = features.reshape(-1, features.shape[-1]), targets.reshape(-1)
-        return network.output.loss(features, targets) * len(targets), state
+        return summed_loss(network.output, features, batch), state
 
     def evaluate(self, network: nn.Module) -> float | None:
         if self.valid is None:

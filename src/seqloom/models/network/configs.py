@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, TRAINS, Config, OnlyWith, TextConfig, option
+from seqloom.config import CONTINUES, MOST, Config, OnlyWith, TextConfig, option
 
 SoftmaxName = Literal["full", "adaptive", "sampled", "nce"]
 Unknown = Literal["random", "subword", "mean"]
@@ -19,6 +19,7 @@ class PretrainedConfig(Config):
                  "pretrained_frozen_for": {"pretrained": (), "pretrained_training": ("gradual",)}}
     training_only: ClassVar[frozenset[str]] = frozenset({"pretrained", "pretrained_unknown", "pretrained_training",
                                                          "pretrained_frozen_for"})
+    initial_options: ClassVar[frozenset[str]] = training_only
 
     pretrained: str | None = option(None, "pretrained word vectors: a saved model, or a file of word2vec, GloVe or fastText; "
                                     "needs tokenizer whitespace or word", metavar="DIR|FILE")
@@ -35,5 +36,6 @@ class PretrainedConfig(Config):
 class NetworkConfig(PretrainedConfig, TextConfig):
     """Of every network that reads running text."""
 
-    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize"})
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize",
+                                                         "marks"})
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES

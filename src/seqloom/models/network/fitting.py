@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqloom import progress
 from seqloom.contracts import Fitting
+from seqloom.contracts.starting import Origin
 from seqloom.errors import ConfigError
 from seqloom.models.network.trained import require_torch
 from seqloom.training.config import TrainConfig
@@ -14,7 +16,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
     from seqloom.training.task import Task
 
 
@@ -34,6 +36,13 @@ def check_held_out(config: TrainConfig) -> None:
                           "give valid (--valid FILE)")
 
 
+def remark_frozen_vectors(start: Origin) -> None:
+    """Say that pretrained vectors, frozen until now, are weights like others for whoever starts from them."""
+    if getattr(start.model.config, "pretrained_training", None) == "frozen":
+        progress.say("the pretrained vectors, which were frozen in the model to start from, are trained now; "
+                     "--freeze '*embedding.weight' keeps them")
+
+
 def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
     """How and where the model of that name is trained; what this machine cannot do is refused."""
     require_torch(name)
@@ -45,16 +54,23 @@ def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
 
 
 def train_network(task: Task, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
-                  late: Sequence[Late] = ()) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The trained network, and what the model's record says of it.
+                  groups: Sequence[DelayedGroup] = (),
+                  start: Origin | None = None) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """Return the trained network, and what the model's record says of it.
 
     `run`: the directory of checkpoints; a run whose `facts` (model, options, data) are others is not continued.
+    `groups`: weights that learn later or more slowly; `start`: whose weights it starts from.
     """
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
 
-    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard"} | {"optimizer": config.rule}
-    report = train(task, config, device=device, run=Run(run) if run else None, facts={**facts, "train": options}, late=late)
+    # An empty list (freeze, delay, lr_scale) is left out, as it is in the runs of earlier versions.
+    options = {key: value for key, value in config.to_dict().items() if key != "tensorboard" and value != []}
+    options["optimizer"] = config.rule
+    known = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
+    report = train(task, config, device=device, run=Run(run) if run else None, facts=known, groups=groups,
+                   initial=None if start is None else start.weights)
     report.network.requires_grad_(True)  # as in a loaded one: what was frozen for training is a weight like others
-    return report.network, {"train": options | {"steps": report.facts["steps"]}, **report.facts,
-                            f"valid_{task.criterion.name}": report.valid, "best_step": report.best_step}
+    record = {"train": options | {"steps": report.facts["steps"]}, **report.facts,
+              f"valid_{task.criterion.name}": report.valid, "best_step": report.best_step}
+    return report.network, record | ({} if start is None else start.record)

@@ -12,11 +12,13 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.learnt import Kind, one_of, optional
 from seqloom.errors import ConfigError
-from seqloom.models.network.fitting import check_idle
-from seqloom.models.network.quantised import BITS, QuantisedWeights
-from seqloom.models.network.shapes import Shapes
+from seqloom.models.network.fitting import check_idle, remark_frozen_vectors
 from seqloom.models.network.trained import TrainedNetwork, array_specs
+from seqloom.runtime.declarations import Declarations, Shapes, shapes_of
+from seqloom.runtime.quantised import BITS, QuantisedWeights
+from seqloom.runtime.weights import Recorder, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 class NetworkModel(Model):
     exact: ClassVar[tuple[str, ...]] = ()  # how names of matrices end that stay float32 in a quantised network
+    fine: ClassVar[bool] = False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
+    network_values: ClassVar[dict[str, Kind]] = {"bits": optional(one_of(*BITS))}  # to be among `learnt_values`
     idle_train: ClassVar[dict[str, str]] = {}  # options of training without effect on this network, and what to do instead
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -43,10 +47,24 @@ class NetworkModel(Model):
         """The network of a fitted model; its weights are then replaced by those that were learnt."""
 
     @abstractmethod
-    def fitted_shapes(self) -> Shapes:
-        """Of its weights by name, without building it."""
+    def take_runtime(self, weights: Weights) -> Any:
+        """Take the same network without torch (`runtime/`) from weights; by what it takes the weights are declared."""
 
     # ---- what follows
+
+    def declared(self) -> Declarations:
+        """Return name, shape and role of each array that the network has."""
+        recorder = Recorder()
+        self.take_runtime(recorder)
+        return recorder.declared
+
+    def fitted_shapes(self) -> Shapes:
+        """Return the shapes of its weights by name, without building it."""
+        return shapes_of(self.declared())
+
+    def runtime(self) -> Any:
+        """Return the network without torch on the learnt weights, made once."""
+        return self.net.runtime(lambda arrays: self.take_runtime(Weights(arrays, fine=self.fine)))
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
@@ -66,15 +84,13 @@ class NetworkModel(Model):
     def quantised(self, bits: int) -> Self:
         """The same model with 8 or 4 bits a weight, on disk and in memory: smaller, faster on a CPU, a little less exact."""
         self.check_fitted()
-        if "bits" not in self.learnt_values:
-            raise ConfigError(f"{self.name} models cannot be quantised; gpt, bert, sentence-encoder and transformer models can")
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be {' or '.join(map(str, BITS))}")
         if self.bits:
             raise ConfigError(f"this model has {self.bits} bits a weight already; quantise the model that it was made of")
         other = copy.copy(self)
         other.learnt = {**self.learnt, "bits": bits}
-        other.net.restore(QuantisedWeights.of(self.weights, bits, self.exact))
+        other.net.restore(QuantisedWeights.of(self.weights, self.declared(), bits, self.exact))
         return other
 
     @property
@@ -86,9 +102,12 @@ class NetworkModel(Model):
         return self.net.module()
 
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-                valid: Any = None) -> Fitting:
+                valid: Any = None, start: Any = None) -> Fitting:
         check_idle(self.name, train, self.idle_train)
-        return super().fitting(memory, train, device, run, valid)
+        how = super().fitting(memory, train, device, run, valid, start)
+        if how.start is not None:
+            remark_frozen_vectors(how.start)
+        return how
 
     def to_device(self, device: str) -> bool:
         self.net.to_device(device)
@@ -98,8 +117,8 @@ class NetworkModel(Model):
         return self.net.arrays()
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return array_specs(self.fitted_shapes(), self.bits, self.exact)
+        return array_specs(self.declared(), self.bits, self.exact)
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.net.restore(QuantisedWeights.from_file(arrays, self.fitted_shapes(), self.bits, self.exact) if self.bits
+        self.net.restore(QuantisedWeights.from_file(arrays, self.declared(), self.bits, self.exact) if self.bits
                          else arrays)

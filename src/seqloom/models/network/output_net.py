@@ -6,10 +6,27 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.network.configs import SoftmaxName
-from seqloom.models.network.shapes import cutoffs
 from seqloom.nn.outputs import NCE, AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from seqloom.runtime.outputs import cutoffs
+from seqloom.training.devices import Tensors
 
 Output = FullSoftmax | AdaptiveSoftmax
+
+
+def summed_loss(output: Output, features: Tensor, batch: Tensors) -> Tensor:
+    """Return the sum of the losses of a batch's targets (B, T) by mask and weights, from features (B, T,
+    D)."""
+    targets, weights = batch["targets"], batch.weights
+    if weights is not None:  # of the first axes, for every target
+        weights = weights.reshape(weights.shape + (1,) * (targets.ndim - weights.ndim)).expand(targets.shape)
+    if batch.mask is not None:
+        features, targets = features[batch.mask], targets[batch.mask]
+        weights = None if weights is None else weights[batch.mask]
+    features, targets = features.reshape(-1, features.shape[-1]), targets.reshape(-1)
+    total = len(targets) if weights is None else weights.sum()
+    if not total:  # of several batches of an update one may have nothing to learn from
+        return features.sum() * 0.0
+    return output.loss(features, targets, weights=None if weights is None else weights.reshape(-1)) * total
 
 
 def make_output(softmax: SoftmaxName, d_model: int, vocab_size: int, *, tied: nn.Embedding | None = None,

@@ -15,13 +15,14 @@ from seqloom import progress
 from seqloom.arrays import Spec
 from seqloom.errors import MissingExtra, ModelError
 from seqloom.forks import torch_alone
-from seqloom.models.network.quantised import QuantisedWeights, bits_of, quantised_specs
-from seqloom.models.network.shapes import RANKS, Shapes
+from seqloom.runtime.declarations import Declarations, float_spec
+from seqloom.runtime.quantised import QuantisedWeights, bits_of, quantised_specs
 
 if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
+RANKS = "output.ranks"  # of the adaptive softmax: the place of each token among all by frequency
 
 
 class TrainedNetwork:
@@ -30,7 +31,7 @@ class TrainedNetwork:
         self.name, self.build = name, build
         self.weights: Mapping[str, np.ndarray] = {}
         self._module: Any = None
-        self._steps: Any = None
+        self._runtime: Any = None
         self._device: torch.device | None = None  # where the module is put; None: the CPU
 
     def bound_to(self, build: Callable[[], Any]) -> TrainedNetwork:
@@ -65,11 +66,11 @@ class TrainedNetwork:
             self._module = module.to(self._device).eval()
         return self._module
 
-    def steps(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
+    def runtime(self, make: Callable[[Mapping[str, np.ndarray]], T]) -> T:
         """What runs these weights without torch, made when it is first needed; it must not change afterwards."""
-        if self._steps is None:
-            self._steps = make(self.weights)
-        return self._steps
+        if self._runtime is None:
+            self._runtime = make(self.weights)
+        return self._runtime
 
     def to_device(self, device: str) -> None:
         """Let the module be there from now on."""
@@ -83,22 +84,22 @@ class TrainedNetwork:
     def keep(self, module: Any) -> None:
         """What was just trained."""
         self.weights = {name: weight.detach().cpu().numpy() for name, weight in module.state_dict().items()}
-        self._module, self._steps = module, None
+        self._module, self._runtime = module, None
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Weights from a file, which are what `array_specs` says."""
         if RANKS in arrays and not (np.bincount(arrays[RANKS]) == 1).all():
             raise ModelError("two tokens have the same rank by frequency: the file is damaged")
-        self.weights, self._module, self._steps = arrays, None, None
+        self.weights, self._module, self._runtime = arrays, None, None
 
 
-def array_specs(shapes: Shapes, bits: int | None = None, exact: tuple[str, ...] = ()) -> dict[str, Spec]:
-    """What weights of these shapes must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
+def array_specs(declared: Declarations, bits: int | None = None, exact: tuple[str, ...] = ()) -> dict[str, Spec]:
+    """What these weights must be in a file, with matrices of float32 or of so many bits, but for `exact` ones."""
     specs: dict[str, Spec] = {}
-    for name, shape in shapes.items():
-        own = bits_of(name, shape, bits, exact) if bits else None
-        specs |= quantised_specs(name, shape, own) if own else {name: Spec("float32", shape)}
-    return specs | ({RANKS: Spec("int64", shapes[RANKS], 0, shapes[RANKS][0] - 1)} if RANKS in shapes else {})
+    for name, each in declared.items():
+        own = bits_of(name, each, bits, exact) if bits else None
+        specs |= quantised_specs(name, each.shape, own) if own else {name: float_spec(each)}
+    return specs
 
 
 def has_torch() -> bool:

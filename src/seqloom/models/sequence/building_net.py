@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seqloom.encoder_table import find_encoder
 from seqloom.models.encode.encoder_net import build_encoder
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.sizes import Sizes
-from seqloom.nn.encoders import Bag, Encoder, make_encoder
+from seqloom.nn.encoders import Bag, Encoder
 from seqloom.nn.published import Given, parted
 from seqloom.nn.readers import NumberReader, TokenReader
 
@@ -60,7 +61,9 @@ def make_reader(c: EncoderConfig, sizes: Sizes, start: Start) -> TokenReader | N
 
 
 def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
-    return make_encoder(c.encoder, d_in, c.d_hidden, c.n_layers, dropout=c.drops, n_heads=c.n_heads, window=c.window)
+    made: Encoder = find_encoder(c.encoder).make_network(d_in, c.d_hidden, c.n_layers,
+                                                         {"n_heads": c.n_heads, "window": c.window}, dropout=c.drops)
+    return made
 
 
 class Start:

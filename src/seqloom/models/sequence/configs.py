@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self
 
-from seqloom.config import MOST, MOST_WIDTH, TRAINS, OnlyWith, option
+from seqloom.config import CONTINUES, MOST, MOST_WIDTH, OnlyWith, option
+from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
 from seqloom.errors import ConfigError, suggest
 from seqloom.models.network.configs import PretrainedConfig
 
-EncoderName = Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"]
-ENCODER_NAMES: tuple[str, ...] = get_args(EncoderName)
-LAYERED = ("window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer")
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
-TRAINED_HERE: dict[str, tuple[str, ...]] = {"encoder": ENCODER_NAMES}  # not published
+TUNING = ("encoder_lr", "gradual", "frozen_for")  # how a published encoder is tuned
+TRAINED_HERE: dict[str, Collection[Any]] = {"encoder": ENCODER_NAMES}  # not published
 
 
 def check_directory(encoder: str) -> None:
@@ -29,14 +29,17 @@ def check_directory(encoder: str) -> None:
 class EncoderConfig(PretrainedConfig):
     """Options of reader and encoder."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+    initial_options: ClassVar[frozenset[str]] = frozenset({"pretrained_words"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"frozen", "encoder_lr", "gradual", "frozen_for",
+                                                      "dropout", "word_dropout", "hold_out"})
     only_with: ClassVar[OnlyWith] = {
-        "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": ("window", "cnn")},
-        "n_heads": {"encoder": ("transformer",)}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
+        "d_hidden": {"encoder": LAYERED}, "n_layers": {"encoder": LAYERED}, "window": {"encoder": encoders_with("window")},
+        "n_heads": {"encoder": encoders_with("n_heads")}, "d_characters": {"characters": ("cnn", "lstm"), **TRAINED_HERE},
         "pretrained_words": {"pretrained": ()}, "frozen_for": {"gradual": (True,)},
         **{name: TRAINED_HERE for name in ("d_embed", "word_dropout", "characters", "pretrained")}}
 
-    encoder: EncoderName | str = option(
+    encoder: str = option(
         "bilstm", "bag: vectors alone; window: feed-forward over neighbours; cnn; rnn, lstm, gru; birnn, bilstm, bigru: both "
         "directions; transformer; or the directory of a converted encoder such as BERT, which is fine-tuned",
         metavar="NAME|DIR")
@@ -75,6 +78,12 @@ class EncoderConfig(PretrainedConfig):
         if self.frozen and len(given) > 1:
             raise ConfigError(f"{given[1]} has no effect with frozen on; leave one of them out")
 
+    @classmethod
+    def continued(cls, inherited: dict[str, Any], given: Mapping[str, Any]) -> Self:
+        if given.get("frozen"):  # how the encoder was tuned before says nothing any more
+            inherited = {name: value for name, value in inherited.items() if name not in TUNING}
+        return super().continued(inherited, given)
+
     def _check_exists(self, name: str) -> None:
         if name == "encoder" and self.published:
             check_directory(self.encoder)
@@ -92,7 +101,7 @@ class EncoderConfig(PretrainedConfig):
     @property
     def both_ways(self) -> bool:
         """Whether each half of the encoder's vectors is of one direction."""
-        return self.encoder in ("birnn", "bilstm", "bigru")
+        return self.encoder in ENCODERS and ENCODERS[self.encoder].last_state == "ends"
 
     @property
     def spelled(self) -> bool:

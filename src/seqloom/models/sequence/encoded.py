@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
+
+from seqloom.runtime.examples import Examples
 
 PADDING = 0  # of characters
 
@@ -56,6 +59,20 @@ class Encoded:
         """Steps of each example."""
         return np.diff(self.borders[self.first_row])
 
+    def part(self, chosen: np.ndarray) -> Encoded:
+        """Return some of the examples in the given order, where each is one row.
+
+        >>> some = Encoded({"ids": np.array([1, 2, 3, 4])}, np.array([0, 1, 3, 4])).part(np.array([2, 1]))
+        >>> some.steps["ids"].tolist(), some.borders.tolist()
+        ([4, 2, 3], [0, 1, 3])
+        """
+        assert self.counts is None
+        assert self.words is None
+        lengths = self.borders[chosen + 1] - self.borders[chosen]
+        borders = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.borders[chosen] - borders[:-1], lengths) + np.arange(borders[-1])
+        return Encoded({name: values[places] for name, values in self.steps.items()}, borders, self.spellings)
+
     def batch(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of a batch of these examples."""
         rows = chosen
@@ -81,6 +98,31 @@ class Encoded:
             arrays["words"], arrays["spelling_lengths"] = where.reshape(places.shape), lengths
             arrays["spellings"] = self.spellings.ids[used, :max(int(lengths.max(initial=0)), 1)].astype(np.int64)
         return arrays
+
+    def examples(self, low: int = 0, high: int | None = None) -> Examples:
+        """Return the examples from `low` to `high` as networks without torch read them: without padding."""
+        high = len(self) if high is None else high
+        first_row = self.first_row[low:high + 1]
+        offsets = self.borders[first_row[0]:first_row[-1] + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        steps = {name: values[begin:end] for name, values in self.steps.items()}
+        places = word_offsets = None
+        if self.words is not None:
+            word_offsets = self.words.borders[low:high + 1]
+            of_words = slice(int(word_offsets[0]), int(word_offsets[-1]))
+            word_offsets = word_offsets - word_offsets[0]
+            example = np.repeat(np.arange(high - low), np.diff(word_offsets))
+            rows = first_row[example] + self.words.steps["rows"][of_words]
+            places = self.borders[rows] + self.words.steps["places"][of_words] - begin
+        return Examples(steps, offsets - begin, first_row - first_row[0], self.spellings, places, word_offsets)
+
+    def groups(self, most_steps: int = 1 << 11) -> list[tuple[int, int]]:
+        """Return neighbouring examples that are read together, from and to; where they are divided depends on them alone."""
+        ends, bounds = self.borders[self.first_row], [0]
+        for i in range(1, len(self) + 1):
+            if i == len(self) or ends[i + 1] - ends[bounds[-1]] > most_steps:
+                bounds.append(i)
+        return list(pairwise(bounds))
 
     def buckets(self, most_steps: int = 1 << 13, most_rows: int = 256) -> list[np.ndarray]:
         """All examples in batches of like length, the longest first, each of at most so many steps with its padding."""

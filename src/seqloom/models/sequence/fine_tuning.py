@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom import progress
-from seqloom.models.encode.shapes import encoder_shapes
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.sequence.configs import EncoderConfig
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.published import Published, named
@@ -24,7 +24,7 @@ from seqloom.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
 
 HEAD_RATE = 1e-3
 MINUTES, EPOCHS = 30.0, 2.0  # at most, where nothing is said about length
@@ -40,19 +40,19 @@ def fine_tuning(train: TrainConfig) -> TrainConfig:
                    lr=HEAD_RATE if adam and train.lr is None else train.lr)
 
 
-def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[Late]:
+def slower(published: Published, config: EncoderConfig, train: TrainConfig) -> list[DelayedGroup]:
     """The weights of the encoder, which learn at their own rate; `gradual`: one layer after the other, the last one first and
     the token vectors last, each as long after the one above it."""
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
 
     factor = config.encoder_lr / train.rate if train.rate else 0.0
     names = [named(name) for name in encoder_shapes(published.layout, 1)]
     if not config.gradual:
-        return [Late(tuple(names), 0.0, factor)]
+        return [DelayedGroup(tuple(names), 0.0, factor)]
     layers: dict[int, list[str]] = {}  # by number; -1: what is below the first
     for name in names:
         layers.setdefault(int(name.split(".")[2]) if name.startswith("encoder.blocks.") else -1, []).append(name)
-    return [Late(tuple(layers[layer]), config.frozen_for, factor, part=above / len(layers))
+    return [DelayedGroup(tuple(layers[layer]), config.frozen_for, factor, fraction=above / len(layers))
             for above, layer in enumerate(sorted(layers, reverse=True), 1)]
 
 

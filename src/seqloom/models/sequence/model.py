@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,40 +13,45 @@ from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, optional
+from seqloom.contracts.starting import Origin
 from seqloom.data.splitting import hashed_order
 from seqloom.errors import ModelError
+from seqloom.kernels.parallel import parallel_map
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
 from seqloom.models.network.fitting import check_held_out, prepare, train_network
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
-from seqloom.models.sequence.published import Opened, Published, check_match, is_published, open_encoder
-from seqloom.models.sequence.quick import FEW, QuickNetwork, can_be_quick
+from seqloom.models.sequence.published import Opened, Published, check_match, is_published, named, open_encoder
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
 
     from seqloom.models.sequence.encoded import Encoded
     from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.runtime.composition import SequenceNetwork
+    from seqloom.runtime.examples import Examples
     from seqloom.training.config import TrainConfig
-    from seqloom.training.schedules import Late
+    from seqloom.training.schedules import DelayedGroup
 
 FEWEST = 50  # examples, below which none are held out
+FEW = 8  # examples up to which torch's calls take longer than the sums
 
 
 class SequenceModel(NetworkModel):
     config: Any
     config_class: ClassVar[type[EncoderConfig]]
-    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published)}
+    sequence_values: ClassVar[dict[str, Kind]] = {"sizes": is_sizes, "published": optional(is_published),
+                                                  **NetworkModel.network_values}
+    fine = True
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out", "random_truncation": "examples are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
-
-    _quick: tuple[Any, QuickNetwork] | None = None  # weights, and the network made of them
 
     @property
     def sizes(self) -> Sizes:
@@ -64,6 +70,19 @@ class SequenceModel(NetworkModel):
         self.fit_info["encoder"] = opened.digest
         return opened
 
+    def take_published(self, start: Origin) -> Opened | None:
+        """Return the encoder of a model to start from, if it stands on a published one."""
+        published = self.published
+        if published is None:
+            return None
+        self.fit_info["encoder"] = start.model.recorded("encoder", "")
+        names = map(named, encoder_shapes(published.layout, self.tokenizer.vocab_size))
+        return Opened(published, self.tokenizer, {name: start.weights[name] for name in names})
+
+    def settled_options(self) -> dict[str, Any]:
+        sized = {"d_embed": self.sizes.d_embed} if self.sizes.d_embed and not self.config.published else {}
+        return self.get_params() | sized
+
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)
         known = len(self.learnt.get("characters", ()))
@@ -71,24 +90,25 @@ class SequenceModel(NetworkModel):
             raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
         return super().array_specs(length)
 
-    def quickly(self, examples: int) -> bool:
-        """Whether so many examples are better read one by one without torch; without it there is no other way."""
-        if not can_be_quick(self.config):
-            return False
-        if not has_torch():
-            if examples > FEW:
-                say_stepping(self.name)
+    def without_torch(self, examples: int) -> bool:
+        """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
+        if self.bits or (examples <= FEW and self.net.on_cpu):
             return True
-        return examples <= FEW and self.net.on_cpu
+        if has_torch():  # asked last, as it imports torch
+            return False
+        say_stepping(self.name)
+        return True
 
-    def quick(self) -> QuickNetwork:
-        """The network for one example at a time, made once."""
-        if self._quick is None or self._quick[0] is not self.weights:
-            self._quick = self.weights, QuickNetwork(self.config, self.sizes, self.weights)
-        return self._quick[1]
+    def outputs(self, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
+        """Yield what the head makes of neighbouring examples, group by group, without torch."""
+        network: SequenceNetwork = self.runtime()
+        parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
+        if len(parts) == 1:
+            return iter([(parts[0], network(parts[0]))])
+        return zip(parts, parallel_map(network, parts))
 
     def label(self) -> str:
-        return f"{Path(self.config.encoder).name}-{self.name}"
+        return f"{Path(self.config.encoder).name}-{self.name}{self.bits_label}"
 
     def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
         """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
@@ -123,30 +143,35 @@ class SequenceModel(NetworkModel):
     def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any,
               opened: Opened | None = None) -> None:
         """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
-        from seqloom.training.schedules import Late
+        from seqloom.training.schedules import DelayedGroup
 
         config, device = prepare(self.name, how)
         if valid is None:
             check_held_out(config)
         c, published = self.config, self.published
-        late: list[Late] = []
+        groups: list[DelayedGroup] = []
         tuned = published is not None and not c.frozen
         if tuned:
             config = fine_tuning(config)
         task = make_task(config, device)
         if published is not None and tuned:
-            late = slower(published, c, config)
+            groups = slower(published, c, config)
             task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
         elif c.pretrained is not None and c.pretrained_training == "gradual":
-            late = [Late(("reader.embedding.weight",), c.pretrained_frozen_for)]
+            groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint,
                  "vectors": self.fit_info.get("pretrained", {}).get("vectors"),
                  **({"encoder": self.fit_info["encoder"]} if c.published else {})}
-        network, record = train_network(task, config, device, run=how.run, facts=facts, late=late)
+        start = how.start
+        if start is not None and opened is not None and c.frozen:  # the head alone is trained
+            head = {name: weight for name, weight in start.weights.items() if name not in opened.weights}
+            start = replace(start, weights=head)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
+                                        start=start)
         self.net.keep(network)
         self.fit_info |= record
-        if opened is not None and c.frozen:  # the head alone was trained
+        if opened is not None and c.frozen:
             self.net.restore({**opened.weights, **self.net.weights})
 
     def features_of(self, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:

@@ -7,7 +7,6 @@ word (Devlin et al. 2019, section 5.3). A sentence that is longer than the conte
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom import progress, storage
+from seqloom.arrays import digest
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.encode.configs import EncoderLayout
 from seqloom.models.encode.inputs import MARKS, Marks, cut_to
-from seqloom.models.encode.shapes import encoder_shapes
-from seqloom.models.network.shapes import Shapes
+from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.sequence.configs import ENCODER_NAMES, check_directory
 from seqloom.models.sequence.encoded import Encoded, flat
 from seqloom.models.sequence.texts import Long, sentences_of, windows
@@ -45,9 +44,6 @@ class Published:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], vocab_size: int) -> Published:
         return cls(EncoderLayout.from_dict(values["layout"]), Marks.of(values, vocab_size))
-
-    def shapes(self, vocab_size: int) -> Shapes:
-        return {named(name): shape for name, shape in encoder_shapes(self.layout, vocab_size).items()}
 
 
 def named(name: str) -> str:
@@ -78,10 +74,7 @@ class Opened:
     @property
     def digest(self) -> str:
         """Of the weights, so that a run is not continued on others."""
-        found = hashlib.sha256()
-        for name in sorted(self.weights):
-            found.update(name.encode() + np.ascontiguousarray(self.weights[name]).tobytes())
-        return found.hexdigest()[:16]
+        return digest(self.weights)
 
 
 def open_encoder(path: str) -> Opened:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST_WIDTH, TRAINS, OnlyWith, SeriesConfig, option
+from seqloom.config import CONTINUES, MOST_WIDTH, OnlyWith, SeriesConfig, option
+from seqloom.encoder_table import ENCODER_NAMES, encoders_with
 
 MOST_WINDOW = 100_000
-RECURRENT = ("rnn", "lstm", "gru")  # encoders whose last state has read all
 REACH = 1  # patches on either side that the encoders window and cnn look at
 
 
@@ -52,11 +52,11 @@ class LinearWindowConfig(SeriesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralForecasterConfig(SeriesConfig):
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
-    only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": ("transformer",)}}
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+    only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": encoders_with("n_heads")}}
+    changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
-    encoder: Literal["bag", "window", "cnn", "rnn", "lstm", "gru", "birnn", "bilstm", "bigru", "transformer"] = option(
-        "gru", "what reads the window, patch after patch")
+    encoder: str = option("gru", "what reads the window, patch after patch", known=ENCODER_NAMES)
     d_hidden: int = option(64, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
     n_heads: int = option(4, "number of attention heads", minimum=1, maximum=1000)

@@ -16,13 +16,13 @@ from seqloom.contracts.learnt import Kind, one_of, positive
 from seqloom.data.series import Series
 from seqloom.data.series_windows import Windows
 from seqloom.errors import ConfigError
+from seqloom.kernels.parallel import chunk_bounds, parallel_map
 from seqloom.models.network.fitting import prepare, train_network
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.shapes import Shapes, affine, within
-from seqloom.models.network.trained import array_specs
-from seqloom.models.sequence.shapes import d_encoded, encoder
-from seqloom.models.series.configs import REACH, RECURRENT, NeuralForecasterConfig
+from seqloom.models.series.configs import REACH, NeuralForecasterConfig
 from seqloom.models.series.lengths import seasons_back
+from seqloom.runtime.forecasting import ForecastNet
+from seqloom.runtime.weights import Weights
 
 PATCHES = 14  # that a window is cut into, about
 TOGETHER = 1024  # rows of a batch when forecasting
@@ -32,12 +32,14 @@ NARROWEST = 1e-3  # of a spread, scaled
 class NeuralForecaster(NetworkModel, Forecaster):
     name = "forecaster"
     config_class = NeuralForecasterConfig
-    learnt_values: ClassVar[dict[str, Kind]] = {**Forecaster.learnt_values, "patch": positive, "missing": one_of(True, False)}
+    learnt_values: ClassVar[dict[str, Kind]] = {**Forecaster.learnt_values, "patch": positive, "missing": one_of(True, False),
+                                                **NetworkModel.network_values}
+    fine = True
     idle_train: ClassVar[dict[str, str]] = {"truncation": "windows are read whole", "recompute": "it is small",
                                             "random_truncation": "windows are read whole"}
 
     def label(self) -> str:
-        return f"{self.config.encoder}-{self.config.d_hidden}" if self.fitted else self.name
+        return f"{self.config.encoder}-{self.config.d_hidden}{self.bits_label}" if self.fitted else self.name
 
     @property
     def n_known(self) -> int:
@@ -52,13 +54,17 @@ class NeuralForecaster(NetworkModel, Forecaster):
         self.learnt["missing"] = bool(any(np.isnan(track.values).any() for track in data.tracks))
         return window
 
+    def settled_options(self) -> dict[str, Any]:
+        return self.get_params() | {name: self.learnt[name] for name in ("season", "window", "patch")}
+
     def build_fitted(self) -> Any:
-        from seqloom.models.series.forecaster_net import ForecastNet
+        from seqloom.models.series import forecaster_net
 
         columns = 1 if self.config.columns == "separate" else len(self.columns)
         try:
-            return ForecastNet(self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"],
-                               window=self.window, patch=self.learnt["patch"], horizon=self.horizon)
+            return forecaster_net.ForecastNet(
+                self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"], window=self.window,
+                patch=self.learnt["patch"], horizon=self.horizon)
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
 
@@ -69,7 +75,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         valid = how.valid if how.valid is not data else None
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(ForecastTask(self, data, valid, config), config, device, run=how.run, facts=facts)
+        task = ForecastTask(self, data, valid, config)
+        network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record
 
@@ -85,10 +92,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
     def _outputs(self, windows: Windows) -> np.ndarray:
         """Expected value and quantiles, float64 (n, H, C, 3)."""
-        import torch
-
-        network, separate = self.network(), self.config.columns == "separate"
-        device, columns = next(network.parameters()).device, len(self.columns)
+        separate, columns = self.config.columns == "separate", len(self.columns)
 
         def rows(array: np.ndarray) -> np.ndarray:
             """(n, W, C) as (n * C, W, 1) where columns are read on their own."""
@@ -98,34 +102,39 @@ class NeuralForecaster(NetworkModel, Forecaster):
                   "absent": rows(~windows.present)}
         if separate:
             arrays["known"] = np.repeat(arrays["known"], columns, axis=0)
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(arrays["values"]), TOGETHER):
-                some = [torch.from_numpy(np.ascontiguousarray(array[start:start + TOGETHER], np.float32)).to(device)
-                        for array in arrays.values()]
-                parts.append(network(*some).double().cpu().numpy())
-        output = np.concatenate(parts)
+        rows_of = [np.ascontiguousarray(array, np.float32) for array in arrays.values()]
+        run = self._run_by_torch if self.net.on_cpu is False else self.runtime()
+        bounds = chunk_bounds(len(rows_of[0]), TOGETHER)
+        parts = parallel_map(lambda part: run(*(array[slice(*part)] for array in rows_of)), bounds)
+        output = np.concatenate(list(parts)).astype(np.float64)
         return output.reshape(len(windows), columns, self.horizon, 3).swapaxes(1, 2) if separate else output
+
+    def _run_by_torch(self, *arrays: np.ndarray) -> np.ndarray:
+        """Return what the network gives on the device that was asked for."""
+        import torch
+
+        network = self.network()
+        device = next(network.parameters()).device
+        with torch.inference_mode():
+            return network(*(torch.from_numpy(array).to(device) for array in arrays)).double().cpu().numpy()
 
     # ---- persistence
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.scale, **{f"network.{name}": array for name, array in self.weights.items()}}
+        return {**self.scale, **{f"network.{name}": array for name, array in self.net.arrays().items()}}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
-        return {**self.scale_specs(), **array_specs(within("network", self.fitted_shapes()))}
+        specs = super().array_specs(length)
+        return {**self.scale_specs(), **{f"network.{name}": spec for name, spec in specs.items()}}
 
-    def fitted_shapes(self) -> Shapes:
-        c, patch = self.config, self.learnt["patch"]
-        columns, steps = 1 if c.columns == "separate" else len(self.columns), -(-self.window // patch)
-        features = columns * (1 + self.learnt["missing"]) + self.n_known
-        read = d_encoded(c, c.d_hidden) * (1 if c.encoder in RECURRENT else steps)
-        shapes = {**within("reader", affine(c.d_hidden, patch * features)), **encoder(c, c.d_hidden, reach=REACH),
-                  **within("head", affine(self.horizon * columns * 3, read))}
-        shapes |= within("ahead", affine(columns * 3, self.n_known)) if self.n_known else {}
-        return shapes | ({"highway.weight": (self.horizon, self.window)} if c.highway else {})
+    def take_runtime(self, weights: Weights) -> ForecastNet:
+        c, columns = self.config, 1 if self.config.columns == "separate" else len(self.columns)
+        return ForecastNet(weights, c.encoder, c.d_hidden, c.n_layers, n_columns=columns, n_known=self.n_known,
+                           missing=self.learnt["missing"], window=self.window, patch=self.learnt["patch"],
+                           horizon=self.horizon, normalise=c.normalise, highway=c.highway,
+                           options={"n_heads": c.n_heads, "window": REACH})
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)
-        self.net.restore({name.removeprefix("network."): array for name, array in arrays.items()
-                          if name.startswith("network.")})
+        super().restore_arrays({name.removeprefix("network."): array for name, array in arrays.items()
+                                if name.startswith("network.")})

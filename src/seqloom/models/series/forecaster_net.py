@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.models.series.configs import REACH, RECURRENT
-from seqloom.nn.encoders import make_encoder
-from seqloom.nn.heads import linear
+from seqloom.encoder_table import find_encoder
+from seqloom.models.series.configs import REACH
+from seqloom.nn.heads import xavier_linear
+from seqloom.trace import Trace, within
 
 QUANTILES = (0.1, 0.9)
 SMALLEST = 1e-4  # of a standard deviation
@@ -33,18 +34,21 @@ class ForecastNet(nn.Module):
         self.missing, self.normalise = missing, config.normalise
         features = n_columns * (2 if missing else 1) + n_known
         self.steps = -(-window // patch)
-        self.reader = linear(patch * features, config.d_hidden)
+        self.reader = xavier_linear(patch * features, config.d_hidden)
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = make_encoder(config.encoder, config.d_hidden, config.d_hidden, config.n_layers, dropout=config.dropout,
-                                    n_heads=config.n_heads, window=REACH)
-        self.last = config.encoder in RECURRENT
-        self.head = linear(self.encoder.d_out * (1 if self.last else self.steps), horizon * n_columns * 3)
-        self.ahead = linear(n_known, n_columns * 3) if n_known else None
+        entry = find_encoder(config.encoder)
+        self.encoder = entry.make_network(config.d_hidden, config.d_hidden, config.n_layers,
+                                          {"n_heads": config.n_heads, "window": REACH}, dropout=config.dropout)
+        self.last = entry.last_state == "last"
+        d_head = self.encoder.d_out * (1 if self.last else self.steps)
+        self.head = xavier_linear(d_head, horizon * n_columns * 3)
+        self.ahead = xavier_linear(n_known, n_columns * 3) if n_known else None
         self.highway = nn.Linear(window, horizon, bias=False) if config.highway else None
         if self.highway is not None:
             nn.init.zeros_(self.highway.weight)
 
-    def forward(self, values: Tensor, known: Tensor | None = None, absent: Tensor | None = None) -> Tensor:
+    def forward(self, values: Tensor, known: Tensor | None = None, absent: Tensor | None = None,
+                trace: Trace | None = None) -> Tensor:
         level, scale = self._normal(values)
         past = (values - level) / scale
         parts = [past]
@@ -57,7 +61,7 @@ class ForecastNet(nn.Module):
         if short:
             x = torch.cat([x[:, :1].expand(-1, short, -1), x], 1)
         x = torch.relu(self.reader(x.reshape(len(x), self.steps, -1)))
-        x = self.encoder(self.dropout(x))
+        x = self.encoder(self.dropout(x), None, within(trace, "encoder"))
         x = x[:, -1] if self.last else x.flatten(1)
         y = self.head(self.dropout(x)).view(len(x), self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:

@@ -16,21 +16,23 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind, names, optional
+from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagger import Tagger
 from seqloom.data.spans import Scheme, legal_transitions
 from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.tagging import span_counts
-from seqloom.models.network.shapes import Shapes, affine, crf, within
-from seqloom.models.sequence import shapes
 from seqloom.models.sequence.encoded import Encoded, Spellings, flat
 from seqloom.models.sequence.model import SequenceModel, further_words
 from seqloom.models.sequence.published import PublishedInputs
+from seqloom.models.sequence.runtime import take_reader_and_encoder
 from seqloom.models.sequence.sizes import Sizes
-from seqloom.models.sequence.streaming import Steps, TagStream, check_encoder
+from seqloom.models.sequence.streaming import TagStream, check_encoder
 from seqloom.models.sequence.texts import LONGEST_WORD, character_list
 from seqloom.models.tag.configs import NeuralTaggerConfig
 from seqloom.models.tag.words import pack_words, unpack_words
+from seqloom.runtime.composition import SequenceNetwork, TagHead
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -72,8 +74,13 @@ class NeuralTagger(SequenceModel, Tagger):
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
         data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)), data.tags)
-        if valid is not None and valid.scheme and self.works_in:
-            valid = valid.converted(self.works_in)
+        inside = self.works_in if how.start is None else self.learnt["working_scheme"]
+        if valid is not None and valid.scheme and inside:
+            valid = valid.converted(inside)
+        if how.start is not None:
+            opened, start = self.take_published(how.start), self._continue(data, how.start)
+            self._train(data, valid, start, how, opened)
+            return
         if c.published:
             opened = self.open_published()
         spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))
@@ -96,8 +103,27 @@ class NeuralTagger(SequenceModel, Tagger):
             d_model = opened.published.layout.d_model
             self.learnt["sizes"] = Sizes(len(kept), d_model).to_dict()
             start = Start(given=d_model) if c.frozen else Start(weights=opened.weights)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
-                   opened)
+        self._train(data, valid, start, how, opened)
+
+    def _train(self, data: Tagged, valid: Tagged | None, start: Start, how: Fitting,
+               opened: Opened | None) -> None:
+        def task(train: TrainConfig, device: torch.device) -> SequenceTask:
+            return self._task(data, valid, start, train, self._reading(opened, device))
+
+        self.train(task, how, valid, opened)
+
+    def _continue(self, data: Tagged, origin: Origin) -> Start:
+        """Take over the words of the model to start from; return what the network knows of them in the
+        data."""
+        from seqloom.models.sequence.building_net import Start
+
+        c, sizes = self.config, self.sizes
+        self.rows = dict(origin.model.rows)
+        if c.published:
+            return Start(given=sizes.d_embed if c.frozen else 0)
+        rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
+        counts = np.bincount(rows, minlength=sizes.vocab_size)
+        return Start(counts=counts[:sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0)
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
         """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""
@@ -141,26 +167,25 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def _build(self, start: Start) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
-        from seqloom.nn.composition import SequenceNetwork
+        from seqloom.nn import composition, heads
         from seqloom.nn.crf import CRF
-        from seqloom.nn.heads import TagHead
 
         c, scheme = self.config, self.learnt["working_scheme"]
         reader, encoder = make_reader_and_encoder(c, self.sizes, start, self.published, self._subwords)
         allowed = legal_transitions(self.tags, scheme) if scheme else None
         field = CRF(len(self.tags), allowed=allowed) if c.crf else None
-        return SequenceNetwork(reader, encoder, TagHead(encoder.d_out, len(self.tags), crf=field), dropout=c.drops)
+        head = heads.TagHead(encoder.d_out, len(self.tags), crf=field)
+        return composition.SequenceNetwork(reader, encoder, head, dropout=c.drops)
 
     @property
     def _subwords(self) -> int:
         """How many a published encoder knows."""
         return self.tokenizer.vocab_size if self.config.published else 0
 
-    def fitted_shapes(self) -> Shapes:
-        c, many = self.config, len(self.tags)
-        made, width = shapes.reader_and_encoder(c, self.sizes, self.published, self._subwords)
-        return {**made, **within("output.linear", affine(many, width)),
-                **(within("output.crf", crf(many)) if c.crf else {})}
+    def take_runtime(self, weights: Weights) -> SequenceNetwork:
+        c = self.config
+        reader, encoder = take_reader_and_encoder(weights, c, self.sizes, self.published, self._subwords)
+        return SequenceNetwork(reader, encoder, TagHead(weights.within("output"), encoder.d_out, len(self.tags), crf=c.crf))
 
     # ---- tagging
 
@@ -194,16 +219,18 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         encoded = self._encode(sentences)
-        if not self.quickly(len(sentences)):
+        if not self.without_torch(len(sentences)):
             return self._tag(self.network(), encoded)
-        return [self._quick_tags(encoded, i) if words else np.empty(0, np.int64) for i, words in enumerate(sentences)]
+        found: list[np.ndarray] = []
+        for part, scores in self.outputs(encoded):
+            offsets = part.offsets if part.word_offsets is None else part.word_offsets
+            found += [self._best(rows) for rows in np.split(scores, offsets[1:-1])]
+        return found
 
-    def _quick_tags(self, encoded: Encoded, example: int) -> np.ndarray:
-        network = self.quick()
-        weights = network.weights
-        scores = network.features(encoded, example) @ weights["output.linear.weight"].T + weights["output.linear.bias"]
-        if not self.config.crf:
-            return scores.argmax(1)
+    def _best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the best tags of one sentence from their scores (T, K)."""
+        if not self.config.crf or not len(scores):
+            return scores.argmax(1) if len(scores) else np.empty(0, np.int64)
         return self._chain().best_paths(scores[None], np.array([len(scores)]))[0][0]
 
     def stream(self) -> TagStream:
@@ -218,26 +245,24 @@ class NeuralTagger(SequenceModel, Tagger):
         if inside != outside == "bioes":
             raise ConfigError("stream: BIOES tags depend on the next word's, unless the tagger works in them; fit one with "
                               "work_in bioes (--work-in bioes), or call predict")
-        network, tags = self.quick(), self.tags
-        weight, bias = network.weights["output.linear.weight"].T, network.weights["output.linear.bias"]
-        return TagStream(Steps(c, network), lambda word: network.read(self._encode([[word]]), slice(None)),
-                         lambda x: tags[int((x @ weight + bias).argmax())], inside, outside)
+        network, tags = self.runtime(), self.tags
+        return TagStream(network.encoder, lambda word: network.read(self._encode([[word]]).examples()),
+                         lambda x: tags[int(network.output.linear(x).argmax())], inside, outside)
 
     def _chain(self) -> Any:
         """The conditional random field without torch, made once."""
         if self._field is None or self._field[0] is not self.weights:
             from seqloom.nn.linear_chain import Chain
 
-            scheme, place = self.learnt["working_scheme"], "output.crf."
-            start, transitions, end = (np.array(self.weights[place + name]) for name in ("start", "transitions", "end"))
-            self._field = self.weights, Chain(start, transitions, end,
-                                              legal_transitions(self.tags, scheme) if scheme else None)
+            scheme, field = self.learnt["working_scheme"], self.runtime().output.field
+            allowed = legal_transitions(self.tags, scheme) if scheme else None
+            self._field = self.weights, Chain(field[0], field[1], field[2], allowed)
         return self._field[1]
 
     # ---- on disk
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.weights, **pack_words(self.rows)}
+        return {**self.net.arrays(), **pack_words(self.rows)}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size, sizes = length("words"), self.sizes
@@ -249,4 +274,4 @@ class NeuralTagger(SequenceModel, Tagger):
         if self.sizes.columns or words[0] != UNKNOWN:
             raise ModelError("its words are not those of a tagger: the file is damaged")
         self.rows = {word: i for i, word in enumerate(words)}
-        self.net.restore({name: array for name, array in arrays.items() if name not in ("words", "word_ends")})
+        super().restore_arrays({name: array for name, array in arrays.items() if name not in ("words", "word_ends")})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import MOST, MOST_TOKENS, MOST_WIDTH, TRAINS, Config, OnlyWith, option
+from seqloom.config import CONTINUES, MOST, MOST_TOKENS, MOST_WIDTH, Config, OnlyWith, option
+from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES, LAYERED, encoders_with
 from seqloom.errors import ConfigError
-from seqloom.models.sequence.configs import LAYERED, EncoderName
 
 KINDS = "bpe, unigram, wordpiece, word, whitespace, char, byte, or a saved tokenizer"
 SAMPLED = ("linear", "exponential", "inverse-sigmoid")
@@ -37,10 +37,12 @@ class DictionaryConfig(Config):
 class TranslatorConfig(Config):
     """Of every network that writes a target for a source."""
 
-    fit_arguments: ClassVar[frozenset[str]] = TRAINS
+    fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+    changeable: ClassVar[frozenset[str]] = frozenset({"max_length", "dropout", "label_smoothing",
+                                                      "scheduled_sampling", "sampling_half", "select_by"})
     only_with: ClassVar[OnlyWith] = {"sampling_half": {"scheduled_sampling": SAMPLED}}
     training_only: ClassVar[frozenset[str]] = frozenset({
-        "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "max_length", "dropout",
+        "tokenizer", "source_tokenizer", "target_tokenizer", "vocab_size", "min_count", "marks", "max_length", "dropout",
         "label_smoothing", "scheduled_sampling", "sampling_half", "select_by"})
 
     tokenizer: str = option("bpe", f"tokens of sources and targets: {KINDS}", metavar="KIND|PATH")
@@ -49,6 +51,8 @@ class TranslatorConfig(Config):
     vocab_size: int | None = option(None, "maximum vocabulary size of each side [default for subwords: by the size of the "
                                     "text, 4000 for 2 MB]", minimum=2, maximum=MOST_TOKENS)
     min_count: int = option(1, "tokens seen less often than this become <unk>", minimum=1, maximum=MOST)
+    marks: tuple[str, ...] = option((), "further tokens of either side that no text produces, such as <extra_id_0>",
+                                    metavar="MARK,..", saved=False)
     shared_vocabulary: bool = option(False, "one vocabulary, with one vector for each token, for sources and targets")
     max_length: int = option(250, "pairs with more tokens than this on one side are left out in training",
                              minimum=1, maximum=MOST_TOKENS)
@@ -74,14 +78,15 @@ class Seq2SeqConfig(TranslatorConfig):
     """Options of the recurrent encoder-decoder."""
 
     only_with: ClassVar[OnlyWith] = {
-        "window": {"encoder": ("window", "cnn")}, "n_heads": {"encoder": ("transformer",)}, "n_layers": {"encoder": LAYERED},
+        "window": {"encoder": encoders_with("window")}, "n_heads": {"encoder": encoders_with("n_heads")},
+        "n_layers": {"encoder": LAYERED},
         "input_feeding": {"attention": ("additive", "dot", "general", "concat", "scaled"), "one_network": (False,)},
         "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")}, "encoder": {"one_network": (False,)},
         "bottleneck": {"one_network": (False,)}, "one_network": {"shared_vocabulary": (True,)}}
 
-    encoder: EncoderName = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
-                                  "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer")
-    cell: Literal["rnn", "lstm", "gru"] = option("gru", "recurrent cell of the decoder")
+    encoder: str = option("bigru", "reads the source: bag: vectors alone; window: feed-forward over neighbours; cnn; "
+                          "rnn, lstm, gru; birnn, bilstm, bigru: both directions; transformer", known=ENCODER_NAMES)
+    cell: str = option("gru", "recurrent cell of the decoder", known=CELL_NAMES)
     d_embed: int = option(256, "size of token vectors", minimum=1, maximum=MOST_WIDTH)
     d_hidden: int = option(256, "hidden size of a layer, in each direction", minimum=1, maximum=MOST_WIDTH)
     n_layers: int = option(1, "number of layers of the encoder", minimum=1, maximum=100)
@@ -107,6 +112,7 @@ class TransformerConfig(TranslatorConfig):
     only_with: ClassVar[OnlyWith] = {"context": {"positions": ("learned",)}, "buckets": {"positions": ("t5",)},
                                      "max_distance": {"positions": ("t5",)}}
     training_only: ClassVar[frozenset[str]] = frozenset({"attention_dropout"})
+    changeable: ClassVar[frozenset[str]] = frozenset({"attention_dropout"})
 
     d_model: int = option(128, "width of the network", minimum=2, maximum=MOST_WIDTH)
     dropout: float = option(0.2, "dropout of vectors and layers", minimum=0.0, maximum=0.95)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seqloom.models.translate.pairs import in_source_order
+from seqloom.trace import Trace
 
 
 class NetworkState(NamedTuple):
@@ -49,11 +50,11 @@ class NetworkDecoder:
             return self._advance(state.source, state.inner, ids)
 
     def _advance(self, source: np.ndarray, inner: Any, ids: np.ndarray) -> tuple[NetworkState, np.ndarray]:
-        looked: list[Tensor] = []
+        trace = Trace("*cross.weights")
         tokens = torch.from_numpy(np.ascontiguousarray(ids, np.int64)).to(self.device)
-        features, inner = self.network.step(self._rows(source), inner, tokens, looked)
+        features, inner = self.network.step(self._rows(source), inner, tokens, trace)
         log_probs = self.network.output.log_probs(features).float().cpu().numpy()
-        weights = torch.cat(looked, 1).mean((1, 2)) if looked else features[:, :0]
+        weights = torch.cat(list(trace.values()), 1).mean((1, 2)) if trace else features[:, :0]
         return NetworkState(source, inner, weights), log_probs
 
     def _rows(self, source: np.ndarray) -> Any:

@@ -7,15 +7,15 @@ of a batch of sources, `features` reads known targets all at once, `start` and `
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.config import MOST_TOKENS
 from seqloom.contracts.base import Fitting
 from seqloom.contracts.learnt import Kind
+from seqloom.contracts.translations import ReadSources
 from seqloom.contracts.translator import Translator
 from seqloom.data.parallel import Parallel
 from seqloom.decoding.sanity import check_scores
@@ -28,8 +28,20 @@ from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
-from seqloom.models.translate.pairs import PairBatches, encode_texts, in_source_order, target_arrays, without_start
-from seqloom.models.translate.preparing import hold_out, make_tokenizer
+from seqloom.models.translate.decoder import Decoder
+from seqloom.models.translate.pairs import (
+    EncodedPairs,
+    EncodedSources,
+    PairBatches,
+    encode_texts,
+    in_source_order,
+    target_arrays,
+    without_start,
+)
+from seqloom.models.translate.preparing import hold_out, make_tokenizer, short_enough
+from seqloom.runtime.readers import NumberReader, TokenReader
+from seqloom.runtime.weights import Weights
+from seqloom.trace import Trace
 
 if TYPE_CHECKING:
     import torch
@@ -45,30 +57,19 @@ JUDGED = 300  # held-out pairs that are translated where BLEU chooses
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
-class Steps(Protocol):
-    """What `transformer_steps` and `seq2seq_steps` make of a network."""
-
-    def decoder(self, encoded: Encoded) -> Stepper: ...
-
-
 class TranslationModel(NetworkModel, Translator):
     config: Any
-    learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes}
+    learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes, **NetworkModel.network_values}
     idle_train: ClassVar[dict[str, str]] = {
         "truncation": "pairs are read whole; leave it out", "random_truncation": "pairs are read whole; leave it out",
         "recompute": "it keeps all activations; lower batch_size to save memory"}
     reverse_source: ClassVar[bool] = False
-    _steps: tuple[Any, Steps] | None = None  # weights, and what was made of them
 
     # ---- what a network writes
 
     @abstractmethod
     def build(self, start: Start) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
-
-    @abstractmethod
-    def make_steps(self) -> Steps:
-        """The same network on the learnt weights without torch."""
 
     @property
     @abstractmethod
@@ -103,23 +104,38 @@ class TranslationModel(NetworkModel, Translator):
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        data, valid = hold_out(data, how.valid)
-        start = self._begin(data)
-        sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
-        chosen = self._short_enough(sources.lengths, targets.lengths, data.name)
-        if len(chosen) < len(data):
-            data = data.part(chosen)
-            sources, targets = self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets)
-        self.note_longest(data.sources)
+        from seqloom.models.sequence.building_net import NOTHING
+
+        texts, held_texts = hold_out(data, how.valid)
+        start = self._begin(texts) if how.start is None else NOTHING
+        train = self._encode_pairs(texts)
+        longest_target = int(train.targets.lengths.max())
+        most = self.config.max_length
+        if self.longest is not None:  # positions for what a target begins with as well
+            most = min(most, self.longest - len(self.start_ids) + 1)
+        train = short_enough(train, most)
         config, device = prepare(self.name, how)
-        if valid is None:
+        held = None
+        if held_texts is None:
             check_held_out(config)
+        else:
+            held = self._encode_pairs(held_texts)
+            self.check_lengths(held.sources, "held-out source")
+            self.check_lengths(held.targets, "held-out target")
+            if held_texts is not how.valid:  # but a part of the data
+                longest_target = max(longest_target, int(held.targets.lengths.max()))
+        longest_source = int(train.sources.lengths.max()) - self.marks_of_sources or 1
+        for name, longest in (("longest_source", longest_source), ("longest_target", longest_target)):
+            self.learnt[name] = max(longest, self.learnt.get(name, 1))  # also of the model to start from
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "valid": None if valid is None else valid.fingerprint}
-        network, record = train_network(self._task(sources, targets, valid, start, config), config, device, run=how.run,
-                                        facts=facts)
+                 "valid": None if held is None else held.data.fingerprint}
+        network, record = train_network(self._task(train, held, start, config), config, device, run=how.run, facts=facts,
+                                        start=how.start)
         self.net.keep(network)
         self.fit_info |= record
+
+    def _encode_pairs(self, data: Parallel) -> EncodedPairs:
+        return EncodedPairs(data, self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets))
 
     def _begin(self, data: Parallel) -> Start:
         """Tokenizers and sizes; what the network begins with."""
@@ -142,58 +158,41 @@ class TranslationModel(NetworkModel, Translator):
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
         return NOTHING
 
-    def _short_enough(self, sources: np.ndarray, targets: np.ndarray, name: str) -> np.ndarray:
-        """The numbers of the pairs that are trained on."""
-        if not sources.min():
-            raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
-        short = np.flatnonzero(np.maximum(sources, targets) <= self.config.max_length)
-        if not len(short):
-            raise DataError(f"all pairs of {name} are longer than max_length {self.config.max_length}; give a larger one")
-        if len(short) < len(sources):
-            progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {self.config.max_length} "
-                         "tokens and are left out; --max-length sets this")
-        return short
-
-    def _task(self, sources: Encoded, targets: Encoded, valid: Parallel | None, start: Start,
-              train: TrainConfig) -> SequenceTask:
+    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start, train: TrainConfig) -> SequenceTask:
         from seqloom.models.sequence.task_net import SequenceTask
         from seqloom.models.translate.task_net import pair_loss
         from seqloom.training.task import Criterion
 
         c, by_bleu = self.config, self.config.select_by == "bleu"
         judge = None
-        if valid is not None:
-            held = self.encode_sources(valid.sources), encode_texts(self.target_tokenizer, valid.targets)
-            for part, what in zip(held, ("held-out source", "held-out target")):
-                self.check_lengths(part, what)
-            some = valid.part(slice(0, JUDGED))
+        if held is not None:
+            some = held.part(np.arange(min(len(held.data), JUDGED)))
 
             def judge(network: Any) -> float:
                 if by_bleu:
                     return self._greedy_bleu(network, some)
-                total = sum(float(part.sum()) for part in self._log_probs(network, *held))
-                return -total / len(held[1].steps["ids"])
+                total = sum(float(part.sum()) for part in self._log_probs(network, held.sources, held.targets))
+                return -total / len(held.targets.steps["ids"])
 
-        batches = PairBatches(sources, targets, self.target_tokenizer.eos_id, most_tokens=TOKENS, batch_size=train.batch_size,
-                              seed=train.seed)
+        batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
+                              batch_size=train.batch_size, seed=train.seed)
         return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
                             judge, counted="tokens", enough_epochs=ENOUGH)
 
-    def _greedy_bleu(self, network: Any, data: Parallel) -> float:
+    def _greedy_bleu(self, network: Any, pairs: EncodedPairs) -> float:
         from seqloom.decoding.beam import beam_search
         from seqloom.metrics.bleu import bleu
 
-        lengths = encode_texts(self.target_tokenizer, data.targets).lengths
-        said: list[str] = [""] * len(data)
-        for chosen in self.encode_sources(data.sources).buckets(SCORED):
-            stepper = self._stepper(network, [data.sources[i] for i in chosen.tolist()])
-            found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1,
-                                max_tokens=min(2 * int(lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1))
+        most = min(2 * int(pairs.targets.lengths.max()) + 10, (self.longest or MOST_TOKENS) - 1)
+        said: list[str] = [""] * len(pairs.data)
+        for chosen in pairs.sources.buckets(SCORED):
+            stepper = self.network_decoder(network, pairs.sources.part(chosen))
+            found = beam_search(stepper, [np.zeros(0, np.int64)] * len(chosen), beams=1, max_tokens=most)
             for i, best in zip(chosen.tolist(), found):
-                said[i] = self.text_of(best[0].ids)
-        return bleu(said, data.targets).value
+                said[i] = self.target_tokenizer.decode(best[0].ids)
+        return bleu(said, pairs.data.targets).value
 
     # ---- the network
 
@@ -204,14 +203,23 @@ class TranslationModel(NetworkModel, Translator):
 
     def make_reader(self, start: Start) -> Any:
         """What reads the sources; None where they have the vectors of the targets."""
-        from seqloom.nn.readers import NumberReader, TokenReader
+        from seqloom.nn import readers
 
         sizes = self.sizes
         if self.config.shared_vocabulary:
             return None
         if sizes.columns:
-            return NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
-        return TokenReader(sizes.vocab_size, sizes.d_embed)
+            return readers.NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
+        return readers.TokenReader(sizes.vocab_size, sizes.d_embed)
+
+    def take_reader(self, weights: Weights) -> Any:
+        """The same without torch."""
+        sizes, part = self.sizes, weights.within("reader")
+        if self.config.shared_vocabulary:
+            return None
+        if sizes.columns:
+            return NumberReader(part, sizes.columns, missing=sizes.missing)
+        return TokenReader(part, sizes.vocab_size, sizes.d_embed)
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         sizes, source = self.sizes, self.tokenizers.get("source")
@@ -232,6 +240,11 @@ class TranslationModel(NetworkModel, Translator):
             return NumberInputs(self.sizes).encode(sources)
         return encode_texts(self.tokenizers["source"], sources, reverse=self.backwards, first=self.source_start)
 
+    @property
+    def marks_of_sources(self) -> int:
+        """How many steps of an encoded source are no tokens of its text: its end, and its start where it has one."""
+        return 0 if self.sizes.columns else 1 + (self.source_start is not None)
+
     def check_lengths(self, encoded: Encoded, what: str) -> None:
         longest = int(encoded.lengths.max(initial=0))
         if self.longest is not None and longest > self.longest:
@@ -248,24 +261,29 @@ class TranslationModel(NetworkModel, Translator):
         return min(limit, most)
 
     def decoder(self, sources: Any) -> Stepper:
-        """On a CPU without torch, which pays more for its calls than for its sums where one token follows another."""
         self.check_fitted()
-        if not self.net.on_cpu:
-            return self._stepper(self.network(), sources)
-        encoded = self.encode_sources(sources)
-        self.check_lengths(encoded, "source")
-        return self.steps().decoder(encoded)
+        return self.read_sources(sources).decoder(range(len(sources)))
 
-    def steps(self) -> Steps:
-        """The network without torch, made once."""
-        if self._steps is None or self._steps[0] is not self.weights:
-            self._steps = self.weights, self.make_steps()
-        return self._steps[1]
+    def read_sources(self, sources: Any) -> ReadSources:
+        return EncodedSources(self, sources)
+
+    def encoded_decoder(self, encoded: Encoded) -> Stepper:
+        """Return a Stepper for sources that are encoded already: on a CPU without torch, which pays more for its calls than
+        for its sums where one token follows another."""
+        if not self.net.on_cpu:
+            return self.network_decoder(self.network(), encoded)
+        self.check_lengths(encoded, "source")
+        return Decoder(self.runtime(), encoded.examples(), self.target_tokenizer.eos_id, start=self.start_ids,
+                       backwards=self.backwards)
 
     def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
+        return self.network_decoder(network, self.encode_sources(sources))
+
+    def network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
+        """Return a Stepper that runs the network itself."""
         from seqloom.models.translate.decoder_net import NetworkDecoder
 
-        encoded, target = self.encode_sources(sources), self.target_tokenizer
+        target = self.target_tokenizer
         self.check_lengths(encoded, "source")
         return NetworkDecoder(network, encoded.batch(np.arange(len(encoded))), target.vocab_size, target.eos_id,
                               start=self.start_ids, backwards=self.backwards)
@@ -279,7 +297,7 @@ class TranslationModel(NetworkModel, Translator):
 
     def _log_probs(self, network: Any, sources: Encoded, targets: Encoded) -> list[np.ndarray]:
         out: list[np.ndarray] = [np.empty(0, np.float32)] * len(targets)
-        for chosen, features, wanted, _ in self._forced(network, sources, targets):
+        for chosen, features, wanted in self._forced(network, sources, targets):
             flat = check_scores(network.output.token_log_probs(features, wanted).float().cpu().numpy())
             ends = np.cumsum(targets.lengths[chosen])
             for i, part in zip(chosen.tolist(), np.split(flat, ends[:-1])):
@@ -291,21 +309,22 @@ class TranslationModel(NetworkModel, Translator):
         """The weights of the source tokens, `</s>` last, for each target token, `</s>` last: (T, S). The mean over the layers
         and heads of a Transformer, or of one of them (from 0)."""
         read, out = self.encode_sources(sources), [np.empty((0, 0), np.float32)] * len(targets)
-        for chosen, _, _, looked in self._forced(self.network(), read, encode_texts(self.target_tokenizer, targets), look=True):
-            if not looked:
+        trace, wanted = Trace("*cross.weights"), encode_texts(self.target_tokenizer, targets)
+        for chosen, _, _ in self._forced(self.network(), read, wanted, trace):
+            if not trace:
                 return None
-            weights = np.stack([part.float().cpu().numpy() for part in looked], 1)  # (B, layers, heads, T, S)
+            layers = [layer.float().cpu().numpy() for layer in trace.values()]
+            weights = np.stack(layers, 1)[..., len(self.start_ids) - 1:, :]  # (B, layers, heads, T, S)
             weights = weights[:, _part(layer, weights.shape[1], "layer")][:, :, _part(head, weights.shape[2], "head")]
             for i, one in zip(chosen.tolist(), weights.mean((1, 2))):
                 out[i] = one[:, :read.lengths[i]] if self.source_start is None else without_start(one[:, :read.lengths[i]])
                 if self.backwards:
                     out[i] = in_source_order(out[i], np.full(len(out[i]), read.lengths[i]))
-        lengths = encode_texts(self.target_tokenizer, targets).lengths.tolist()
-        return [one[:length] for one, length in zip(out, lengths)]
+        return [one[:length] for one, length in zip(out, wanted.lengths.tolist())]
 
-    def _forced(self, network: Any, sources: Encoded, targets: Encoded, *, look: bool = False) -> Any:
-        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), the tokens (N,), and
-        the weights of the sources where they are wanted."""
+    def _forced(self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None) -> Any:
+        """Batch after batch of known targets: the numbers of the pairs, what predicts each token (N, D), and
+        the tokens (N,). The trace then has what the network added, from the first of `start_ids` on."""
         import torch
 
         device = next(network.parameters()).device
@@ -318,10 +337,9 @@ class TranslationModel(NetworkModel, Translator):
                 batch = {name: torch.from_numpy(array).to(device) for name, array in sources.batch(chosen).items()}
                 inputs, wanted, mask = (torch.from_numpy(array).to(device)
                                         for array in (arrays["inputs"], arrays["targets"], there))
-                looked: list[torch.Tensor] | None = [] if look else None
                 before = inputs.shape[1] - wanted.shape[1]  # predictions of what targets begin with are not wanted
-                features = network.features(network.encode(batch), inputs, looked)[:, before:]
-                yield chosen, features[mask], wanted[mask], looked and [part[..., before:, :] for part in looked]
+                features = network.features(network.encode(batch), inputs, trace)[:, before:]
+                yield chosen, features[mask], wanted[mask]
 
 
 def _part(number: int | None, many: int, what: str) -> slice:

@@ -9,13 +9,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from seqloom.contracts.translations import ReadSources
+from seqloom.data.parallel import Parallel
+from seqloom.decoding.stepper import Stepper
 from seqloom.models.classify.features import check_texts, join
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.batches import Batch, Cursor
+
+if TYPE_CHECKING:
+    from seqloom.models.translate.model import TranslationModel
+
+
+class EncodedPairs(NamedTuple):
+    """Pairs, and both sides as the network reads them."""
+
+    data: Parallel
+    sources: Encoded
+    targets: Encoded
+
+    def part(self, chosen: np.ndarray) -> EncodedPairs:
+        """Return some of the pairs."""
+        return EncodedPairs(self.data.part(chosen), self.sources.part(chosen), self.targets.part(chosen))
+
+
+class EncodedSources(ReadSources):
+    """Sources that were tokenised together."""
+
+    model: TranslationModel  # that reads them
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        return self.model.encode_sources(self.sources)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return self.encoded.lengths - self.model.marks_of_sources
+
+    def decoder(self, chosen: Sequence[int]) -> Stepper:
+        encoded = self.encoded
+        if len(chosen) < len(self.sources):  # all of them are a batch in their order
+            encoded = encoded.part(np.array(chosen))
+        return self.model.encoded_decoder(encoded)
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, reverse: bool = False, first: int | None = None) -> Encoded:
@@ -65,10 +105,11 @@ def target_arrays(targets: Encoded, chosen: np.ndarray, start: Sequence[int]) ->
 class PairBatches:
     """Batches of pairs for the training engine, in a new order in each epoch."""
 
-    def __init__(self, sources: Encoded, targets: Encoded, eos_id: int, *, most_tokens: int, batch_size: int | None = None,
-                 seed: int = 0) -> None:
-        """`most_tokens`: of both sides of a batch with its padding; `batch_size`: instead, how many pairs."""
-        self.sources, self.targets, self.eos_id, self.seed = sources, targets, eos_id, seed
+    def __init__(self, sources: Encoded, targets: Encoded, start: Sequence[int], *, most_tokens: int,
+                 batch_size: int | None = None, seed: int = 0) -> None:
+        """`start`: tokens that the decoder reads before a target; `most_tokens`: of both sides of a batch
+        with its padding; `batch_size`: instead, how many pairs."""
+        self.sources, self.targets, self.start, self.seed = sources, targets, start, seed
         self.most_tokens, self.batch_size = most_tokens, batch_size
         self._epoch: tuple[int, list[np.ndarray]] | None = None
 
@@ -87,7 +128,7 @@ class PairBatches:
                        following=(epoch + 1, 0) if end else (epoch, number + 1))
 
     def collate(self, chosen: np.ndarray) -> Batch:
-        arrays, there = target_arrays(self.targets, chosen, [self.eos_id])
+        arrays, there = target_arrays(self.targets, chosen, self.start)
         return Batch({**self.sources.batch(chosen), **arrays}, mask=None if there.all() else there)
 
     def groups(self, epoch: int) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Before the training of a translator: pairs that are held out, and tokenizers of its texts."""
+"""Before the training of a translator: pairs that are held out, tokenizers of its texts, and pairs that are too long."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from seqloom import progress
 from seqloom.data.parallel import Parallel
 from seqloom.data.parallel_parts import undivided
 from seqloom.data.splitting import hashed_order
+from seqloom.errors import DataError
+from seqloom.models.translate.pairs import EncodedPairs
 from seqloom.text.choosing import choose_tokenizer
 from seqloom.text.tokenizer import Tokenizer
 
@@ -33,6 +35,21 @@ def hold_out(data: Parallel, valid: Parallel | None) -> tuple[Parallel, Parallel
     return data.part(np.sort(order[:cut])), data.part(np.sort(order[cut:]))
 
 
+def short_enough(pairs: EncodedPairs, max_length: int) -> EncodedPairs:
+    """Return the pairs that are trained on."""
+    sources, targets, name = pairs.sources.lengths, pairs.targets.lengths, pairs.data.name
+    if not sources.min():
+        raise DataError(f"source {int(sources.argmin()) + 1} of {name} has no steps; leave this pair out")
+    short = np.flatnonzero(np.maximum(sources, targets) <= max_length)
+    if not len(short):
+        raise DataError(f"all pairs of {name} are longer than max_length {max_length}; give a larger one")
+    if len(short) == len(sources):
+        return pairs
+    progress.say(f"{len(sources) - len(short):,} of {len(sources):,} pairs have more than {max_length} tokens and are "
+                 "left out; --max-length sets this")
+    return pairs.part(short)
+
+
 def subword_size(characters: int) -> int:
     """How many subwords suit a text: four times the text has twice as many, and each is seen often enough to be learnt.
 
@@ -45,4 +62,4 @@ def subword_size(characters: int) -> int:
 def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
     """Fitted on the texts, or a saved one."""
     size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count)
+    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count, marks=c.marks)

@@ -10,20 +10,20 @@ With attention none it is the model of Sutskever et al. (2014) and Cho et al. (2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.model import TranslationModel
-from seqloom.models.translate.shapes import seq2seq_shapes
+from seqloom.runtime import seq2seq as runtime
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig as TrainConfig
 
 if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.building_net import Start
-    from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
 
 
 class Seq2Seq(TranslationModel):
@@ -40,30 +40,33 @@ class Seq2Seq(TranslationModel):
 
     def label(self) -> str:
         c = self.config
-        return f"seq2seq-{'one' if c.one_network else c.encoder}-{c.cell}-{c.attention}"
+        return f"seq2seq-{'one' if c.one_network else c.encoder}-{c.cell}-{c.attention}{self.bits_label}"
 
     def build(self, start: Start) -> torch.nn.Module:
-        from seqloom.nn.encoders import make_encoder
-        from seqloom.nn.seq2seq import Seq2Seq as Network
+        from seqloom.nn import seq2seq
 
         c = self.config
         reader = self.make_reader(start)
         encoder = None
         if not c.one_network:
             try:
-                encoder = make_encoder(c.encoder, c.d_embed if reader is None else reader.d_out, c.d_hidden, c.n_layers,
-                                       dropout=c.dropout, n_heads=c.n_heads, window=c.window)
+                encoder = find_encoder(c.encoder).make_network(c.d_embed if reader is None else reader.d_out, c.d_hidden,
+                                                               c.n_layers, self.encoder_options, dropout=c.dropout)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        return Network(reader, encoder, self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
-                       cell=c.cell, attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
-                       input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
-                       dropout=c.dropout, label_smoothing=c.label_smoothing)
+        return seq2seq.Seq2Seq(reader, encoder, self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
+                               cell=c.cell, attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
+                               input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
+                               dropout=c.dropout, label_smoothing=c.label_smoothing)
 
-    def make_steps(self) -> Seq2SeqSteps:
-        from seqloom.models.translate.seq2seq_steps import Seq2SeqSteps
+    @property
+    def encoder_options(self) -> dict[str, Any]:
+        return {"n_heads": self.config.n_heads, "window": self.config.window}
 
-        return Seq2SeqSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id)
-
-    def fitted_shapes(self) -> Shapes:
-        return seq2seq_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)
+    def take_runtime(self, weights: Weights) -> runtime.Seq2Seq:
+        c = self.config
+        return runtime.Seq2Seq(weights, self.take_reader(weights), None if c.one_network else c.encoder,
+                               self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers, cell=c.cell,
+                               attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
+                               input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
+                               n_encoder_layers=c.n_layers, options=self.encoder_options)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqloom.models.network.output_net import summed_loss
 from seqloom.training.devices import Tensors
 
 ROWS = 1024  # places for which predictions are drawn at a time
@@ -21,15 +22,11 @@ ROWS = 1024  # places for which predictions are drawn at a time
 def pair_loss(network: Any, batch: Tensors, sampling: str = "none", half: float = 1.0) -> Tensor:
     """The sum of the losses of the target tokens."""
     memory, inputs = network.encode(batch.arrays), batch["inputs"]
+    begin = inputs.shape[1] - batch["targets"].shape[1]  # inputs before that which predicts the first target
     if sampling != "none" and network.training:
         share = true_share(sampling, float(batch["epochs"][0]), half)
-        inputs = mixed_inputs(network, memory, inputs, share)
-    features, targets = network.features(memory, inputs), batch["targets"]
-    if batch.mask is not None:
-        features, targets = features[batch.mask], targets[batch.mask]
-    targets = targets.reshape(-1)
-    loss: Tensor = network.output.loss(features.reshape(len(targets), -1), targets) * len(targets)
-    return loss
+        inputs = mixed_inputs(network, memory, inputs, share, begin)
+    return summed_loss(network.output, network.features(memory, inputs)[:, begin:], batch)
 
 
 def true_share(decay: str, epochs: float, half: float) -> float:
@@ -49,12 +46,12 @@ def true_share(decay: str, epochs: float, half: float) -> float:
 
 
 @torch.no_grad()
-def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float) -> Tensor:
-    """Inputs (B, T) of which each but the first is true with probability `share`, else drawn from what the network predicts
-    there after the true ones before it."""
+def mixed_inputs(network: Any, memory: Any, inputs: Tensor, share: float, begin: int = 0) -> Tensor:
+    """Return inputs (B, T) of which each after the first `begin` + 1 is true with probability `share`, else
+    drawn from what the network predicts there after the true ones before it."""
     drawn = draw(network, network.features(memory, inputs))
     own = torch.rand(inputs.shape, device=inputs.device) >= share
-    own[:, 0] = False
+    own[:, :begin + 1] = False
     return torch.where(own, torch.roll(drawn, 1, 1), inputs)
 
 

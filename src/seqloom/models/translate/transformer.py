@@ -10,20 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.learnt import Kind, natural, one_of, optional
+from seqloom.contracts.learnt import Kind, natural, optional
 from seqloom.errors import ModelError
-from seqloom.models.network.quantised import BITS
-from seqloom.models.network.shapes import Shapes
 from seqloom.models.translate.configs import TransformerConfig
 from seqloom.models.translate.model import TranslationModel
-from seqloom.models.translate.shapes import transformer_shapes
+from seqloom.runtime import encoder_decoder as runtime
+from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig as TrainConfig
 
 if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.building_net import Start
-    from seqloom.models.translate.transformer_steps import TransformerSteps
 
 
 def is_ids(value: Any) -> bool:
@@ -39,8 +37,7 @@ class Transformer(TranslationModel):
     config_class = TransformerConfig
     exact: ClassVar[tuple[str, ...]] = ("entrance.position.weight", "entrance.bias.weight")
     learnt_values: ClassVar[dict[str, Kind]] = {**TranslationModel.learnt_values, "start": optional(is_ids),
-                                                "source_start": optional(natural), "never": optional(is_ids),
-                                                "bits": optional(one_of(*BITS))}
+                                                "source_start": optional(natural), "never": optional(is_ids)}
 
     @property
     def d_embed(self) -> int:
@@ -76,11 +73,15 @@ class Transformer(TranslationModel):
                               attention_dropout=c.attention_dropout, label_smoothing=c.label_smoothing,
                               never=self.learnt.get("never", ()))
 
-    def make_steps(self) -> TransformerSteps:
-        from seqloom.models.translate.transformer_steps import TransformerSteps
-
-        return TransformerSteps(self.config, self.sizes, self.weights, self.target_tokenizer.eos_id, self.start_ids,
-                                self.learnt.get("never", ()))
+    def take_runtime(self, weights: Weights) -> runtime.EncoderDecoder:
+        c = self.config
+        return runtime.EncoderDecoder(
+            weights, self.take_reader(weights), self.target_tokenizer.vocab_size, c.d_model, c.n_heads, n_layers=c.n_layers,
+            n_decoder_layers=c.n_decoder_layers, d_head=c.d_head, d_mlp=c.d_mlp, positions=c.positions, context=c.context,
+            buckets=c.buckets, max_distance=c.max_distance, norm=c.norm, norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon,
+            embedding_norm=c.embedding_norm, activation=c.activation, bias=c.bias, tied=c.tied,
+            scaled_attention=c.scaled_attention, scaled_embedding=c.scaled_embedding, scaled_output=c.scaled_output,
+            never=self.learnt.get("never", ()))
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         target, never = self.target_tokenizer, self.learnt.get("never", [])
@@ -88,6 +89,3 @@ class Transformer(TranslationModel):
                 or (self.source_start is not None and self.source_start >= self.sizes.vocab_size)):
             raise ModelError("a token that texts start with is not in its vocabulary, or </s> is never written: it is damaged")
         return super().array_specs(length)
-
-    def fitted_shapes(self) -> Shapes:
-        return transformer_shapes(self.config, self.sizes, self.target_tokenizer.vocab_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from seqloom.config import COUNTS, ITERATES, MOST, MOST_SEED, Config, OnlyWith, TextConfig, option
+from seqloom.config import COUNTS, ITERATES, MOST, MOST_SEED, Config, CorpusConfig, OnlyWith, option
 from seqloom.errors import ConfigError
 
 
@@ -15,7 +15,7 @@ class WordVectorsConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GloveConfig(TextConfig):
+class GloveConfig(CorpusConfig):
     """GloVe; the defaults are those of its authors' programs, with vectors of 100 dimensions instead of 50."""
 
     fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES
@@ -38,7 +38,7 @@ class GloveConfig(TextConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowConfig(TextConfig):
+class WindowConfig(CorpusConfig):
     """What word2vec and fastText share: words are learnt from the words around them."""
 
     fit_arguments: ClassVar[frozenset[str]] = COUNTS | ITERATES

@@ -70,9 +70,11 @@ def read_words(corpus: Corpus, tokenizer: Tokenizer, unit: Unit, memory: int | N
     table[tokenizer.eos_id] = END
     totals = np.zeros(tokenizer.vocab_size, np.int64)
     parts: list[np.ndarray] = []
+    if corpus.n_bytes is None:  # packed, and the tokenizer is a finished one that did not read it
+        corpus.read_through()
     on_disk = (corpus.n_bytes or 0) > (IN_MEMORY if memory is None else memory)
     with tempfile.TemporaryFile(prefix="seqloom-ids-") as file:
-        for block in encoded_blocks(tokenizer, corpus, unit):
+        for block in encoded_blocks(tokenizer, corpus, unit, end_stream=False):
             place_and_count(block, table, totals)
             if on_disk:
                 file.write(block.tobytes())

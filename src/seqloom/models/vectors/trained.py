@@ -11,7 +11,7 @@ import numpy as np
 
 from seqloom import storage
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting
+from seqloom.contracts.base import Fitting, data_record
 from seqloom.contracts.embedder import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
@@ -63,9 +63,10 @@ class TrainedVectors(Embedder):
         if not self.fitted:
             return self.fit(data, memory=memory, run=run)
         corpus, before, start = as_corpus(data), dict(self.__dict__), self.recorded("data_hash", "")
-        self.fit_info = {"data": corpus.name, "data_hash": corpus.fingerprint[:16], "bytes": corpus.n_bytes}
+        self.fit_info = {}
         try:
             self._train_on(corpus, self.fitting(memory, None, None, run), self, start)
+            self.fit_info = {**data_record(corpus), **self.fit_info}
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)  # arrays are replaced, never changed in place
@@ -87,7 +88,7 @@ class TrainedVectors(Embedder):
         if earlier is not None:
             places, counts = stream.words.find(earlier.words[:]), counts.copy()
             counts[places] += earlier.counts
-        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
+        facts = {"model": self.name, "config": self.config.to_dict(), "data": corpus.fingerprint[:16],
                  "words": len(stream.words), "start": start}
         self._learn(TrainingText(stream, counts, places), how, earlier, facts)
         self.tokenizer, self.words, self.counts, self._vectors = tokenizer, stream.words, counts, None

@@ -89,9 +89,9 @@ class WordVectors(Embedder):
         return digest.hexdigest()[:16]
 
     def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None) -> Self:
+            device: str | None = None, run: str | Path | None = None, start: Any = None) -> Self:
         """Take finished vectors: a pair (words, matrix)."""
-        self.fitting(memory, train, device, run, valid)
+        self.fitting(memory, train, device, run, valid, start)
         if not isinstance(data, tuple) or len(data) != 2:
             raise ConfigError("finished vectors are made from a pair (words, matrix); fit word2vec, glove or fasttext to learn "
                               "vectors from text, or read a file of vectors with seqloom.interop.vectors.read_vectors")

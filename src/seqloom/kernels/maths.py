@@ -1,0 +1,325 @@
+"""Functions of float32 that networks are made of:
+exponential, tanh, softmax, norms, activation functions, rotations.
+
+Each formula stands here once, for training and for inference. They are written out because the library's are
+calls that keep loops from using vector units. NaN and infinity keep their meaning, so a broken model is still
+noticed. NumPy's rules for division, because a check of each divisor keeps a loop from using vector units too.
+
+Rows are independent: what a row becomes does not depend on the rows beside it, to the bit. So it must be the
+same in whatever kernel a function is compiled into, and sums are made in a fixed order (`sum_row`, `dot_rows`).
+Only what no other kernel calls is `FAST`, which lets LLVM reorder sums.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from seqloom.kernels.intrinsics import dot_rows, sum_row
+
+FUSED, FAST = {"contract", "nsz"}, {"reassoc", "contract", "nsz"}
+ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
+LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
+# kernels take their places here
+ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")
+RELU, TANH, GELU, GELU_ERF, SWISH, GEGLU, SWIGLU = range(1, 8)
+GATED = GEGLU  # from here on half of the units are gates
+
+
+# ---- of one number
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def exp(x):
+    """Return e^x to 1e-7.
+
+    e^x = 2^k e^r with whole k and |r| <= ln 2 / 2:
+    a polynomial (Cephes) for e^r, and k put into the exponent bits.
+    """
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    k = np.floor(x * np.float32(1.4426950408889634) + HALF)
+    r = x - k * np.float32(0.693359375) + k * np.float32(2.12194440e-4)  # ln 2 in two parts
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + ONE
+    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+# x P(x^2) / Q(x^2), fitted to tanh on |x| <= 9.1 for the smallest largest relative error (2.3e-8; 3e-7 after
+# rounding to float32). Beyond 9.1 tanh is 1 in float32. numba has no vector form of math.tanh.
+EDGE = np.float32(9.1)
+P0 = np.float32(0.9999999772199577)
+P1 = np.float32(0.1337446318136119)
+P2 = np.float32(0.0034877967696970457)
+P3 = np.float32(2.0480954582865103e-05)
+P4 = np.float32(1.3177212634831404e-08)
+Q1 = np.float32(0.46707776968776)
+Q2 = np.float32(0.02584733426414527)
+Q3 = np.float32(0.00032728969126553036)
+Q4 = np.float32(7.703916507557806e-07)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
+def tanh(x):
+    """Return tanh x; a NaN stays one, since comparisons with it are false."""
+    x = EDGE if x > EDGE else x
+    x = -EDGE if x < -EDGE else x
+    s = x * x
+    p = (((P4 * s + P3) * s + P2) * s + P1) * s + P0
+    q = (((Q4 * s + Q3) * s + Q2) * s + Q1) * s + ONE
+    y = x * p / q
+    y = ONE if y > ONE else y
+    return -ONE if y < -ONE else y
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy", inline="always")
+def sigmoid(x):
+    """Return 1 / (1 + e^-x) = (1 + tanh(x / 2)) / 2."""
+    return HALF + HALF * tanh(HALF * x)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy", inline="always")
+def gelu(x):
+    """Return x times about the normal distribution function, by tanh (Hendrycks and Gimpel 2016):
+    1 + tanh(u) = 2 sigmoid(2u).
+    """
+    return x * sigmoid(np.float32(1.5957691216057308) * (x + np.float32(0.044715) * x * x * x))
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy", inline="always")
+def gelu_erf(x):
+    """Return x times the normal distribution function, as gelu is defined (Hendrycks and Gimpel 2016).
+
+    erf by formula 7.1.26 of Abramowitz and Stegun, which is off by 1.5e-7 at most.
+    """
+    z = abs(x) * np.float32(0.7071067811865476)
+    t = ONE / (ONE + np.float32(0.3275911) * z)
+    p = np.float32(1.061405429)
+    p = p * t - np.float32(1.453152027)
+    p = p * t + np.float32(1.421413741)
+    p = p * t - np.float32(0.284496736)
+    p = p * t + np.float32(0.254829592)
+    tail = HALF * p * t * exp(-z * z)  # of the distribution, beyond |x|
+    return x * (ONE - tail if x > ZERO else tail)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def in_order(bits):
+    """Return the bits of a float32 as a whole number that is larger where the float32 is, and back.
+
+    numba's loops find the largest of whole numbers, but not of floats, with vector units.
+    """
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+# ---- of rows of float32 or float64, as training has them
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def sigmoid_sum(a, b, out):
+    """Write sigmoid(a + b) to out."""
+    if a.itemsize == 4:
+        for j in range(len(out)):
+            out[j] = sigmoid(a[j] + b[j])
+    else:
+        for j in range(len(out)):
+            out[j] = 0.5 + 0.5 * math.tanh(0.5 * (a[j] + b[j]))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def tanh_sum(a, b, out):
+    """Write tanh(a + b) to out."""
+    if a.itemsize == 4:
+        for j in range(len(out)):
+            out[j] = tanh(a[j] + b[j])
+    else:
+        for j in range(len(out)):
+            out[j] = math.tanh(a[j] + b[j])
+
+
+# ---- of rows of float32
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def dot(a, b):
+    """Return the product of two vectors."""
+    return dot_rows(a, b, ZERO)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def add_scaled(out, share, x):
+    """Add `share` times x to out."""
+    for j in range(len(out)):
+        out[j] += share * x[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def add_rows(x, change):
+    """Add a change (n, D) to x (n, D)."""
+    for row in range(len(x)):
+        for j in range(x.shape[1]):
+            x[row, j] += change[row, j]
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def exp_row(x):
+    """Replace x by exp(x - max), and return the inverse of its sum."""
+    top = np.int32(-(2**31))
+    for t in range(len(x)):
+        top = max(top, in_order(np.float32(x[t]).view(np.int32)))
+    largest = in_order(top).view(np.float32)
+    for t in range(len(x)):
+        x[t] = exp(x[t] - largest)
+    return ONE / sum_row(x)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def softmax(x):
+    """Replace scores (S,) by shares that sum to one."""
+    share = exp_row(x)
+    for t in range(len(x)):
+        x[t] *= share
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def log_softmax(logits, bias):
+    """Replace logits (n, V), plus a bias (V,) if it is not empty, by log-probabilities.
+
+    A row whose largest logit is so large that float32 does not tell its neighbours apart becomes NaN,
+    which is refused later.
+    """
+    for row in range(len(logits)):
+        x = logits[row]
+        if len(bias) > 0:
+            for j in range(len(x)):
+                x[j] += bias[j]
+        top = np.int32(-(2**31))
+        for j in range(len(x)):
+            top = max(top, in_order(np.float32(x[j]).view(np.int32)))
+        largest = in_order(top).view(np.float32)
+        total = ZERO
+        for j in range(len(x)):
+            total += exp(x[j] - largest)
+        shift = largest + np.float32(np.log(total)) if abs(largest) < LARGEST_LOGIT else np.float32(np.nan)
+        for j in range(len(x)):
+            x[j] -= shift
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def norm_row(x, weight, bias, epsilon):
+    """Replace x (D,) by its layer norm (Ba et al. 2016),
+    or without a bias by RMSNorm (Zhang and Sennrich 2019).
+
+    In place by one name: were the result another argument that may be x itself,
+    LLVM would do without vectors.
+    """
+    size = np.float32(len(x))
+    mean = sum_row(x) / size if len(bias) > 0 else ZERO
+    scale = ONE / np.sqrt(dot_rows(x, x, mean) / size + epsilon)
+    if len(bias) > 0:
+        for j in range(len(x)):
+            x[j] = (x[j] - mean) * scale * weight[j] + bias[j]
+    else:
+        for j in range(len(x)):
+            x[j] = x[j] * scale * weight[j]
+
+
+@njit(nogil=True, cache=True)
+def norm_rows(x, weight, bias, epsilon):
+    """Norm every row of x (n, D) in place."""
+    for i in range(len(x)):
+        norm_row(x[i], weight, bias, epsilon)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def activate_row(x, kind):
+    """Apply one of ACTIVATIONS to x (M,) in place;
+    with gates, x (2M,) has them before the units and its first half is written.
+    """
+    size = len(x) // 2 if kind >= GATED else len(x)
+    if kind == RELU:
+        for j in range(size):
+            x[j] = max(x[j], ZERO)
+    elif kind == TANH:
+        for j in range(size):
+            x[j] = tanh(x[j])
+    elif kind in (GELU, GEGLU):
+        for j in range(size):
+            x[j] = gelu(x[j])
+    elif kind == GELU_ERF:
+        for j in range(size):
+            x[j] = gelu_erf(x[j])
+    elif kind in (SWISH, SWIGLU):
+        for j in range(size):
+            x[j] = x[j] * sigmoid(x[j])
+    if kind >= GATED:
+        units = x[size:]
+        for j in range(size):
+            x[j] *= units[j]
+
+
+@njit(nogil=True, cache=True)
+def activate(x, kind):
+    """Apply one of ACTIVATIONS to x (n, M) in place and return it;
+    with gates (Shazeer 2020), x (n, 2M), a new array (n, M).
+    """
+    for row in range(len(x)):
+        activate_row(x[row], kind)
+    if kind < GATED:
+        return x
+    return x[:, :x.shape[1] // 2].copy()
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
+def rotate(x, positions, n_heads, cos, sin):
+    """Turn the first heads of x (n, D) by their rotary positions (Su et al. 2021), in place.
+
+    Element j of a head turns with element j + d/2; the tables are (context, d/2).
+    """
+    half = cos.shape[1]
+    for row in range(len(x)):
+        c, s = cos[positions[row]], sin[positions[row]]
+        for head in range(n_heads):
+            first = x[row, 2 * half * head : 2 * half * head + half]
+            second = x[row, 2 * half * head + half : 2 * half * head + 2 * half]
+            for j in range(half):
+                a, b = first[j], second[j]
+                first[j] = a * c[j] - b * s[j]
+                second[j] = b * c[j] + a * s[j]
+
+
+# ---- convolutions
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+def character_maxima(ids, lengths, taps, bias, out):
+    """Write the maxima of filters over three characters of each word, over its places, to out (U, F).
+
+    ids (U, L) beyond lengths (U,) are not read; taps (3, C, F) are the products of the character vectors with
+    the parts of the filters for the character before, the one at the place and the one after, so a place is a
+    sum of three rows.
+    """
+    values = np.empty(len(bias), np.float32)
+    for word in range(len(lengths)):
+        best, length = out[word], lengths[word]
+        best[:] = np.float32(-np.inf if length else 0.0)
+        for i in range(length):
+            values[:] = taps[1, ids[word, i]]
+            if i > 0:
+                before = taps[0, ids[word, i - 1]]
+                for j in range(len(values)):
+                    values[j] += before[j]
+            if i + 1 < length:
+                after = taps[2, ids[word, i + 1]]
+                for j in range(len(values)):
+                    values[j] += after[j]
+            for j in range(len(values)):
+                value = values[j]  # which `max` would pass over if it is NaN
+                best[j] = value if value > best[j] or value != value else best[j]
+        if length:
+            for j in range(len(values)):
+                best[j] += bias[j]

@@ -1,0 +1,244 @@
+"""Products of rows of float32 with a matrix, its bias added: `linear(matrix, x)`.
+
+The weights lie in panels, in the order in which they are read (Goto and van de Geijn 2008, "Anatomy of
+High-Performance Matrix Multiplication"): for few rows most of the time is that of reading them, and while one
+panel is multiplied the next is fetched.
+
+    panels of a matrix (R, K), P = ceil(R / WIDTH), what is beyond R is zero: float32 (P, K, WIDTH)
+
+Each sum is made in the order of its K terms, however many rows there are, so a row's product does not depend
+on the rows beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name:
+called from a kernel, `linear` is compiled for the kind of the matrix; called from Python, threads share a
+large product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+from seqloom.arrays import aligned
+from seqloom.kernels.intrinsics import constant, prefetch_at, splat
+from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
+from seqloom.kernels.quantised import TILE, Tiles, linear_tiles, multiply_tiles, round_inputs
+
+LANES = 16  # numbers of a vector
+# 32 registers of 16 numbers; else as many as 16 of 8 hold
+WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
+WIDTH = VECTORS * LANES
+# weights from which on threads share a product: handing a part over takes a third of the time of it
+LARGE = 1 << 22  # weights from which on threads share a product: waking one takes longer than a third of it
+NO_BIAS = np.empty(0, np.float32)
+
+
+class Panels(NamedTuple):
+    """A matrix (R, K) as kernels read it."""
+
+    panels: np.ndarray  # float32 (P, K, WIDTH)
+    bias: np.ndarray  # float32 (P WIDTH,), or empty
+    rows: int  # R
+
+
+def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Panels:
+    """Return a matrix (R, K) in panels."""
+    rows, columns = weight.shape
+    room = -(-rows // WIDTH) * WIDTH
+    padded = np.zeros((room, columns), np.float32)
+    padded[:rows] = weight
+    full = NO_BIAS
+    if bias is not None and len(bias):
+        full = np.zeros(room, np.float32)
+        full[:rows] = bias
+    return Panels(aligned(padded.reshape(-1, WIDTH, columns).swapaxes(1, 2)), full, rows)
+
+
+# ---- pieces of a product that stay in registers
+
+
+def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False,
+                  adding: bool = False) -> Callable[..., Any]:
+    """Make `piece(a, row, skip, b, start, step, steps, out, column, ahead)`.
+
+    out[row:row + rows, column:column + 16 vectors] = `steps` numbers of these rows of a, behind the first
+    `skip`, times as many rows of 16 vectors numbers, which lie in b `step` numbers apart, flat from `start`
+    on. Rows beyond the last of a are the last one again.
+
+    With `prefetching`, the numbers of b from `ahead` on are asked for meanwhile, 16 for each step;
+    with `adding` the product is added to what is there.
+    """
+    def code(context, builder, signature, arguments):
+        size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
+        a, row, skip, b, start, step, steps, out, column, ahead = (
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, arguments))
+        last, width = cgutils.unpack_tuple(builder, a.shape)
+        last, out_width = builder.sub(last, size(1)), cgutils.unpack_tuple(builder, out.shape)[1]
+        places = [builder.add(row, size(i)) for i in range(rows)]
+        places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
+        of_a = [builder.gep(a.data, [builder.add(builder.mul(place, width), skip)]) for place in places]
+        of_b = builder.gep(b.data, [start])
+
+        def vector(pointer, offset):
+            return builder.bitcast(builder.gep(pointer, [offset]), lanes.as_pointer())
+
+        columns = [size(LANES * i) for i in range(vectors)]
+        of_out = [builder.gep(out.data, [builder.add(builder.mul(place, out_width), column)])
+                  for place in places]
+        sums = [[cgutils.alloca_once(builder, lanes) for _ in columns] for _ in places]
+        for pointer, totals in zip(of_out, sums):
+            for offset, total in zip(columns, totals):
+                first = builder.load(vector(pointer, offset), align=4) if adding else constant(lanes, 0.0)
+                builder.store(first, total)
+        with cgutils.for_range(builder, steps, intp=size) as loop:
+            if prefetching:
+                prefetch_at(builder,
+                            builder.gep(b.data, [builder.add(ahead, builder.mul(loop.index, size(LANES)))]))
+            offset = builder.mul(loop.index, step)
+            values = [builder.load(vector(of_b, builder.add(offset, column)), align=4) for column in columns]
+            for of_row, totals in zip(of_a, sums):
+                factor = splat(builder, builder.load(builder.gep(of_row, [loop.index])), lanes)
+                for value, total in zip(values, totals):
+                    change = builder.fmul(factor, value, flags=("contract",))
+                    builder.store(builder.fadd(builder.load(total), change, flags=("contract",)), total)
+        for pointer, totals in zip(of_out, sums):
+            for offset, total in zip(columns, totals):
+                builder.store(builder.load(total), vector(pointer, offset), align=4)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def piece(context, a, row, skip, b, start, step, steps, out, column, ahead):
+        one = types.intp
+        return types.void(a, one, one, b, one, one, one, out, one, one), code
+
+    return piece
+
+
+_many, _some, _few = (product_piece(rows, VECTORS, prefetching=True) for rows in (MANY, SOME, FEW))
+_one = product_piece(1, VECTORS)
+
+
+@njit(nogil=True, cache=True)
+def multiply_panels(panels, bias, x, low, high, out):
+    """Write rows x (n, K) times the transpose of the panels from `low` to `high`, plus their bias,
+    to out (n, P WIDTH).
+    """
+    n, steps = x.shape
+    size = steps * WIDTH
+    if n == 1:
+        for panel in range(low, high):
+            _one(x, 0, 0, panels, panel * size, WIDTH, steps, out, panel * WIDTH, 0)
+    else:
+        for panel in range(low, high):
+            start, column = panel * size, panel * WIDTH
+            ahead = start + size if panel + 1 < len(panels) else start
+            row = part = 0
+            while row < n:
+                share = ahead + part % VECTORS * (size // VECTORS)  # of the next panel
+                part += 1
+                if n - row > SOME:
+                    _many(x, row, 0, panels, start, WIDTH, steps, out, column, share)
+                    row += MANY
+                elif n - row > FEW:
+                    _some(x, row, 0, panels, start, WIDTH, steps, out, column, share)
+                    row += SOME
+                else:
+                    _few(x, row, 0, panels, start, WIDTH, steps, out, column, share)
+                    row += FEW
+    if len(bias) > 0:
+        for row in range(n):
+            for j in range(low * WIDTH, high * WIDTH):
+                out[row, j] += bias[j]
+
+
+@njit(nogil=True, cache=True)
+def linear_panels(matrix, x):
+    """Return rows x (n, K) times the transpose of a matrix in panels, plus its bias: a new array (n, R)."""
+    out = np.empty((len(x), len(matrix.panels) * WIDTH), np.float32)
+    multiply_panels(matrix.panels, matrix.bias, x, 0, len(matrix.panels), out)
+    return out if out.shape[1] == matrix.rows else out[:, :matrix.rows].copy()
+
+
+def is_large(weights: int, rows: int) -> bool:
+    """Return whether threads should share a product:
+    reading the weights takes as long as multiplying about three rows.
+    """
+    return weights * max(rows // 3, rows > 0) > LARGE and thread_count() > 1
+
+
+def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
+    """Return rows x (n, K) times the transpose of a matrix (R, K), plus its bias: a new array (n, R).
+
+    Threads share a large product; the result is the same to the bit.
+    """
+    x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
+    tiles = isinstance(matrix, Tiles)
+    parts = len(matrix[0])
+    if not is_large(matrix[0].nbytes // 4, len(x)):
+        return linear_tiles(matrix, x) if tiles else linear_panels(matrix, x)
+    out = np.empty((len(x), parts * (TILE if tiles else WIDTH)), np.float32)
+    if tiles:
+        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
+
+        def multiply(bounds: tuple[int, int]) -> None:
+            multiply_tiles(matrix, numbers, scales, sums, bounds[0], bounds[1], out)
+    else:
+        def multiply(bounds: tuple[int, int]) -> None:
+            multiply_panels(matrix.panels, matrix.bias, x, bounds[0], bounds[1], out)
+
+    share_between_threads(multiply, chunk_bounds(parts, -(-parts // thread_count())))
+    return out if out.shape[1] == matrix.rows else np.ascontiguousarray(out[:, :matrix.rows])
+
+
+@overload(linear)
+def _linear_in_kernels(matrix, x):
+    if getattr(matrix, "instance_class", None) is Panels:
+        return lambda matrix, x: linear_panels(matrix, x)
+    return lambda matrix, x: linear_tiles(matrix, x)
+
+
+# ---- small products of arrays that are made on the way, as of attention
+
+BLOCK_ROWS, WIDEST = (4, 4) if WIDE else (2, 2)  # rows, and vectors of a row, whose sums stay in registers
+_row_4, _row_2, _row_1 = (product_piece(1, vectors, adding=True) for vectors in (4, 2, 1))
+_rows_4, _rows_2, _rows_1 = (product_piece(BLOCK_ROWS, vectors, adding=True) for vectors in (4, 2, 1))
+
+
+@njit(nogil=True, cache=True)
+def add_block(a, rows, skip, b, start, step, steps, out, column, columns):
+    """Add a[:rows, skip:skip + steps] times b to out[:rows, column:column + columns],
+    whose end is rounded up to whole vectors.
+
+    b has `steps` rows, `step` numbers apart, flat from `start` on;
+    behind it and behind out there is room for a vector.
+    """
+    done = 0
+    while done < columns:
+        left = columns - done
+        vectors = 4 if WIDEST == 4 and left > 3 * LANES else 2 if left > LANES else 1
+        first, at = start + done, column + done
+        row = 0
+        while row < rows:
+            if rows - row == 1:
+                if vectors == 4:
+                    _row_4(a, row, skip, b, first, step, steps, out, at, 0)
+                elif vectors == 2:
+                    _row_2(a, row, skip, b, first, step, steps, out, at, 0)
+                else:
+                    _row_1(a, row, skip, b, first, step, steps, out, at, 0)
+                row += 1
+            else:
+                if vectors == 4:
+                    _rows_4(a, row, skip, b, first, step, steps, out, at, 0)
+                elif vectors == 2:
+                    _rows_2(a, row, skip, b, first, step, steps, out, at, 0)
+                else:
+                    _rows_1(a, row, skip, b, first, step, steps, out, at, 0)
+                row += BLOCK_ROWS
+        done += vectors * LANES

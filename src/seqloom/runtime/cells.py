@@ -1,0 +1,246 @@
+"""Recurrent cells without torch: `nn.cells`, a step of all rows at a time, and walks over whole sequences.
+
+The weights are those of a direction of a layer of `nn.recurrent.RecurrentStack` by name.
+A cell of one's own is a subclass with `step`; `walk` then goes step by step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from seqloom.kernels.maths import norm_rows
+from seqloom.kernels.recurrent import (
+    EPSILON,
+    GRU,
+    LSTM,
+    RNN,
+    gru_cell,
+    gru_reset,
+    gru_update,
+    lstm_cell,
+    rnn_cell,
+    walk,
+)
+from seqloom.runtime.weights import NONE, Linear, Weights
+from seqloom.trace import Trace
+
+State = tuple[np.ndarray, ...]  # h (n, H), or (n, P) with a projection; for an LSTM also c (n, H)
+
+
+class Norm(NamedTuple):
+    """Scale and shift of a layer norm, or empty ones for none."""
+
+    weight: np.ndarray = NONE
+    bias: np.ndarray = NONE
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Norm the rows of x in place and return it."""
+        if len(self.weight):
+            norm_rows(x, self.weight, self.bias, EPSILON)
+        return x
+
+    def part(self, rows: slice) -> Norm:
+        return Norm(self.weight[rows], self.bias[rows])
+
+
+class Sequences(NamedTuple):
+    """How sequences lie one after the other: sequence s has the steps offsets[s] to offsets[s + 1]."""
+
+    offsets: np.ndarray  # (B + 1,) int64
+    order: np.ndarray  # (B,) int64: the longest first
+
+    @classmethod
+    def at(cls, offsets: np.ndarray) -> Sequences:
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        if len(offsets) == 2:
+            return cls(offsets, np.zeros(1, np.int64))
+        return cls(offsets, np.argsort(-np.diff(offsets), kind="stable"))
+
+
+class Cell:
+    """One direction of one layer: what all have in common."""
+
+    gates: ClassVar[int]  # blocks of w_x, w_h and b
+    leaves: ClassVar[tuple[str, ...]] = ("h",)
+    reads_state: ClassVar[bool] = True  # whether a step multiplies the state, by w_h
+    norms_inputs: ClassVar[bool] = True  # with layer norm, the input's product has one of its own
+    kind: ClassVar[int] = -1  # of `kernels.recurrent.walk`, if that knows the cell
+    b_h: np.ndarray = NONE
+    relu: bool = False
+
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, d_projection: int | None = None,
+                 layer_norm: bool = False, learned_start: bool = False) -> None:
+        rows = self.gates * d_hidden
+        self.d_hidden, self.d_out = d_hidden, d_projection or d_hidden
+        self.w_x: Linear = weights.matrix("w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows))
+        self.b = weights.take("b", rows) if layer_norm else NONE  # which is added after the norm
+        if self.reads_state:
+            self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
+        self.w_p: Linear | None = weights.matrix("w_p", d_projection, d_hidden) if d_projection else None
+        self.norm_x = self.take_norm(weights, "norm_x", rows) if layer_norm and self.norms_inputs else Norm()
+        self.norm_h = self.take_norm(weights, "norm_h", rows) if layer_norm and self.reads_state else Norm()
+        widths = {"h": self.d_out, "c": d_hidden}
+        self.first = tuple(weights.take(f"start_{leaf}", widths[leaf]) if learned_start else
+                           np.zeros(widths[leaf], np.float32) for leaf in self.leaves)
+
+    @property
+    def plain(self) -> bool:
+        """Whether whole sequences can be walked in one call, as without options."""
+        return self.kind >= 0 and self.w_p is None and not len(self.norm_h.weight)
+
+    @staticmethod
+    def take_norm(weights: Weights, name: str, width: int) -> Norm:
+        return Norm(weights.take(f"{name}.weight", width), weights.take(f"{name}.bias", width))
+
+    def start(self, n: int) -> State:
+        """Return the state of n rows that have read nothing."""
+        return tuple(np.repeat(leaf[None], n, axis=0) for leaf in self.first)
+
+    def project(self, x: np.ndarray) -> np.ndarray:
+        """Return the input's part of the gates, bias included: (n, G H) from (n, D)."""
+        projected = self.norm_x(self.w_x(x))
+        return projected + self.b if len(self.b) else projected
+
+    def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
+        """Return the state after one more step, new arrays, from what `project` gave,
+        which may be written over.
+        """
+        raise NotImplementedError
+
+    def walk(self, projected: np.ndarray, sequences: Sequences, state: State, *, reverse: bool = False,
+             trace: Trace | None = None) -> tuple[np.ndarray, State]:
+        """Return all h (N, H) of sequences that lie one after the other,
+        and the states after their last steps.
+
+        `projected` (N, G H) is what `project` gave for all steps; `state` has a row for each sequence.
+        """
+        offsets, order = sequences
+        out = np.empty((len(projected), self.d_out), np.float32)
+        if trace is None and self.plain:
+            after = tuple(leaf.copy() for leaf in state)
+            c = after[1] if len(after) > 1 else np.empty((0, 0), np.float32)
+            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse,
+                 after[0], c, out)
+            return out, after
+        rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
+        lengths = np.diff(offsets)[order]
+        begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
+        kept = _Kept(trace, len(projected))
+        for t in range(int(lengths.max(initial=0))):
+            n = int(np.count_nonzero(lengths > t))
+            places = begin[:n] - t if reverse else begin[:n] + t
+            inner = projected[places]
+            step = None if trace is None else trace.empty()
+            moved = self.step(inner, tuple(leaf[:n] for leaf in rows), step)
+            out[places] = moved[0]
+            for leaf, new in zip(rows, moved):
+                leaf[:n] = new
+            kept.put(places, step, zip(self.leaves, moved))
+        kept.hand_over()
+        return out, tuple(leaf[back] for leaf in rows)
+
+
+class _Kept:
+    """What a trace collects of the steps of a walk."""
+
+    def __init__(self, trace: Trace | None, steps: int) -> None:
+        self.trace, self.steps = trace, steps
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def put(self, places: np.ndarray, step: Trace | None, state: Any) -> None:
+        if self.trace is None or step is None:
+            return
+        for name, values in (*step.items(), *state):
+            if name not in self.arrays:
+                self.arrays[name] = np.zeros((self.steps, values.shape[1]), np.float32)
+            self.arrays[name][places] = values
+
+    def hand_over(self) -> None:
+        for name, values in self.arrays.items():
+            assert self.trace is not None
+            self.trace.add(name, values)
+
+
+class RNNCell(Cell):
+    """`nn.cells.RNNCell`."""
+
+    gates = 1
+    kind = RNN
+    norms_inputs = False
+
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
+                 activation: Literal["tanh", "relu"] = "tanh", layer_norm: bool = False,
+                 learned_start: bool = False) -> None:
+        super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+        self.relu = activation == "relu"
+
+    def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
+        out = np.empty((len(projected), self.d_hidden), np.float32)
+        rnn_cell(projected, self.w_h(state[0]), *self.norm_h, self.relu, out)
+        return (out,)
+
+
+class LSTMCell(Cell):
+    """`nn.cells.LSTMCell`."""
+
+    gates = 4
+    kind = LSTM
+    leaves = ("h", "c")
+
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *, d_projection: int | None = None,
+                 layer_norm: bool = False, learned_start: bool = False) -> None:
+        super().__init__(weights, d_in, d_hidden, d_projection=d_projection, layer_norm=layer_norm,
+                         learned_start=learned_start)
+        self.norm_c = self.take_norm(weights, "norm_c", d_hidden) if layer_norm else Norm()
+
+    def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
+        h = np.empty((len(projected), self.d_hidden), np.float32)
+        c = state[1].copy()
+        lstm_cell(projected, self.norm_h(self.w_h(state[0])), c, *self.norm_c, h)
+        if trace is not None:
+            for name, gate in zip("ifgo", np.split(projected, 4, axis=1)):
+                trace.add(f"gates.{name}", gate)
+        return (h if self.w_p is None else self.w_p(h)), c
+
+
+class GRUCell(Cell):
+    """`nn.cells.GRUCell`."""
+
+    gates = 3
+    kind = GRU
+
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, *,
+                 reset: Literal["after", "before"] = "after", update: Literal["keep", "replace"] = "keep",
+                 layer_norm: bool = False, learned_start: bool = False) -> None:
+        super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start)
+        self.keep = update == "keep"
+        self.b_h = weights.take("b_h", d_hidden) if reset == "after" else NONE
+        self.w_gates = self.w_reset = None
+        if reset == "before":  # the candidate's rows of W_h multiply r h, so they come later
+            self.w_gates = self.w_h.rows(slice(2 * d_hidden))
+            self.w_reset = self.w_h.rows(slice(2 * d_hidden, None))
+            self.norm_gates = self.norm_h.part(slice(2 * d_hidden))
+            self.norm_reset = self.norm_h.part(slice(2 * d_hidden, None))
+
+    @property
+    def plain(self) -> bool:
+        return super().plain and self.w_gates is None and self.keep
+
+    def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
+        h, n, d = state[0], len(projected), self.d_hidden
+        out, candidate = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
+        if self.w_gates is None or self.w_reset is None:
+            gates = np.empty((n, 3 * d), np.float32)
+            gru_cell(projected, self.norm_h(self.w_h(h)), self.b_h, h, self.keep, gates, candidate, out)
+            candidate = gates[:, 2 * d:]
+        else:
+            gates = np.empty((n, 2 * d), np.float32)
+            gru_reset(projected, self.norm_gates(self.w_gates(h)), h, gates, out)
+            from_reset = self.norm_reset(self.w_reset(out))
+            gru_update(projected[:, 2 * d:], from_reset, gates, h, self.keep, candidate, out)
+        if trace is not None:
+            for name, gate in zip("rzn", (gates[:, :d], gates[:, d:2 * d], candidate)):
+                trace.add(f"gates.{name}", gate)
+        return (out,)

@@ -1,0 +1,152 @@
+"""Reader, encoder and head as one network (`nn.composition`, `nn.pooling`, `nn.heads`), without torch.
+
+Documents may be read in two levels: rows are then their sentences, and a second encoder reads the vectors
+of these. Where a word is several steps, as of a published encoder, the head reads the first step of each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom.kernels.maths import TANH, activate
+from seqloom.runtime.encoders import Encoder
+from seqloom.runtime.examples import Examples
+from seqloom.runtime.weights import Linear, Weights
+from seqloom.trace import Trace, within
+
+
+class Pooling:
+    """One vector for each row of steps: x (N, D) to (R, D); an empty row has zeros."""
+
+    def __init__(self, weights: Weights, kind: str, d_in: int, *, bidirectional: bool = False) -> None:
+        self.kind, self.bidirectional = kind, bidirectional
+        if kind == "attention":
+            self.project: Linear = weights.linear("project", d_in, d_in)
+            self.score: Linear = weights.linear("score", 1, d_in, bias=False)
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Return what attention gives each step, before the softmax, (N,)."""
+        return self.score(activate(self.project(x), TANH))[:, 0]
+
+    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+        out = np.zeros((len(offsets) - 1, x.shape[1]), np.float32)
+        some = np.flatnonzero(np.diff(offsets))
+        starts, ends = offsets[:-1][some], offsets[1:][some]
+        if not len(some):
+            return out
+        if self.kind == "last":
+            half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
+            out[some, :half] = x[ends - 1, :half]
+            out[some, half:] = x[starts, half:]
+        elif self.kind == "max":
+            out[some] = np.maximum.reduceat(x, starts)
+        elif self.kind == "mean":
+            out[some] = np.add.reduceat(x, starts) / (ends - starts)[:, None].astype(np.float32)
+        else:
+            lengths = ends - starts
+            scores = self.scores(x)
+            shares = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
+            shares /= np.repeat(np.add.reduceat(shares, starts), lengths)
+            out[some] = np.add.reduceat(x * shares[:, None], starts)
+            if trace is not None:
+                trace.add("weights", shares)
+        return out
+
+
+class RunningPool:
+    """Pooling of one sequence a step at a time;
+    an attention mean is kept by its largest score and the sums relative to it (Milakov and Gimelshein 2018).
+    """
+
+    def __init__(self, pooling: Pooling) -> None:
+        self.pooling = pooling
+
+    def add(self, sums: Sums | None, x: np.ndarray) -> Sums:
+        """Return the sums with the vector of one more step (1, D)."""
+        vector = x[0].astype(np.float64)
+        kind = self.pooling.kind
+        score = float(self.pooling.scores(x)[0]) if kind == "attention" else 0.0
+        if sums is None or kind == "last":
+            return Sums(vector, top=score)
+        if kind == "max":
+            return Sums(np.maximum(sums.vector, vector))
+        top = max(sums.top, score)
+        before, now = math.exp(sums.top - top), math.exp(score - top)
+        return Sums(before * sums.vector + now * vector, before * sums.total + now, top)
+
+
+class Sums(NamedTuple):
+    """The vectors of the steps so far as one, `vector / total`."""
+
+    vector: np.ndarray  # (D,) float64
+    total: float = 1.0
+    top: float = 0.0  # the largest score; weights are relative to it
+
+    @property
+    def mean(self) -> np.ndarray:
+        return (self.vector / self.total).astype(np.float32)
+
+
+class LabelHead:
+    """Vectors of steps to scores of classes, (E, C)."""
+
+    def __init__(self, weights: Weights, d_in: int, n_classes: int, pooling: Pooling) -> None:
+        self.pooling = pooling
+        self.linear: Linear = weights.linear("linear", n_classes, d_in, role="output")
+
+    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+        return self.linear(self.pooling(x, offsets, within(trace, "pooling")))
+
+
+class TagHead:
+    """Vectors of steps to scores of tags, (N, K); the field that chooses among paths is the caller's."""
+
+    def __init__(self, weights: Weights, d_in: int, n_tags: int, *, crf: bool = False) -> None:
+        self.linear: Linear = weights.linear("linear", n_tags, d_in, role="output")
+        self.field: tuple[np.ndarray, ...] | None = None  # start, transitions, end
+        if crf:
+            part = weights.within("crf")
+            self.field = (part.take("start", n_tags), part.take("transitions", n_tags, n_tags),
+                          part.take("end", n_tags))
+
+    def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+        return self.linear(x)
+
+
+class Sentences:
+    """Vectors of words in rows that are sentences to those of the sentences of documents."""
+
+    def __init__(self, pooling: Pooling, encoder: Encoder) -> None:
+        self.pooling, self.encoder = pooling, encoder
+
+
+class SequenceNetwork:
+    """What every classifier and tagger is."""
+
+    def __init__(self, reader: Any, encoder: Encoder, output: Any, *,
+                 sentences: Sentences | None = None) -> None:
+        self.reader, self.encoder, self.output, self.sentences = reader, encoder, output, sentences
+
+    def read(self, examples: Examples) -> np.ndarray:
+        """Return the reader's vectors of all steps."""
+        return self.reader({**examples.steps, "offsets": examples.offsets}, examples.spellings)
+
+    def features(self, examples: Examples, trace: Trace | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the head reads, and the offsets of what belongs together:
+        rows, or the sentences of documents.
+        """
+        x = self.encoder(self.read(examples), examples.offsets, within(trace, "encoder"))
+        if examples.word_places is not None and examples.word_offsets is not None:
+            return x[examples.word_places], examples.word_offsets
+        if self.sentences is None:
+            return x, examples.offsets
+        pooled = self.sentences.pooling(x, examples.offsets, within(trace, "sentences.pooling"))
+        return self.sentences.encoder(pooled, examples.first_row,
+                                      within(trace, "sentences.encoder")), examples.first_row
+
+    def __call__(self, examples: Examples, trace: Trace | None = None) -> np.ndarray:
+        """Return what the head makes of the examples."""
+        return self.output(*self.features(examples, trace), within(trace, "output"))

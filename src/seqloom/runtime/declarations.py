@@ -1,0 +1,35 @@
+"""What a network says of its weights: the name, shape and role of each array that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from seqloom.arrays import Spec
+
+Role = Literal["matrix", "table", "output", "vector", "index"]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Declared(NamedTuple):
+    """An array that a network takes. Its role says how it is used, and so how many bits its numbers may have.
+    """
+
+    shape: tuple[int, ...]
+    # matrix: multiplied; table: rows are looked up; output: decides; index: whole numbers below its length
+    role: Role
+
+
+Declarations = dict[str, Declared]
+
+
+def shapes_of(declared: Mapping[str, Declared]) -> Shapes:
+    """Return the shapes alone."""
+    return {name: each.shape for name, each in declared.items()}
+
+
+def float_spec(declared: Declared) -> Spec:
+    """Return what the array must be in a file, where it is not quantised."""
+    if declared.role == "index":
+        return Spec("int64", declared.shape, 0, declared.shape[0] - 1)
+    return Spec("float32", declared.shape)

@@ -1,0 +1,265 @@
+"""Language models as Steppers, without torch, for drawing text on a CPU:
+recurrent networks, the NPLM and GPT.
+
+torch pays for every small call; for one sequence that is most of the time. Rows of a state may have made
+unequal progress, join and leave between steps; what a row gets does not depend on the others, to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqloom.kernels.maths import TANH, activate
+from seqloom.runtime.attention import Cache
+from seqloom.runtime.outputs import AdaptiveSoftmax, FullSoftmax, take_output
+from seqloom.runtime.recurrent import RecurrentStack, States
+from seqloom.runtime.transformer import GPTNet
+from seqloom.runtime.weights import Linear, Weights
+from seqloom.trace import Trace, within
+
+Output = FullSoftmax | AdaptiveSoftmax
+TOGETHER = 4096  # tokens of prompts that are read in one pass
+
+
+def repeat_row(state: Any, n: int) -> Any:
+    """Return n rows of a state that are its first one."""
+    if isinstance(state, tuple):
+        leaves = [repeat_row(leaf, n) for leaf in state]
+        return type(state)(*leaves) if hasattr(state, "_fields") else tuple(leaves)
+    return state[np.zeros(n, np.int64)]
+
+
+class Starting:
+    """Begins n rows alike."""
+
+    begun: tuple[Any, np.ndarray]  # one row, to be copied
+
+    def start(self, n: int) -> tuple[Any, np.ndarray]:
+        """Return the state of n empty sequences and the log-probabilities of their first token, (n, V)."""
+        state, log_probs = self.begun
+        return repeat_row(state, n), log_probs[np.zeros(n, np.int64)]
+
+
+# ---- recurrent networks
+
+
+class RecurrentState(NamedTuple):
+    layers: States
+    features: np.ndarray  # (n, D): what the output layer saw
+
+
+class RecurrentNet:
+    """`models.language.recurrent_net.RecurrentNet` on saved weights."""
+
+    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, width: int, n_layers: int, *,
+                 cell: str, softmax: str = "full", tied: bool = True, d_projection: int | None = None,
+                 layer_norm: bool = False, residual: bool = False, learned_start: bool = False,
+                 options: Mapping[str, Any] | None = None) -> None:
+        """`options` of the cell."""
+        self.vocab_size = vocab_size
+        self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
+        self.recurrent = RecurrentStack(weights.within("recurrent"), d_embed, width, n_layers, cell=cell,
+                                        d_projection=d_projection, layer_norm=layer_norm, residual=residual,
+                                        learned_start=learned_start, options=options)
+        d_out, tied = self.recurrent.d_out, tied and softmax != "adaptive"
+        self.bridge: Linear | None = None
+        if tied and d_out != d_embed:
+            self.bridge = weights.linear("bridge", d_embed, d_out)
+        self.output: Output = take_output(weights.within("output"), softmax, d_embed if tied else d_out,
+                                          vocab_size, tied=self.embedding if tied else None)
+
+    def step(self, layers: States, ids: np.ndarray, trace: Trace | None = None) -> tuple[np.ndarray, States]:
+        """Return what the output layer reads, (n, D), and the states after the tokens ids (n,)."""
+        x, layers = self.recurrent.step(np.asarray(self.embedding[ids], np.float32), layers,
+                                        within(trace, "recurrent"))
+        return (x if self.bridge is None else self.bridge(x)), layers
+
+
+class RecurrentStepper(Starting):
+    """A sequence begins as if `eos_id` had just been read."""
+
+    def __init__(self, network: RecurrentNet, eos_id: int) -> None:
+        self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
+        first = network.recurrent.start(1)
+        self.begun = self.step(RecurrentState(first, np.empty((1, 0), np.float32)), np.array([eos_id]))
+
+    def step(self, state: Any, ids: np.ndarray, trace: Trace | None = None) -> tuple[Any, np.ndarray]:
+        features, layers = self.network.step(state[0], ids, trace)
+        return RecurrentState(layers, features), self.network.output.log_probs(features)
+
+    def features(self, state: Any) -> np.ndarray:
+        """Return what the output layer saw, (n, D)."""
+        return state.features
+
+
+# ---- Bengio's network
+
+
+class NPLMNet:
+    """`models.language.nplm_net.NPLMNet` on saved weights (Bengio et al. 2003):
+    y = b + W x + U tanh(d + H x).
+
+    x are the vectors of the last order - 1 tokens, oldest first, side by side;
+    W, the direct connections, is optional and stands beside U in the output layer.
+    """
+
+    def __init__(self, weights: Weights, vocab_size: int, order: int, d_embed: int, width: int, *,
+                 direct: bool = False, softmax: str = "full") -> None:
+        if order < 2:
+            raise ValueError(f"order is {order}; a network needs at least one token of context, "
+                             "so at least 2")
+        self.vocab_size, self.order, self.direct = vocab_size, order, direct
+        self.d_window = d_window = (order - 1) * d_embed
+        self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
+        self.hidden: Linear = weights.linear("hidden", width, d_window)
+        self.output: Output = take_output(weights.within("output"), softmax,
+                                          width + (d_window if direct else 0), vocab_size)
+
+    def features(self, context: np.ndarray) -> np.ndarray:
+        """Return what the output layer reads after tokens (n, order - 1)."""
+        x = np.asarray(self.embedding[context], np.float32).reshape(len(context), self.d_window)
+        hidden = activate(self.hidden(x), TANH)
+        return np.concatenate([hidden, x], axis=1) if self.direct else hidden
+
+
+class NPLMStepper(Starting):
+    """The state has the last tokens and the features; tokens that are missing at the beginning are `eos_id`.
+    """
+
+    def __init__(self, network: NPLMNet, eos_id: int) -> None:
+        self.network, self.vocab_size, self.eos_id = network, network.vocab_size, eos_id
+        self.begun = self._read(np.full((1, network.order - 1), eos_id, np.int64))
+
+    def step(self, state: Any, ids: np.ndarray) -> tuple[Any, np.ndarray]:
+        return self._read(np.concatenate([state[0][:, 1:], np.asarray(ids, np.int64)[:, None]], axis=1))
+
+    def features(self, state: Any) -> np.ndarray:
+        """Return what the output layer saw, (n, D)."""
+        return state[1]
+
+    def _read(self, context: np.ndarray) -> tuple[Any, np.ndarray]:
+        features = self.network.features(context)
+        return (context, features), self.network.output.log_probs(features)
+
+
+# ---- GPT
+
+
+class GPTState(NamedTuple):
+    cache: Cache
+    features: np.ndarray  # (n, D): what the output layer saw
+
+
+class GPTStepper(Starting):
+    """A sequence begins with a start token in position 0, or, where that is alone (`start_alone`), the first
+    token is predicted from it and then takes its place, as models need it whose training text had no start
+    token.
+
+    The network sees at most `context` tokens. When that many have been read and one more comes, the older
+    half is dropped and what is kept is read anew as if the text began there, in positions 0, 1, ..., whatever
+    the kind of positions: keys and values of kept tokens still held traces of the dropped ones, and now all
+    that was predicted is what the network says about a text it has seen whole. So token t is predicted from
+    the window [k d, k d + context) with d = ceil(context / 2) and the smallest k that reaches it, and batches
+    of such windows, d apart, give the same log-probabilities.
+    """
+
+    def __init__(self, network: GPTNet, eos_id: int, *, start_id: int | None = None,
+                 start_alone: bool = False) -> None:
+        self.network, self.output, self.eos_id = network, network.output, eos_id
+        self.vocab_size, self.context, self.width = len(network.embedding), network.context, network.d_model
+        self.start_id, self.start_alone = eos_id if start_id is None else start_id, start_alone
+        self.begun = self.prefill([np.empty(0, np.int64)])
+
+    def prefill(self, prompts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
+        """Return the state after each prompt and the log-probabilities of what follows, in one pass."""
+        windows = [self._window(np.asarray(prompt, np.int64)) for prompt in prompts]
+        state = self._read(windows)
+        if self.start_alone:  # it has said what comes first and is not seen again
+            read = np.array([len(prompt) > 0 for prompt in prompts], bool)
+            cache = state.cache
+            state = state._replace(cache=cache._replace(lengths=np.where(read, cache.lengths, 0)))
+        return state, self.output.log_probs(state.features)
+
+    def step(self, state: Any, ids: np.ndarray, trace: Trace | None = None) -> tuple[Any, np.ndarray]:
+        ids = np.asarray(ids, np.int64)
+        state = self._with_room(state)
+        cache = self.network.pages.extend(state.cache, ids.reshape(len(ids), 1))
+        features = self.network.features(ids, cache, np.ones(len(ids), np.int64), trace)
+        return GPTState(cache, features), self.output.log_probs(features)
+
+    def branch(self, state: Any) -> Any:
+        """Return the state itself: a step leaves it valid."""
+        return state
+
+    def extend(self, state: Any, ids: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return the states after one, two, ... of the tokens (n, k) and what follows each, (n, k, V),
+        in one pass; up to the token with which the window of a row is full.
+        """
+        state = self._with_room(state)
+        lengths = state.cache.lengths
+        ids = np.ascontiguousarray(ids[:, :self.context - int(lengths.max(initial=0))])
+        n, k = ids.shape
+        cache = self.network.pages.extend(state.cache, ids)
+        hidden = self.network.features(ids.ravel(), cache, np.full(n, k, np.int64))
+        features = hidden.reshape(n, k, -1)
+        states = [GPTState(cache._replace(lengths=lengths + t + 1), features[:, t].copy()) for t in range(k)]
+        return states, self.output.log_probs(hidden).reshape(n, k, -1)
+
+    def features(self, state: Any) -> np.ndarray:
+        """Return what the output layer saw, (n, D)."""
+        return state.features
+
+    def read(self, windows: np.ndarray) -> np.ndarray:
+        """Return the vectors (B, T, D) that predict what follows each token of windows of text (B, T),
+        each from position 0.
+        """
+        rows, steps = windows.shape
+        cache = self.network.pages.extend(self.network.pages.start(rows), windows)
+        return self.network.features(windows.ravel(), cache,
+                                     np.full(rows, steps, np.int64)).reshape(rows, steps, -1)
+
+    def _read(self, windows: list[np.ndarray]) -> GPTState:
+        """Return the state after these windows, several of them in one pass."""
+        pages, counts = self.network.pages, np.array([len(window) for window in windows], np.int64)
+        cache = pages.extend(pages.start(len(windows)), windows)
+        features = np.zeros((len(windows), self.width), np.float32)
+        ends = np.cumsum(counts)
+        for group in np.split(np.arange(len(windows)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
+            some = group[counts[group] > 0]
+            if len(some):
+                part = Cache(*(leaf[some] for leaf in cache))
+                hidden = self.network.features(np.concatenate([windows[row] for row in some.tolist()]), part,
+                                               counts[some])
+                features[some] = hidden[np.cumsum(counts[some]) - 1]
+        return GPTState(cache, features)
+
+    def _with_room(self, state: GPTState) -> GPTState:
+        """Return the state in which no window is full:
+        where one is, the older half is dropped and the rest read anew.
+        """
+        full = np.flatnonzero(state.cache.lengths >= self.context)
+        if not len(full):
+            return state
+        kept, pages = self.context // 2, self.network.pages
+        again = self._read([pages.ids(state.cache, row)[self.context - kept:] for row in full.tolist()])
+        lengths, addresses, held = (leaf.copy() for leaf in state.cache)
+        lengths[full], held[full] = again.cache.lengths, again.cache.pages
+        addresses[full] = 0
+        width = min(addresses.shape[1], again.cache.addresses.shape[1])
+        addresses[full, :width] = again.cache.addresses[:, :width]
+        features = state.features.copy()
+        features[full] = again.features
+        return GPTState(Cache(lengths, addresses, held), features)
+
+    def _window(self, prompt: np.ndarray) -> np.ndarray:
+        """Return what is left of the start and the prompt after as many slides as steps would have made."""
+        whole = prompt
+        if not (self.start_alone and len(prompt)):
+            whole = np.concatenate([[self.start_id], prompt]).astype(np.int64)
+        dropped = math.ceil(self.context / 2)
+        slides = max(math.ceil((len(whole) - self.context) / dropped), 0)
+        return whole[slides * dropped:]

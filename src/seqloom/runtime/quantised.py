@@ -1,0 +1,261 @@
+"""Matrices with 8 or 4 bits a weight, in memory and in files as the kernel reads them (`kernels/quantised`).
+
+Blocks of 32 neighbours of a row share a scale, a float16: the largest weight of a block of 8 bits becomes 127
+or -127. Blocks of 4 bits have a minimum as well: a weight is scale * number + minimum with numbers from 0 to
+15. These are the Q8_0 and the Q4_1 of ggml, so blocks of such files are kept as they are (`Blocks`). With 4
+bits the token vectors and the output layer have 8, as in most such files: they are used for every token and
+suffer most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from seqloom import progress
+from seqloom.arrays import Spec
+from seqloom.errors import ModelError
+from seqloom.kernels.matmul import NO_BIAS
+from seqloom.kernels.parallel import chunk_bounds
+from seqloom.kernels.quantised import BLOCK, TILE, Tiles
+from seqloom.runtime.declarations import Declared
+
+BITS = (8, 4)
+SCALE, MINIMUM = ".scale", ".minimum"  # behind the name of a matrix: its other arrays
+LARGEST = {8: 127, 4: 15}  # number
+PORTION = 1 << 22  # weights that are turned at a time, so that what lies in between stays small
+_NONE = np.empty((0, 0, 0), np.float16)
+
+
+def bits_of(name: str, declared: Declared, bits: int, exact: tuple[str, ...] = ()) -> int | None:
+    """Return how many bits a weight of that array has in a network of so many; None: it stays float32.
+
+    So do vectors, positions and matrices whose names end as `exact` says.
+    Token vectors and output layers have 8.
+    """
+    if declared.role not in ("matrix", "table", "output") or name.endswith(exact):
+        return None
+    return bits if declared.role == "matrix" else 8
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A matrix (R, K) row by row, on its way into tiles."""
+
+    numbers: np.ndarray  # int8 (R, K), or uint8 of 4 bits
+    scale: np.ndarray  # float16 (R, B)
+    minimum: np.ndarray | None  # float16 (R, B), of 4 bits
+
+    @classmethod
+    def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Blocks:
+        """Rounded to the nearest number of their block."""
+        rows, columns = weight.shape
+        numbers = np.empty((rows, columns), np.int8 if bits == 8 else np.uint8)
+        scale = np.empty((rows, -(-columns // BLOCK)), np.float16)
+        minimum = None if bits == 8 else np.empty_like(scale)
+        for low, high in chunk_bounds(rows, max(PORTION // columns, 1)):
+            part = np.zeros((high - low, scale.shape[1] * BLOCK), np.float32)
+            part[:, :columns] = weight[low:high]
+            if columns % BLOCK:
+                # what is beyond changes neither scale nor minimum
+                part[:, columns:] = part[:, columns - 1:columns]
+            part = part.reshape(high - low, -1, BLOCK)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                smallest = part.min(axis=2) if minimum is not None else np.zeros(part.shape[:2])
+                least = smallest.astype(np.float16)
+                part -= least[:, :, None]
+                step = _step(np.abs(part).max(axis=2), LARGEST[bits])
+                part /= np.where(step > 0, step, 1)[:, :, None]
+            if not (np.isfinite(step).all() and np.isfinite(least).all()):
+                raise ModelError(f"the weights {name or 'of a layer'} have numbers that {bits} bits cannot "
+                                 "hold: they are not finite, or too large for scales of 16 bits")
+            part = np.rint(part, out=part).reshape(high - low, -1)[:, :columns]
+            numbers[low:high] = np.clip(part, -LARGEST[bits] if bits == 8 else 0, LARGEST[bits])
+            scale[low:high] = step
+            if minimum is not None:
+                minimum[low:high] = least
+        return cls(numbers, scale, minimum)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.numbers.shape
+
+    def __getitem__(self, rows: np.ndarray) -> Blocks:
+        minimum = None if self.minimum is None else self.minimum[rows]
+        return Blocks(self.numbers[rows], self.scale[rows], minimum)
+
+    @staticmethod
+    def stacked(parts: Sequence[Blocks]) -> Blocks:
+        """One above the other."""
+        minima = [part.minimum for part in parts if part.minimum is not None]
+        return Blocks(np.concatenate([part.numbers for part in parts]),
+                      np.concatenate([part.scale for part in parts]),
+                      np.concatenate(minima) if minima else None)
+
+    def tiles(self) -> Quantised:
+        rows, columns = self.numbers.shape
+        tiles, blocks = -(-rows // TILE), self.scale.shape[1]
+        numbers = np.zeros((tiles * TILE, blocks * BLOCK), self.numbers.dtype)
+        numbers[:rows, :columns] = self.numbers
+        weight = numbers.reshape(tiles, TILE, blocks * BLOCK // 4, 4).swapaxes(1, 2)
+        if self.minimum is not None:
+            pairs = weight.reshape(tiles, blocks * BLOCK // 8, 2, TILE, 4)
+            weight = pairs[:, :, 0] | pairs[:, :, 1] << 4
+        scale, minimum = (_NONE if array is None else np.ascontiguousarray(
+            np.pad(array, [(0, tiles * TILE - rows), (0, 0)]).reshape(tiles, TILE, blocks).swapaxes(1, 2))
+            for array in (self.scale, self.minimum))
+        return Quantised((rows, columns), np.ascontiguousarray(weight), scale, minimum)
+
+
+def _step(largest: np.ndarray, number: int) -> np.ndarray:
+    """The nearest float16, or the next where the largest weight would be more
+    than half a step beyond `number` of them.
+    """
+    step = (largest / np.float32(number)).astype(np.float16)
+    below = step.astype(np.float32) * np.float32(number + 0.5) < largest
+    return np.where(below, np.nextafter(step, np.float16(np.inf)), step)
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A matrix (R, K) in tiles; `matrix[rows]` are rows as float32.
+
+    >>> Quantised.of(np.array([[1.0, 2.0], [0.0, 10.0]], np.float32), 8)[:1].round(2)
+    array([[1.01, 2.  ]], dtype=float32)
+    """
+
+    shape: tuple[int, int]
+    weight: np.ndarray
+    scale: np.ndarray
+    minimum: np.ndarray
+
+    @classmethod
+    def of(cls, weight: np.ndarray, bits: int, name: str = "") -> Quantised:
+        return Blocks.of(weight, bits, name).tiles()
+
+    def tiles(self, bias: np.ndarray | None = None, *, fine: bool = False) -> Tiles:
+        """Return what kernels take; `fine`: for inputs of 16 bits."""
+        room = len(self.scale) * TILE
+        full = NO_BIAS
+        if bias is not None and len(bias):
+            full = np.zeros(room, np.float32)
+            full[:len(bias)] = bias
+        return Tiles(self.weight, self.scale.view(np.uint16), self.minimum.view(np.uint16), full, len(self),
+                     fine)
+
+    def part(self, rows: slice) -> Quantised:
+        """Some rows as a matrix of their own:
+        a view where they are whole tiles, otherwise a copy with the same numbers.
+        """
+        start, stop, _ = rows.indices(len(self))
+        if start % TILE or (stop % TILE and stop < len(self)):
+            return Quantised.of(self[start:stop], self.bits)
+        tiles = slice(start // TILE, -(-stop // TILE))
+        return replace(self, shape=(stop - start, self.shape[1]), weight=self.weight[tiles],
+                       scale=self.scale[tiles], minimum=self.minimum[tiles])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def bits(self) -> int:
+        return 4 if self.weight.dtype == np.uint8 else 8
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """float32 (n, K)."""
+        places = np.arange(len(self))[rows]
+        tile, lane = places // TILE, places % TILE
+        numbers = self.weight[tile, :, lane]  # (n, groups, 4)
+        if self.bits == 4:
+            numbers = np.stack([numbers & 15, numbers >> 4], axis=2)
+        n_blocks = self.scale.shape[1]  # named, since there may be no rows
+        blocks = numbers.reshape(*places.shape, n_blocks, BLOCK).astype(np.float32)
+        blocks *= self.scale[tile, :, lane].astype(np.float32)[..., None]
+        if self.bits == 4:
+            blocks += self.minimum[tile, :, lane].astype(np.float32)[..., None]
+        return blocks.reshape(*places.shape, n_blocks * BLOCK)[..., :self.shape[1]]
+
+    def floats(self) -> np.ndarray:
+        """All rows."""
+        out = np.empty(self.shape, np.float32)
+        for low, high in chunk_bounds(len(self), max(PORTION // self.shape[1], 1)):
+            out[low:high] = self[low:high]
+        return out
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        return {name: self.weight, name + SCALE: self.scale,
+                **({name + MINIMUM: self.minimum} if self.bits == 4 else {})}
+
+
+def quantised_specs(name: str, shape: tuple[int, ...], bits: int) -> dict[str, Spec]:
+    """What the arrays of a matrix must be in a file."""
+    tiles, blocks = -(-shape[0] // TILE), -(-shape[1] // BLOCK)
+    scale = Spec("float16", (tiles, blocks, TILE), -65504, 65504)
+    if bits == 8:
+        return {name: Spec("int8", (tiles, blocks * BLOCK // 4, TILE, 4)), name + SCALE: scale}
+    return {name: Spec("uint8", (tiles, blocks * BLOCK // 8, TILE, 4)), name + SCALE: scale,
+            name + MINIMUM: scale}
+
+
+@dataclass(frozen=True)
+class QuantisedWeights(Mapping[str, np.ndarray]):
+    """The weights of a network by name; a matrix is turned back into float32 when it is asked for,
+    and not kept.
+    """
+
+    matrices: dict[str, Quantised]
+    others: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
+           exact: tuple[str, ...] = ()) -> QuantisedWeights:
+        """Round the weights of a network; `exact` as of `bits_of`."""
+        made = cls({}, {})
+        with progress.task("quantising", sum(array.size for array in weights.values()), "weights") as bar:
+            for name, array in weights.items():
+                if own := bits_of(name, declared[name], bits, exact):
+                    made.matrices[name] = Quantised.of(array, own, name)
+                else:
+                    made.others[name] = array
+                bar.advance(array.size)
+        return made
+
+    @classmethod
+    def from_file(cls, arrays: Mapping[str, np.ndarray], declared: Mapping[str, Declared], bits: int,
+                  exact: tuple[str, ...] = ()) -> QuantisedWeights:
+        """Take arrays that are what `quantised_specs` says."""
+        made = cls({}, {})
+        for name, (shape, _) in declared.items():
+            if bits_of(name, declared[name], bits, exact):
+                made.matrices[name] = Quantised((shape[0], shape[1]), arrays[name], arrays[name + SCALE],
+                                                arrays.get(name + MINIMUM, _NONE))
+            else:
+                made.others[name] = arrays[name]
+        return made
+
+    @property
+    def parameters(self) -> int:
+        quantised = sum(math.prod(matrix.shape) for matrix in self.matrices.values())
+        return quantised + sum(array.size for array in self.others.values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As they are saved."""
+        return {**self.others, **{key: array for name, matrix in self.matrices.items()
+                                  for key, array in matrix.arrays(name).items()}}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.matrices[name].floats() if name in self.matrices else self.others[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.others or name in self.matrices
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.others
+        yield from self.matrices
+
+    def __len__(self) -> int:
+        return len(self.others) + len(self.matrices)

@@ -1,0 +1,115 @@
+"""Readers: what comes in, as vectors (N, d_out) for an encoder.
+`nn.readers`, `nn.characters` and `nn.published` without torch.
+
+Steps are flat named arrays, with a row for each step:
+`ids`, `values`, `words` (the place of each word among the spellings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from seqloom.kernels.maths import character_maxima
+from seqloom.runtime.bert import BertNet
+from seqloom.runtime.cells import Sequences
+from seqloom.runtime.recurrent import RecurrentStack
+from seqloom.runtime.weights import Weights
+
+Steps = Mapping[str, np.ndarray]
+ZERO = np.float32(0)
+
+
+class CharacterReader:
+    """The spelling of words as vectors, by filters over three characters or by an LSTM in both directions."""
+
+    def __init__(self, weights: Weights, n_chars: int, d_char: int, d_out: int,
+                 kind: Literal["cnn", "lstm"]) -> None:
+        self.embedding = weights.take("embedding.weight", n_chars, d_char, role="table")
+        self.d_out, self.kind = d_out, kind
+        if kind == "cnn":
+            self.filters = weights.take("filters.weight", d_out, 3 * d_char, role="matrix")
+            self.bias = weights.take("filters.bias", d_out)
+        else:
+            self.recurrent = RecurrentStack(weights.within("recurrent"), d_char, d_out // 2, cell="lstm",
+                                            bidirectional=True)
+
+    @cached_property
+    def taps(self) -> np.ndarray:
+        """The vectors of the characters times the three parts of the filters, (3, C, F)."""
+        return np.stack([self.embedding @ part.T for part in np.split(self.filters, 3, axis=1)])
+
+    def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the vectors (U, d_out) of words, ids (U, L) of their characters."""
+        out = np.zeros((len(ids), self.d_out), np.float32)
+        if self.kind == "cnn":
+            character_maxima(ids, lengths, self.taps, self.bias, out)
+            return out
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        inside = np.arange(ids.shape[1]) < lengths[:, None]
+        states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(offsets))
+        some, half = np.flatnonzero(lengths), self.d_out // 2
+        out[some, :half] = states[offsets[1:][some] - 1, :half]
+        out[some, half:] = states[offsets[:-1][some], half:]
+        return out
+
+
+class TokenReader:
+    """Vectors of tokens, with those of their characters behind;
+    an id at or above the table's size is a further word's.
+    """
+
+    def __init__(self, weights: Weights, vocab_size: int, d_embed: int, *, further: int = 0, n_chars: int = 0,
+                 d_characters: int = 0, characters: Literal["none", "cnn", "lstm"] = "none") -> None:
+        self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
+        self.further = weights.table("further", further, d_embed) if further else None
+        self.vocab_size, self.characters, self.d_out = vocab_size, None, d_embed
+        if characters != "none":
+            self.characters = CharacterReader(weights.within("characters"), n_chars, min(d_characters, 50),
+                                              d_characters, characters)
+            self.d_out += d_characters
+
+    def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
+        """Return the vectors of all steps; `spellings` has the characters of different words,
+        `ids` and `lengths`.
+        """
+        ids = steps["ids"]
+        vectors = np.asarray(self.embedding[np.minimum(ids, self.vocab_size - 1)], np.float32)
+        if self.further is not None:
+            beyond = np.flatnonzero(ids >= self.vocab_size)
+            vectors[beyond] = self.further[ids[beyond] - self.vocab_size]
+        if self.characters is None or spellings is None:
+            return vectors
+        if len(spellings.lengths) <= len(ids):  # most of these words are among them
+            spelled = self.characters(spellings.ids, spellings.lengths)[steps["words"]]
+        else:
+            used, where = np.unique(steps["words"], return_inverse=True)
+            spelled = self.characters(spellings.ids[used], spellings.lengths[used])[where.reshape(ids.shape)]
+        return np.concatenate([vectors, spelled], axis=1)
+
+
+class NumberReader:
+    """Numbers, scaled by what the training data had, with a mark for each that is missing (NaN)."""
+
+    def __init__(self, weights: Weights, n_columns: int, *, missing: bool = False) -> None:
+        self.missing, self.d_out = missing, n_columns * (2 if missing else 1)
+        self.mean, self.scale = weights.take("mean", n_columns), weights.take("scale", n_columns)
+
+    def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
+        values = steps["values"]
+        absent = np.isnan(values)
+        scaled = np.where(absent, ZERO, (values - self.mean) / self.scale).astype(np.float32)
+        return np.concatenate([scaled, absent.astype(np.float32)], axis=1) if self.missing else scaled
+
+
+class PublishedReader:
+    """The first layer of a published encoder, which reads ids with marks and, of pairs, their `types`."""
+
+    def __init__(self, first: BertNet) -> None:
+        self.first, self.d_out = first, first.d_model
+
+    def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
+        return self.first.embed(steps["ids"], steps["offsets"], steps.get("types"))

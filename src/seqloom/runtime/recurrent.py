@@ -1,0 +1,88 @@
+"""A stack of recurrent layers over any cell: `nn.recurrent` without torch,
+a step at a time or over whole sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from seqloom.encoder_table import find_cell
+from seqloom.runtime.cells import Cell, Sequences, State
+from seqloom.runtime.weights import Weights
+from seqloom.trace import Trace, within
+
+States = tuple[State, ...]  # one a layer; those of a reverse direction behind those of the forward one
+
+
+class RecurrentStack:
+    """`n_layers` layers of a cell; `options` are the cell's own."""
+
+    def __init__(self, weights: Weights, d_in: int, d_hidden: int, n_layers: int = 1, *, cell: str = "lstm",
+                 bidirectional: bool = False, d_projection: int | None = None, layer_norm: bool = False,
+                 residual: bool = False, learned_start: bool = False,
+                 options: Mapping[str, Any] | None = None) -> None:
+        entry = find_cell(cell)
+        make = entry.runtime_class()
+        own = entry.own_options({"d_projection": d_projection, **(options or {})})
+        self.residual, self.bidirectional = residual, bidirectional
+        self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
+        self.layers: list[list[Cell]] = []  # the directions of each
+        for i in range(n_layers):
+            parts = [weights.within(f"layers.{i}")]
+            parts += [parts[0].within("reverse")] if bidirectional else []
+            self.layers.append([make(part, self.d_out if i else d_in, d_hidden, layer_norm=layer_norm,
+                                     learned_start=learned_start, **own) for part in parts])
+
+    def start(self, n: int) -> States:
+        """Return the states of n rows that have read nothing."""
+        return tuple(tuple(leaf for cell in layer for leaf in cell.start(n)) for layer in self.layers)
+
+    def step(self, x: np.ndarray, states: States, trace: Trace | None = None) -> tuple[np.ndarray, States]:
+        """Return the vectors (n, H) of one more step of each row, from x (n, D), and the states after it."""
+        return self.step_gates(self.layers[0][0].project(x), states, trace, x)
+
+    def step_gates(self, gates: np.ndarray, states: States, trace: Trace | None = None,
+                   x: np.ndarray | None = None) -> tuple[np.ndarray, States]:
+        """Return the same from what x gives the gates of the first layer (n, G H);
+        only a residual stack needs x as well.
+        """
+        after = []
+        for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
+            cell, part = layer[0], within(trace, f"layers.{i}")
+            if i and x is not None:
+                gates = cell.project(x)
+            state = cell.step(gates, state, part)
+            out = state[0]
+            x = x + out if self.residual and x is not None and x.shape == out.shape else out
+            if part is not None:
+                for leaf, value in zip(cell.leaves, state):
+                    part.add(leaf, value)
+                part.add("out", x)
+            after.append(state)
+        assert x is not None, "a stack has layers"
+        return x, tuple(after)
+
+    def walk(self, x: np.ndarray, sequences: Sequences,
+             trace: Trace | None = None) -> tuple[np.ndarray, States]:
+        """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D),
+        and the states after the last step of each.
+        """
+        after, n = [], len(sequences.order)
+        for i, layer in enumerate(self.layers):
+            outs: list[np.ndarray] = []
+            leaves: list[np.ndarray] = []
+            for direction, cell in enumerate(layer):
+                part = within(trace, f"layers.{i}.reverse" if direction else f"layers.{i}")
+                out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction),
+                                      trace=part)
+                outs.append(out)
+                leaves += last
+            out = outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1)
+            x = x + out if self.residual and x.shape == out.shape else out
+            if trace is not None:
+                trace.add(f"layers.{i}.out", x)
+            after.append(tuple(leaves))
+        return x, tuple(after)

@@ -1,0 +1,93 @@
+"""What a network computes on its way, by name: weights of attention, gates, states, outputs of layers.
+
+A network that is given a `trace` adds to it under the names of its parts, which are those of its saved
+weights: beside `blocks.3.attention.qkv.weight` there is `blocks.3.attention.weights`. Without one nothing is
+computed or kept.
+
+| name ends in | shape | |
+|---|---|---|
+| `attention.weights` | (B, heads, T, S) | of a sequence to itself; rows sum to one |
+| `cross.weights` | (B, heads, T, S) | of a target to its source |
+| `pooling.weights` | (B, T) | of the steps, in a mean by attention |
+| `gates.i`, `.f`, `.g`, `.o` | (B, T, H) | of an LSTM, after sigmoid and tanh (g) |
+| `gates.r`, `.z`, `.n` | (B, T, H) | of a GRU |
+| `h`, `c` | (B, T, H) | the state after each step |
+| `out` | (B, T, D) | of a block or layer |
+
+Values at padding are zero in what recurrent layers add; keys at padding have the weight zero. Networks
+without torch (`runtime/`) pad nothing: the steps of all sequences lie one after the other, (N, D) instead of
+(B, T, D), and weights are (N, heads, S).
+
+    >>> trace = Trace("*.weights")
+    >>> block = trace.within("blocks.3")
+    >>> block.wants("out"), block.wants("attention.weights")
+    (False, True)
+    >>> block.add("attention.weights", [0.25, 0.75])
+    >>> dict(trace)
+    {'blocks.3.attention.weights': [0.25, 0.75]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+Change = Callable[[Any], Any]
+
+
+class Trace(Mapping[str, Any]):
+    """Arrays or tensors by name, in the order in which they were added; a second pass overwrites the first.
+
+    `patterns`: which names are wanted, as of files in a shell (`*.weights`, `layers.0.*`); none: all.
+    """
+
+    def __init__(self, *patterns: str) -> None:
+        self.patterns = patterns
+        self.prefix = ""
+        self.change: Change | None = None
+        self.arrays: dict[str, Any] = {}
+
+    def within(self, part: str, change: Change | None = None) -> Trace:
+        """Return a view of the same arrays by names inside of a part; what is added goes through `change`."""
+        view = Trace(*self.patterns)
+        view.arrays = self.arrays
+        view.prefix = f"{self.prefix}{part}."
+        view.change = _composed(self.change, change)
+        return view
+
+    def empty(self) -> Trace:
+        """Return one that wants the same under the same names, with arrays of its own."""
+        other = Trace(*self.patterns)
+        other.prefix = self.prefix
+        return other
+
+    def wants(self, *names: str) -> bool:
+        """Tell whether one of these is collected."""
+        return not self.patterns or any(fnmatchcase(self.prefix + name, pattern)
+                                        for name in names for pattern in self.patterns)
+
+    def add(self, name: str, array: Any) -> None:
+        """Keep an array, if it is wanted."""
+        if self.wants(name):
+            self.arrays[self.prefix + name] = array if self.change is None else self.change(array)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arrays[self.prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self.prefix) for name in self.arrays if name.startswith(self.prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def within(trace: Trace | None, part: str, change: Change | None = None) -> Trace | None:
+    """Return `trace.within(...)`, or None where nothing is traced."""
+    return None if trace is None else trace.within(part, change)
+
+
+def _composed(outer: Change | None, inner: Change | None) -> Change | None:
+    if outer is None or inner is None:
+        return outer or inner
+    return lambda array: outer(inner(array))
