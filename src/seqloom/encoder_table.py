@@ -124,7 +124,6 @@ def _ask_packages(path: tuple[str, ...]) -> None:
 CELL_NAMES = Names(CELLS)
 ENCODER_NAMES = Names(ENCODERS)
 LAYERED = Names(ENCODERS, lambda entry: entry.layered)
-RECURRENT = Names(ENCODERS, lambda entry: entry.last_state != "mean")
 
 
 def encoders_with(option: str) -> Names:
