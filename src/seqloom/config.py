@@ -66,11 +66,10 @@ class Config:
     initial_options: ClassVar[frozenset[str]] = frozenset()  # what a network begins with, if not with a model
 
     def __post_init__(self) -> None:
-        hints = field_types(type(self))
-        for f in dataclasses.fields(self):
-            value = _check(f.name, hints[f.name], getattr(self, f.name), f.metadata)
-            object.__setattr__(self, f.name, value)
-        for name, other in idle(type(self), {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}):
+        values = {name: _checked(type(self), name, getattr(self, name)) for name in defaults(type(self))}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        for name, other in idle(type(self), values):
             self._check_exists(other)
             allowed, actual = conditions(type(self))[name][other], getattr(self, other)
             wanted = f"it is for {other} {' or '.join(map(in_words, allowed))}" if allowed else f"give {other} as well"
@@ -82,7 +81,7 @@ class Config:
 
     def __new__(cls, *args: Any, **values: Any) -> Self:
         """An unknown option is an error that says where it belongs, or names its neighbour."""
-        known = [f.name for f in dataclasses.fields(cls)]
+        known = list(defaults(cls))
         if unknown := [name for name in values if name not in known]:
             from seqloom.describing import belongs_elsewhere
 
@@ -99,8 +98,7 @@ class Config:
     @classmethod
     def from_saved(cls, values: dict[str, Any]) -> Self:
         """From a saved model: an option without effect, which earlier versions accepted, is dropped."""
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-        useless = {name for name, _ in idle(cls, defaults | values)}
+        useless = {name for name, _ in idle(cls, defaults(cls) | values)}
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def in_force(self, *, trained: bool = True) -> dict[str, Any]:
@@ -120,8 +118,7 @@ class Config:
     def continued(cls, inherited: dict[str, Any], given: typing.Mapping[str, Any]) -> Self:
         """Return the given options and those inherited ones that have an effect beside them."""
         values = {**inherited, **given}
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-        useless = {name for name, _ in idle(cls, defaults | values)} - given.keys()
+        useless = {name for name, _ in idle(cls, defaults(cls) | values)} - given.keys()
         return cls.from_dict({name: value for name, value in values.items() if name not in useless})
 
     def may_change(self, name: str) -> bool:
@@ -185,22 +182,29 @@ def config_with(base: type[Config], owner: type, options: dict[str, tuple[Any, A
     return made
 
 
-def conditions(cls: type[Config]) -> OnlyWith:
-    """`only_with` of a class and its bases."""
+def _defaults(cls: Any) -> dict[str, Any]:
+    """Return the options of a class, each with its default."""
+    return {f.name: f.default for f in dataclasses.fields(cls)}
+
+
+def _conditions(cls: type) -> OnlyWith:
+    """Return `only_with` of a class and its bases."""
     return {name: needs for base in reversed(cls.__mro__) for name, needs in vars(base).get("only_with", {}).items()}
+
+
+defaults: Callable[[type], dict[str, Any]] = cache(_defaults)
+conditions: Callable[[type], OnlyWith] = cache(_conditions)
 
 
 def unused(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     """Options that have no effect beside the others, each with the option that takes it from them."""
-    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
     return [(name, other) for name, needs in conditions(cls).items() for other, allowed in needs.items()
-            if (values[other] not in allowed if allowed else values[other] == defaults[other])]
+            if (values[other] not in allowed if allowed else values[other] == defaults(cls)[other])]
 
 
 def idle(cls: type[Config], values: dict[str, Any]) -> list[tuple[str, str]]:
     """Those of them that differ from their default."""
-    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-    return [(name, other) for name, other in unused(cls, values) if values[name] != defaults[name]]
+    return [(name, other) for name, other in unused(cls, values) if values[name] != defaults(cls)[name]]
 
 
 def make(cls: type[C], config: C | None, options: dict[str, Any]) -> C:
@@ -225,11 +229,24 @@ def choices(kind: Any) -> tuple[str, ...]:
     return ()
 
 
+@cache
 def parts(kind: Any) -> tuple[Any, ...]:
     """The types of which `A | B` allows one."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return typing.get_args(kind)
     return (kind,)
+
+
+def _checked(cls: type[Config], name: str, value: Any) -> Any:
+    """Return the value of an option in its canonical form, if it is allowed."""
+    return _checked_default(cls, name) if value is defaults(cls)[name] else _check_option(cls, name, value)
+
+
+def _check_option(cls: Any, name: str, value: Any) -> Any:
+    return _check(name, field_types(cls)[name], value, cls.__dataclass_fields__[name].metadata)
+
+
+_checked_default: Callable[[type, str], Any] = cache(lambda cls, name: _check_option(cls, name, defaults(cls)[name]))
 
 
 def _check(name: str, kind: Any, value: Any, meta: typing.Mapping[str, Any]) -> Any:

@@ -6,7 +6,9 @@ import pytest
 from seqloom.kernels import attention
 from seqloom.kernels.attention import PAGE, attend_heads, copy_tokens, store_tokens
 from seqloom.kernels.matmul import LANES
+from seqloom.kernels.parallel import TEAM
 from seqloom.kernels.transformer import Heads, Tokens
+from tests.sharing import helped, shared_by
 from tests.twins import attention as twin
 
 LAYER, N_LAYERS = 1, 2
@@ -48,8 +50,8 @@ class Sequences:
     def attend(self, x=None, tokens=None, *, causal=True, by_distance=None, relative=None, weights=NO_WEIGHTS):
         by_distance = np.empty((self.heads.n_heads, 0), np.float32) if by_distance is None else by_distance
         relative = np.empty((0, self.heads.d_head), np.float32) if relative is None else relative
-        return attend_heads(self.x if x is None else x, self.heads, LAYER, tokens or self.tokens, causal, by_distance, relative,
-                            weights)
+        return attend_heads(TEAM, self.x if x is None else x, self.heads, LAYER, tokens or self.tokens, causal,
+                            by_distance, relative, weights)
 
     def expected(self, *, causal=True, by_distance=None, relative=None):
         """What all see, and their shares, padded to the longest."""
@@ -177,19 +179,15 @@ def test_a_query_to_a_memory_sees_the_same_alone_and_in_company():
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 @pytest.mark.parametrize("causal", [True, False])
-def test_threads_share_the_heads(monkeypatch, threads, causal):
+def test_threads_share_the_heads(threads, causal):
     sequences = Sequences([70, 3], [70, 3], 5, 5, 8)
-    monkeypatch.setenv("SEQLOOM_THREADS", "1")
-    alone = np.empty((73, 5, 70), np.float32)
-    found = sequences.attend(causal=causal, weights=alone)
-    monkeypatch.setenv("SEQLOOM_THREADS", str(threads))
-    monkeypatch.setattr(attention, "LARGE", 0)
-    parts, share = [], attention.share_between_threads
-    monkeypatch.setattr(attention, "share_between_threads", lambda run, bounds: (parts.extend(bounds), share(run, bounds)))
-    shared = np.empty((73, 5, 70), np.float32)
-    np.testing.assert_array_equal(sequences.attend(causal=causal, weights=shared), found)
-    np.testing.assert_array_equal(shared[:70], alone[:70])
-    assert len(parts) == min(threads, 5)
+    alone, shared = np.empty((73, 5, 70), np.float32), np.empty((73, 5, 70), np.float32)
+    with shared_by(1):
+        expected = sequences.attend(causal=causal, weights=alone)
+    with shared_by(threads):
+        for found in helped(lambda: sequences.attend(causal=causal, weights=shared)):
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(shared[:70], alone[:70])
 
 
 def test_copies_of_pages():

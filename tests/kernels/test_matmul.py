@@ -7,16 +7,11 @@ from numba import njit
 from seqloom.kernels import matmul
 from seqloom.kernels.matmul import LANES, WIDTH, linear, pack, product_piece
 from seqloom.runtime.quantised import Quantised
+from tests.sharing import shared_by
 
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def by_threads(monkeypatch, threads):
-    monkeypatch.setattr(matmul, "LARGE", -1)
-    monkeypatch.setenv("SEQLOOM_THREADS", str(threads))
-    assert matmul.is_large(1, 1) == (threads > 1)
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ SHAPES = [(1, 1), (64, 20), (70, 33), (7, 96), (3 * WIDTH, 5), (WIDTH + 1, 40), 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 13, 40])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("biased", [False, True])
-def test_matrices_of_any_shape_and_by_threads(monkeypatch, shape, n, biased):
+def test_matrices_of_any_shape_and_by_threads(shape, n, biased):
     weight, x, bias = normal(*shape), normal(n, shape[1], seed=1), normal(shape[0], seed=2)
     matrix = pack(weight, bias if biased else None)
     found = linear(matrix, x)
@@ -41,8 +36,8 @@ def test_matrices_of_any_shape_and_by_threads(monkeypatch, shape, n, biased):
     expected = x.astype(np.float64) @ weight.T.astype(np.float64) + (bias if biased else 0)
     np.testing.assert_allclose(found, expected, atol=1e-4)
     for threads in (2, 3):
-        by_threads(monkeypatch, threads)
-        np.testing.assert_array_equal(linear(matrix, x), found)
+        with shared_by(threads):
+            np.testing.assert_array_equal(linear(matrix, x), found)
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
@@ -58,15 +53,15 @@ def test_kernels_multiply_as_python_does(kernel, n):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 9])
-def test_quantised_matrices_have_the_same_name(monkeypatch, bits, fine, n):
+def test_quantised_matrices_have_the_same_name(bits, fine, n):
     weight, x, bias = normal(70, 96), normal(n, 96, seed=1), normal(70, seed=2)
     quantised = Quantised.of(weight, bits)
     matrix = quantised.tiles(bias, fine=fine)
     found = linear(matrix, x)
     assert found.shape == (n, 70)
     np.testing.assert_allclose(found, x @ quantised.floats().T + bias, atol=0.01 if fine else 0.5)
-    by_threads(monkeypatch, 2)
-    np.testing.assert_array_equal(linear(matrix, x), found)
+    with shared_by(2):
+        np.testing.assert_array_equal(linear(matrix, x), found)
     np.testing.assert_array_equal(linear(matrix, np.asfortranarray(x)), found)
 
 
@@ -95,16 +90,6 @@ def test_what_is_not_finite_is_noticed_in_its_row_alone(broken):
     found = np.isfinite(linear(pack(normal(40, 33, seed=1)), x))
     assert not found[3].any()
     assert np.delete(found, 3, axis=0).all()
-
-
-def test_large_products_are_shared_where_there_are_threads(monkeypatch):
-    monkeypatch.setenv("SEQLOOM_THREADS", "2")
-    assert not matmul.is_large(64 * 64, 1)
-    assert matmul.is_large(matmul.LARGE + 1, 1)
-    assert matmul.is_large(matmul.LARGE // 2, 20)
-    assert not matmul.is_large(matmul.LARGE + 1, 0)
-    monkeypatch.setenv("SEQLOOM_THREADS", "1")
-    assert not matmul.is_large(matmul.LARGE + 1, 20)
 
 
 # ---- as compiled for registers of either width

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numba import njit
 
-from seqloom.kernels import intrinsics, matmul
+from seqloom.kernels import intrinsics
 from seqloom.kernels.matmul import linear
 from seqloom.kernels.quantised import linear_tiles, multiply_tiles, round_inputs
 from seqloom.runtime.quantised import Quantised
+from tests.sharing import shared_by
 from tests.twins import quantised as twin
 
 
@@ -52,7 +53,7 @@ def kernel(request):
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (33, 70), (5, 8)])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("fine", [False, True])
-def test_product(monkeypatch, kernel, fine, bits, rows, columns, n):
+def test_product(kernel, fine, bits, rows, columns, n):
     matrix, x = made(rows, columns, bits, n)
     numbers, scales, _ = rounded(x, fine)
     x64 = (numbers * np.repeat(scales.astype(np.float64), 32, axis=1))[:, :columns]
@@ -60,11 +61,10 @@ def test_product(monkeypatch, kernel, fine, bits, rows, columns, n):
     tiles = matrix.tiles(fine=fine)
     found = product(kernel, tiles, x)
     np.testing.assert_allclose(found, x64 @ weights.T, rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(linear_tiles(tiles, x), found)
+    np.testing.assert_array_equal(linear_tiles(*tiles, x), found)
     np.testing.assert_array_equal(linear(tiles, x), found)
-    monkeypatch.setattr(matmul, "LARGE", -1)
-    monkeypatch.setenv("SEQLOOM_THREADS", "2")
-    np.testing.assert_array_equal(linear(tiles, x), found)
+    with shared_by(2):
+        np.testing.assert_array_equal(linear(tiles, x), found)
     np.testing.assert_allclose(matrix.floats(), weights, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(matrix[np.array([rows - 1, 0])], matrix.floats()[[rows - 1, 0]])
 

@@ -7,6 +7,7 @@ from seqloom.kernels import recurrent
 from seqloom.kernels.matmul import linear, pack
 from seqloom.runtime.quantised import Quantised
 from tests.kernels.test_attention import finite_differences
+from tests.sharing import helped, shared_by
 from tests.twins import recurrent as twin
 
 NONE = np.empty(0, np.float32)
@@ -121,8 +122,8 @@ def test_rows_that_are_no_numbers_stay_that():
         projected = normal(6, width * size)
         projected[1] = np.nan
         h, c, out = np.zeros((2, size), np.float32), np.zeros((2, size), np.float32), np.empty((6, size), np.float32)
-        recurrent.walk(kind, projected, pack(normal(width * size, size)), np.zeros(size, np.float32), False,
-                       np.array([0, 3, 6]), np.array([0, 1]), False, h, c, out)
+        direction = recurrent.Direction(projected, pack(normal(width * size, size)), np.zeros(size, np.float32), h, c)
+        recurrent.walk_layer(kind, False, np.array([0, 3, 6]), np.array([0, 1]), direction, direction, out)
         assert np.isfinite(out).all(axis=1).tolist() == [True, False, False, True, True, True]
 
 
@@ -148,29 +149,41 @@ def step(name, projected, w_h, b_h, relu, h, c):
 
 
 @pytest.mark.parametrize("weights", ["float32", "8 bits", "4 bits"])
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("both_ways", [False, True])
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("size", [5, 33])
-def test_walks_are_steps_to_the_bit(name, size, reverse, weights):
-    """Whichever sequences are beside one."""
+def test_walks_are_steps_to_the_bit(name, size, both_ways, weights):
+    """Whichever sequences are beside one, and whoever walks in the other direction."""
     lengths = np.array([4, 0, 9, 1, 4, 12])
     offsets, order = np.concatenate([[0], np.cumsum(lengths)]), np.argsort(-lengths, kind="stable")
     n, total, width = len(lengths), int(lengths.sum()), GATES[name] * size
-    matrix, b_h = normal(width, size, seed=1), normal(size, seed=2)
-    w_h = pack(matrix) if weights == "float32" else Quantised.of(matrix, int(weights[0])).tiles()
-    projected, first_h, first_c = normal(total, width), normal(n, size, seed=3), normal(n, size, seed=4)
-    h, c = first_h.copy(), first_c.copy()
-    out = np.full((total, size), np.nan, np.float32)
-    recurrent.walk(KINDS[name], projected.copy(), w_h, b_h, True, offsets, order, reverse, h, c, out)
-    for s in range(n):
-        own_h, own_c = first_h[s:s + 1], first_c[s:s + 1]
-        steps = range(offsets[s], offsets[s + 1])
-        for place in reversed(steps) if reverse else steps:
-            own_h, own_c = step(name, projected[place:place + 1], w_h, b_h, True, own_h, own_c)
-            np.testing.assert_array_equal(out[place], own_h[0])
-        np.testing.assert_array_equal(h[s], own_h[0])
-        if name == "lstm":
-            np.testing.assert_array_equal(c[s], own_c[0])
+    firsts = [(normal(n, size, seed=3 + seed), normal(n, size, seed=4 + seed)) for seed in (0, 10)]
+
+    def directions():
+        for seed, (h, c) in zip((0, 10), firsts):
+            matrix, b_h = normal(width, size, seed=1 + seed), normal(size, seed=2 + seed)
+            w_h = pack(matrix) if weights == "float32" else Quantised.of(matrix, int(weights[0])).tiles()
+            yield recurrent.Direction(normal(total, width, seed=seed), w_h, b_h, h.copy(), c.copy())
+
+    def walked():
+        out = np.full((total, (1 + both_ways) * size), np.nan, np.float32)
+        forward, backward = directions()
+        recurrent.walk_layer(KINDS[name], True, offsets, order, forward, backward if both_ways else forward, out)
+        return out, forward, backward
+
+    with shared_by(2):
+        found = list(helped(walked)) if both_ways and weights == "float32" else [walked()]
+    for out, *walkers in found[-3:]:
+        for reverse, (walker, (first_h, first_c)) in enumerate(zip(walkers[:1 + both_ways], firsts)):
+            for s in range(n):
+                own_h, own_c = first_h[s:s + 1], first_c[s:s + 1]
+                steps = range(offsets[s], offsets[s + 1])
+                for place in reversed(steps) if reverse else steps:
+                    own_h, own_c = step(name, walker.projected[place:place + 1], walker.w_h, walker.b_h, True, own_h, own_c)
+                    np.testing.assert_array_equal(out[place, reverse * size:][:size], own_h[0])
+                np.testing.assert_array_equal(walker.h[s], own_h[0])
+                if name == "lstm":
+                    np.testing.assert_array_equal(walker.c[s], own_c[0])
 
 
 def test_where_the_steps_of_sequences_lie():

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from seqloom.kernels import attention, matmul, transformer
+from seqloom.kernels import transformer
 from seqloom.kernels.attention import store_tokens
 from seqloom.kernels.maths import ACTIVATIONS
 from seqloom.kernels.matmul import pack
 from seqloom.kernels.transformer import Heads, Norm, Rotation
 from seqloom.runtime.attention import Scratch
 from seqloom.runtime.quantised import Quantised
+from tests.sharing import shared_by
 from tests.twins import attention as attention_twin
 from tests.twins import maths as twin
 
@@ -68,17 +69,13 @@ def seen_by(queries, keys, values, offsets_of, *, causal, window=1 << 40, by_dis
     return out
 
 
-def both_ways(monkeypatch, name, make, x):
-    """What a part makes of x, compiled; in Python, by one thread and by several, it is the same to the bit."""
-    compiled, plain = getattr(transformer, f"{name}_compiled"), getattr(transformer, name)
+def by_threads(part, make, x):
+    """What a part makes of x; by one thread and by several it is the same to the bit."""
     found = x.copy()
-    shown = make(compiled, found)
-    for threads in (1, 3):
-        monkeypatch.setenv("SEQLOOM_THREADS", str(threads))
-        monkeypatch.setattr(matmul, "LARGE", -1)
-        monkeypatch.setattr(attention, "LARGE", 0)
+    shown = make(part, found)
+    with shared_by(3):
         again = x.copy()
-        np.testing.assert_array_equal(make(plain, again), shown)
+        np.testing.assert_array_equal(make(part, again), shown)
         np.testing.assert_array_equal(again, found)
     return found
 
@@ -97,7 +94,7 @@ SELF = {
 @pytest.mark.parametrize("given", SELF.values(), ids=SELF)
 @pytest.mark.parametrize("pre", [True, False])
 @pytest.mark.parametrize(("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")])
-def test_self_attention(monkeypatch, given, pre, norm_kind, kind):
+def test_self_attention(given, pre, norm_kind, kind):
     causal, window, rotary = (given.get(name, default) for name, default in
                               (("causal", True), ("window", 1 << 40), ("rotary", False)))
     by_distance, relative = given.get("by_distance"), given.get("relative")
@@ -123,14 +120,14 @@ def test_self_attention(monkeypatch, given, pre, norm_kind, kind):
         seen = seen_by(queries, keys, values, OFFSETS, causal=causal, window=window, by_distance=by_distance, relative=relative)
         return seen @ w_out.T + b_out
 
-    found = both_ways(monkeypatch, "self_attention", make, x)
+    found = by_threads(transformer.self_attention, make, x)
     expected = around(x.astype(np.float64), pre, norm, change)
     np.testing.assert_allclose(found, expected, atol=2e-5 if kind == "float32" else 5e-3)
 
 
 @pytest.mark.parametrize("pre", [True, False])
 @pytest.mark.parametrize("kind", ["float32", "8 bits"])
-def test_cross_attention(monkeypatch, pre, kind):
+def test_cross_attention(pre, kind):
     """Sources of other lengths than their targets, one of them empty."""
     query, w_query, b_query = matrix(D_QUERIES, D, 1, kind)
     out, w_out, b_out = matrix(D, D_QUERIES, 2, kind)
@@ -150,7 +147,7 @@ def test_cross_attention(monkeypatch, pre, kind):
         seen = seen_by(inner @ w_query.T + b_query, *np.split(memory.astype(np.float64), 2, axis=1), sources, causal=False)
         return seen @ w_out.T + b_out
 
-    found = both_ways(monkeypatch, "cross_attention", make, x)
+    found = by_threads(transformer.cross_attention, make, x)
     expected = around(x.astype(np.float64), pre, norm, change)
     np.testing.assert_allclose(found, expected, atol=2e-5 if kind == "float32" else 5e-3)
 
@@ -158,7 +155,7 @@ def test_cross_attention(monkeypatch, pre, kind):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("pre", [True, False])
 @pytest.mark.parametrize(("norm_kind", "kind"), [("layer", "float32"), ("rms", "float32"), ("layer", "8 bits")])
-def test_perceptron(monkeypatch, name, pre, norm_kind, kind):
+def test_perceptron(name, pre, norm_kind, kind):
     d_mlp = 40
     up, w_up, b_up = matrix(d_mlp * (2 if name in twin.GATED else 1), D, 1, kind)
     down, w_down, b_down = matrix(D, d_mlp, 2, kind)
@@ -171,7 +168,7 @@ def test_perceptron(monkeypatch, name, pre, norm_kind, kind):
     def change(inner):
         return twin.activate(inner @ w_up.T + b_up, name) @ w_down.T + b_down
 
-    found = both_ways(monkeypatch, "perceptron", make, x)
+    found = by_threads(transformer.perceptron, make, x)
     expected = around(x.astype(np.float64), pre, norm, change)
     np.testing.assert_allclose(found, expected, atol=5e-5 if kind == "float32" else 1e-2)
 
@@ -179,5 +176,4 @@ def test_perceptron(monkeypatch, name, pre, norm_kind, kind):
 def test_no_tokens():
     norm, x = norm_of("layer"), np.empty((0, D), np.float32)
     up, down = matrix(40, D, 1)[0], matrix(D, 40, 2)[0]
-    for run in (transformer.perceptron, transformer.perceptron_compiled):
-        run(x, True, norm, up, down, ACTIVATIONS.index("relu"))
+    transformer.perceptron(x, True, norm, up, down, ACTIVATIONS.index("relu"))

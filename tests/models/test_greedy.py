@@ -47,15 +47,6 @@ def test_it_writes_what_one_beam_writes(cls, options):
     assert ended == {True, False}
 
 
-def test_a_stepper_that_is_quicker_is_asked():
-    stepper = made(Seq2Seq).decoder(SOURCES[:1])
-    expected = greedy(stepper, 1, 9)
-    stepper.greedy = lambda n, max_tokens: [(np.array([n, max_tokens]), True)]
-    assert greedy(stepper, 1, 9)[0][0].tolist() == [1, 9]
-    stepper.greedy = lambda n, max_tokens: None  # not quicker after all
-    assert greedy(stepper, 1, 9)[0][0].tolist() == expected[0][0].tolist()
-
-
 def test_translate_takes_it_and_says_the_same():
     model = made(Seq2Seq)
     for seed in range(5):

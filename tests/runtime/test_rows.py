@@ -17,10 +17,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from seqloom.decoding.stepper import branch, extend, join, prefill, prefill_by_steps, select  # noqa: E402
-from seqloom.kernels import attention, matmul  # noqa: E402
 from seqloom.models.translate.decoder import Decoder  # noqa: E402
 from seqloom.runtime.attention import PAGE, Page  # noqa: E402
 from tests.runtime.networks import LANGUAGE, TRANSLATORS, language, translator  # noqa: E402
+from tests.sharing import helped, shared_by  # noqa: E402
 
 SOURCES = ["abcde", "q", "", "deadbeefcab7", "bb", "abcd" * 18, "zyx"]  # one is longer than a page of keys
 BITS = [None, 8, 4]
@@ -144,17 +144,16 @@ def test_one_to_forty_rows(name, bits):
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("name", ["lstm", "gpt", "seq2seq", "transformer"])
-def test_however_many_threads_share_a_product(name, bits, monkeypatch):
-    """Where matrices are large, threads share them, and heads; what is large is a constant."""
+def test_however_many_threads_share_a_product(name, bits):
+    """Where matrices are large, threads share them, and heads."""
     model = SOME[name]()
     play = play_of(model if bits is None else model.quantised(bits), 12)
-    monkeypatch.setenv("SEQLOOM_THREADS", "1")
-    expected = in_company(play, 6)
-    monkeypatch.setattr(matmul, "LARGE", 0)
-    monkeypatch.setattr(attention, "LARGE", 0)
-    monkeypatch.setenv("SEQLOOM_THREADS", "3")
-    for told, before in zip(in_company(play, 6), expected):
-        assert all(map(np.array_equal, told, before))
+    with shared_by(1):
+        expected = in_company(play, 6)
+    with shared_by(3):
+        for found in helped(lambda: in_company(play, 6)):
+            for told, before in zip(found, expected):
+                assert all(map(np.array_equal, told, before))
 
 
 # ---- prompts

@@ -12,7 +12,7 @@ one source side by side, so that such a decoder can attend from all of them at o
 attention has a further method (`coverage.Attending`).
 
 What a Stepper can do faster than by its steps are further methods, which those who search look for: `prefill(prompts)` and
-`log_probs(ids, lengths)` below, and `greedy(n, max_tokens)` in `greedy`.
+`log_probs(ids, lengths)` below.
 
 A Stepper is shared by threads. What it gives out are new arrays, which the caller may write to.
 """

@@ -13,19 +13,30 @@ Additive attention stands here too, for training and for inference.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from seqloom.kernels.maths import FUSED, ONE, ZERO, add_scaled, dot, exp_row, softmax, tanh_sum
-from seqloom.kernels.matmul import LANES, add_block
-from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
+from seqloom.kernels.maths import (
+    FUSED,
+    ONE,
+    TANH,
+    ZERO,
+    activate,
+    add_scaled,
+    dot,
+    exp_row,
+    softmax,
+    tanh_sum,
+)
+from seqloom.kernels.matmul import LANES, add_block, linear
+from seqloom.kernels.team import do_parts, share
 
 PAGE = 64  # tokens
-LARGE = 1 << 24  # products of queries and keys, times their width, from which on threads share heads
+HEADS = 3  # the kind of a job of a team
 QUERIES = 64  # of a sequence whose scores are there at a time, so that they stay small for a long one
 
 
@@ -160,38 +171,43 @@ def attend(x, n_heads, d_head, scale, d_keys, layer, pages, starts, counts, leng
                             shown[t] = scores[i, t] * shares[i]
 
 
-def attend_heads(x: Any, heads: Any, layer: int, tokens: Any, causal: bool, by_distance: Any, relative: Any,
-                 weights: Any) -> np.ndarray:
+class HeadsJob(NamedTuple):
+    """Attention that threads share, head by head."""
+
+    x: np.ndarray
+    heads: Any  # `transformer.Heads`
+    layer: int
+    tokens: Any  # `transformer.Tokens`
+    causal: bool
+    by_distance: np.ndarray
+    relative: np.ndarray
+    out: np.ndarray
+    weights: np.ndarray
+
+
+@overload(do_parts)
+def _do_heads(job, low, high):
+    def run(job, low, high):
+        heads, tokens = job.heads, job.tokens
+        attend(job.x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, job.layer, tokens.pages,
+               tokens.starts, tokens.counts, tokens.lengths, job.causal, heads.window, job.by_distance,
+               job.relative, low, high, job.out, job.weights)
+
+    return run if job.instance_class is HeadsJob else None
+
+
+@njit(nogil=True, cache=True)
+def attend_heads(team, x, heads, layer, tokens, causal, by_distance, relative, weights):
     """Return what the queries at the beginning of each row of x see, (N, heads d_head);
     `weights` as of `attend`.
-
-    Called from Python, threads share the heads where there is much to do; the result is the same to the bit.
     """
     out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
-
-    def run(bounds: tuple[int, int]) -> None:
-        low, high = bounds
-        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts,
-               tokens.counts, tokens.lengths, causal, heads.window, by_distance, relative, low, high, out,
-               weights)
-
-    work = heads.n_heads * heads.d_head * int((tokens.counts * tokens.lengths).sum())
-    share = -(-heads.n_heads // thread_count())
-    bounds = chunk_bounds(heads.n_heads, share if work > LARGE else heads.n_heads)
-    share_between_threads(run, bounds)
+    pairs = 0  # of a query and a key
+    for r in range(len(tokens.counts)):
+        pairs += tokens.counts[r] * tokens.lengths[r]
+    job = HeadsJob(x, heads, layer, tokens, causal, by_distance, relative, out, weights)
+    share(team, HEADS, job, heads.n_heads, pairs * heads.n_heads * heads.d_head)
     return out
-
-
-@overload(attend_heads)
-def _attend_heads_in_kernels(x, heads, layer, tokens, causal, by_distance, relative, weights):
-    def run(x, heads, layer, tokens, causal, by_distance, relative, weights):
-        out = np.empty((len(x), heads.n_heads * heads.d_head), np.float32)
-        attend(x, heads.n_heads, heads.d_head, heads.scale, heads.d_keys, layer, tokens.pages, tokens.starts,
-               tokens.counts, tokens.lengths, causal, heads.window, by_distance, relative, 0, heads.n_heads,
-               out, weights)
-        return out
-
-    return run
 
 
 # ---- additive attention (`nn.memory`): energy . tanh(query + key) of all pairs, which are never in memory
@@ -271,3 +287,17 @@ def attend_memory(queries, vectors, keys, offsets, source, energy, scale, covere
             add_scaled(out[row], shares[t], vectors[low + t])
         if len(covered) > 0:
             add_scaled(coverage[row, :steps], ONE, shares)
+
+
+@njit(nogil=True, cache=True)
+def read_memory(hidden, readout, query, vectors, keys, offsets, source, energy, scale, covered, coverage,
+                weights):
+    """Return tanh of the readout of hidden states (n, H) and of what they see of their sources: (n, D).
+
+    Queries are `query` times the hidden states where scores are additive, else the states themselves;
+    the others as of `attend_memory`.
+    """
+    out = linear(readout, hidden)
+    queries = linear(query, hidden) if len(energy) > 0 else hidden
+    attend_memory(queries, vectors, keys, offsets, source, energy, scale, covered, coverage, out, weights)
+    return activate(out, TANH)

@@ -61,6 +61,18 @@ def offer(x, row, log_prob, largest, taken, best, rows, tokens):
 
 
 @njit(nogil=True, cache=True)
+def all_usable(log_probs, ids, largest):
+    """Return whether the likeliest tokens, ids (n,) of log_probs (n, V), have probabilities:
+    above zero, not above `largest`, not NaN, which NumPy takes for the largest number.
+    """
+    for row in range(len(ids)):
+        best = log_probs[row, ids[row]]
+        if not -np.inf < best <= largest:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
 def keep_result(count, scores, log_probs, origins, score, log_prob, length, row, token):
     """Put a hypothesis among the results of its prompt, best first, equal ones as they came; returns the new count."""
     most = len(scores)

@@ -23,6 +23,8 @@ LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away 
 # kernels take their places here
 ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")
 RELU, TANH, GELU, GELU_ERF, SWISH, GEGLU, SWIGLU = range(1, 8)
+POOLING = ("last", "max", "mean", "attention")  # kernels take the places of the first three
+LAST, MAX, MEAN = range(3)
 GATED = GEGLU  # from here on half of the units are gates
 
 
@@ -226,6 +228,39 @@ def norm_row(x, weight, bias, epsilon):
     else:
         for j in range(len(x)):
             x[j] = x[j] * scale * weight[j]
+
+
+@njit(nogil=True, cache=True)
+def pool_rows(x, offsets, kind, half):
+    """Return one vector for the steps x[offsets[r]:offsets[r + 1]] of each row, (R, D); zeros if it has none.
+
+    `LAST` is the last step, from the column `half` on the first one, as the last of a reverse direction;
+    `MAX` and `MEAN` are of all steps.
+    """
+    n, width = len(offsets) - 1, x.shape[1]
+    out = np.zeros((n, width), np.float32)
+    for r in range(n):
+        low, high, row = offsets[r], offsets[r + 1], out[r]
+        if low == high:
+            continue
+        if kind == LAST:
+            row[:half] = x[high - 1, :half]
+            row[half:] = x[low, half:]
+            continue
+        row[:] = x[low]
+        for t in range(low + 1, high):
+            step = x[t]
+            if kind == MAX:
+                for j in range(width):
+                    row[j] = step[j] if not step[j] <= row[j] else row[j]  # NaN stays
+            else:
+                for j in range(width):
+                    row[j] += step[j]
+        if kind == MEAN:
+            share = ONE / np.float32(high - low)
+            for j in range(width):
+                row[j] *= share
+    return out
 
 
 @njit(nogil=True, cache=True)

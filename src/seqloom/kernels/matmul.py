@@ -7,9 +7,8 @@ panel is multiplied the next is fetched.
     panels of a matrix (R, K), P = ceil(R / WIDTH), what is beyond R is zero: float32 (P, K, WIDTH)
 
 Each sum is made in the order of its K terms, however many rows there are, so a row's product does not depend
-on the rows beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name:
-called from a kernel, `linear` is compiled for the kind of the matrix; called from Python, threads share a
-large product.
+on the rows beside it, to the bit. Quantised matrices (`kernels/quantised`) are multiplied by the same name;
+threads share a large product (`kernels/team`).
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from numba.extending import intrinsic, overload
 
 from seqloom.arrays import aligned
 from seqloom.kernels.intrinsics import constant, prefetch_at, splat
-from seqloom.kernels.parallel import chunk_bounds, share_between_threads, thread_count
-from seqloom.kernels.quantised import TILE, Tiles, linear_tiles, multiply_tiles, round_inputs
+from seqloom.kernels.parallel import TEAM, WANTED, call_helpers
+from seqloom.kernels.quantised import Tiles, linear_tiles, multiply_tiles, round_inputs
+from seqloom.kernels.team import do_parts, product_work, share
 
 LANES = 16  # numbers of a vector
 # 32 registers of 16 numbers; else as many as 16 of 8 hold
 WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
 WIDTH = VECTORS * LANES
-# weights from which on threads share a product: handing a part over takes a third of the time of it
-LARGE = 1 << 22  # weights from which on threads share a product: waking one takes longer than a third of it
+PANELS = 0  # the kind of a job of a team
 NO_BIAS = np.empty(0, np.float32)
 
 
@@ -44,6 +43,16 @@ class Panels(NamedTuple):
     panels: np.ndarray  # float32 (P, K, WIDTH)
     bias: np.ndarray  # float32 (P WIDTH,), or empty
     rows: int  # R
+    team: np.ndarray = TEAM  # who may share the product
+
+
+class PanelsJob(NamedTuple):
+    """A product that threads share, panel by panel."""
+
+    panels: np.ndarray
+    bias: np.ndarray
+    x: np.ndarray
+    out: np.ndarray
 
 
 def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Panels:
@@ -74,6 +83,7 @@ def product_piece(rows: int, vectors: int = 1, *, prefetching: bool = False,
     with `adding` the product is added to what is there.
     """
     def code(context, builder, signature, arguments):
+        assert all(kind.layout == "C" for kind in signature.args if isinstance(kind, types.Array))
         size, lanes = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
         a, row, skip, b, start, step, steps, out, column, ahead = (
             context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
@@ -157,50 +167,55 @@ def multiply_panels(panels, bias, x, low, high, out):
                 out[row, j] += bias[j]
 
 
+@overload(do_parts)
+def _do_panels(job, low, high):
+    def run(job, low, high):
+        multiply_panels(job.panels, job.bias, job.x, low, high, job.out)
+
+    return run if job.instance_class is PanelsJob else None
+
+
 @njit(nogil=True, cache=True)
-def linear_panels(matrix, x):
+def linear_panels(panels, bias, rows, team, x):
     """Return rows x (n, K) times the transpose of a matrix in panels, plus its bias: a new array (n, R)."""
-    out = np.empty((len(x), len(matrix.panels) * WIDTH), np.float32)
-    multiply_panels(matrix.panels, matrix.bias, x, 0, len(matrix.panels), out)
-    return out if out.shape[1] == matrix.rows else out[:, :matrix.rows].copy()
-
-
-def is_large(weights: int, rows: int) -> bool:
-    """Return whether threads should share a product:
-    reading the weights takes as long as multiplying about three rows.
-    """
-    return weights * max(rows // 3, rows > 0) > LARGE and thread_count() > 1
+    out = np.empty((len(x), len(panels) * WIDTH), np.float32)
+    share(team, PANELS, PanelsJob(panels, bias, x, out), len(panels), product_work(panels.size, len(x)))
+    return out if out.shape[1] == rows else out[:, :rows].copy()
 
 
 def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
-    """Return rows x (n, K) times the transpose of a matrix (R, K), plus its bias: a new array (n, R).
-
-    Threads share a large product; the result is the same to the bit.
-    """
+    """Return rows x (n, K) times the transpose of a matrix (R, K), plus its bias: a new array (n, R)."""
     x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
-    tiles = isinstance(matrix, Tiles)
-    parts = len(matrix[0])
-    if not is_large(matrix[0].nbytes // 4, len(x)):
-        return linear_tiles(matrix, x) if tiles else linear_panels(matrix, x)
-    out = np.empty((len(x), parts * (TILE if tiles else WIDTH)), np.float32)
-    if tiles:
-        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
-
-        def multiply(bounds: tuple[int, int]) -> None:
-            multiply_tiles(matrix, numbers, scales, sums, bounds[0], bounds[1], out)
-    else:
-        def multiply(bounds: tuple[int, int]) -> None:
-            multiply_panels(matrix.panels, matrix.bias, x, bounds[0], bounds[1], out)
-
-    share_between_threads(multiply, chunk_bounds(parts, -(-parts // thread_count())))
-    return out if out.shape[1] == matrix.rows else np.ascontiguousarray(out[:, :matrix.rows])
+    product: Any = linear_tiles if isinstance(matrix, Tiles) else linear_panels
+    out: np.ndarray = product(*matrix, x)  # numba looks at arrays sooner than at tuples of them
+    if TEAM[WANTED]:
+        call_helpers()
+    return out
 
 
 @overload(linear)
 def _linear_in_kernels(matrix, x):
     if getattr(matrix, "instance_class", None) is Panels:
-        return lambda matrix, x: linear_panels(matrix, x)
-    return lambda matrix, x: linear_tiles(matrix, x)
+        return lambda matrix, x: linear_panels(matrix.panels, matrix.bias, matrix.rows, matrix.team, x)
+    return lambda matrix, x: linear_tiles(matrix.weight, matrix.scale, matrix.minimum, matrix.bias,
+                                          matrix.rows, matrix.fine, matrix.team, x)
+
+
+def linear_into(matrix: Any, x: np.ndarray, out: np.ndarray) -> None:
+    """In kernels: write the same to out, which has room for whole panels or tiles, by this thread alone."""
+    out[:, :matrix.rows] = linear(matrix, x)
+
+
+@overload(linear_into)
+def _linear_into_in_kernels(matrix, x, out):
+    def panels(matrix, x, out):
+        multiply_panels(matrix.panels, matrix.bias, x, 0, len(matrix.panels), out)
+
+    def tiles(matrix, x, out):
+        numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
+        multiply_tiles(matrix, numbers, scales, sums, 0, len(matrix.scale), out)
+
+    return panels if matrix.instance_class is Panels else tiles
 
 
 # ---- small products of arrays that are made on the way, as of attention

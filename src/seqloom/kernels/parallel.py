@@ -7,15 +7,18 @@ for any number of threads. numba's own `parallel=True` is not used: a fork after
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import TypeVar
+
+import numpy as np
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,12 +50,17 @@ def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence
             start, length = i, 0
 
 
-_thread = threading.local()
-
-
-def _enter_pool() -> None:
-    """Mark a thread of a pool, which does not share its products with others: all are busy."""
-    _thread.in_pool = True
+@contextmanager
+def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool of threads; while there is one, kernels do not share their work: all cores are busy."""
+    with _one_at_a_time:
+        TEAM[POOLS] += 1
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool
+    finally:
+        with _one_at_a_time:
+            TEAM[POOLS] -= 1
 
 
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
@@ -67,7 +75,7 @@ def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int =
         yield from map(function, chain(first, source))
         return
     source = chain(first, source)
-    with ThreadPoolExecutor(threads, initializer=_enter_pool) as pool:
+    with _pool(threads) as pool:
         waiting: list[Future[R]] = [pool.submit(function, item) for item in islice(source, threads * ahead)]
         try:
             while waiting:
@@ -86,93 +94,95 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
         pass
 
 
-class _Helper(threading.Thread):
-    """A thread that waits for a part of a product:
-    starting one, or a pool's bookkeeping, would take longer than the product.
-    """
+# ---- helpers that share the work of a kernel from inside it (`team`)
+#
+# The team are words that kernels and helpers change: one line of words for all, LINES lines that hold a job,
+# and a line for each thread; thread 0 is whoever has a job.
 
-    def __init__(self) -> None:
-        super().__init__(daemon=True, name="seqloom-helper")
-        self.function: Callable[[], object] = int
-        self.error: BaseException | None = None
-        self.busy = False  # what counts: an interrupted wait leaves `done` in either state
-        self.begin, self.done = threading.Lock(), threading.Lock()
-        self.begin.acquire()
-        self.done.acquire()
+WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
+LINES, MOST = 16, 64  # lines of a job; threads
+LOCK, WANTED, HELPED, THREADS, POOLS, WORTH, KIND, SIZE, PARTS = range(9)  # of the first line
+JOB, OWN = WORDS, (1 + LINES) * WORDS  # where the job begins, and the lines of the threads
+STATE, NEXT = 0, 8  # of a thread's line; the next of its chunks
+ASLEEP, READY, OFFERED, BUSY = range(4)
+
+
+def new_team() -> np.ndarray:
+    """Return the words of a team that nobody belongs to yet."""
+    team = np.zeros(OWN + MOST * WORDS, np.int64)
+    team[WORTH] = 1 << 16  # multiplications and additions that are worth a thread
+    return team
+
+
+TEAM = new_team()
+
+
+class _Helper(threading.Thread):
+    """Sleeps until it is called, then does jobs until there have been none for a while."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(daemon=True, name=f"seqloom-helper-{number}")
+        self.number = number
+        self.called = threading.Lock()
         self.start()
 
-    def give(self, function: Callable[[], object]) -> None:
-        """Let it begin with this."""
-        self.done.acquire(blocking=False)
-        self.function, self.error = function, None
-        self.busy = True
-        self.begin.release()
-
     def run(self) -> None:
-        while True:
-            self.begin.acquire()
-            try:
-                self.function()
-            except BaseException as error:
-                self.error = error
-            self.function = int  # the arrays of the last one are free
-            self.busy = False
-            self.done.release()
+        from seqloom.kernels.jobs import serve
 
-    def wait(self) -> BaseException | None:
-        """Return its error when its part is done, or what interrupted the waiting meanwhile."""
-        interruption = None
-        while self.busy:
-            try:
-                self.done.acquire()
-            except BaseException as error:  # it still writes to the caller's arrays
-                interruption = error
-        found, self.error = self.error, None
-        return interruption or found
+        while True:
+            self.called.acquire()
+            if not _closing:
+                serve(self.number)
+
+    def call(self) -> None:
+        """Wake it, if it sleeps; only one thread at a time may do so."""
+        if self.called.locked() and TEAM[OWN + self.number * WORDS + STATE] == ASLEEP:
+            self.called.release()
 
 
 _helpers: list[_Helper] = []
-_helpers_free = threading.Lock()
+_one_at_a_time = threading.Lock()
+_closing = False
+
+
+def call_helpers() -> None:
+    """Have a thread for each core awake, this one included, for what is shared next."""
+    TEAM[WANTED] = 0
+    TEAM[THREADS] = threads = min(thread_count(), MOST)
+    if threads == 1 or _closing or not _one_at_a_time.acquire(blocking=False):
+        return
+    try:
+        if not _helpers:
+            import seqloom.kernels.jobs  # noqa: F401  (compiled here, as a process must not end meanwhile)
+        for helper in _helpers[:threads - 1]:
+            helper.call()
+        while len(_helpers) < threads - 1:
+            _helpers.append(_Helper(len(_helpers) + 1))
+    finally:
+        _one_at_a_time.release()
 
 
 def _forget_helpers() -> None:
     """In a forked child, where no thread but one lives on."""
-    global _helpers_free
+    global _one_at_a_time
     _helpers.clear()
-    _helpers_free = threading.Lock()
+    _one_at_a_time = threading.Lock()
+    TEAM[:] = new_team()
 
 
+def _let_helpers_end() -> None:
+    """Before Python ends, and with it the code that they run."""
+    global _closing
+    _closing = True
+    deadline = time.monotonic() + 5
+    states = slice(OWN + STATE, None, WORDS)
+    while (TEAM[states] != ASLEEP).any() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+atexit.register(_let_helpers_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_helpers)
-
-
-def share_between_threads(function: Callable[[T], object], parts: Sequence[T]) -> None:
-    """Call the function with each of a few parts, side by side;
-    while another call has the helpers, one after the other.
-
-    For kernels of some 50 microseconds: handing a part over takes about ten.
-    """
-    if len(parts) < 2 or getattr(_thread, "in_pool", False) or not _helpers_free.acquire(blocking=False):
-        for part in parts:
-            function(part)
-        return
-    busy: list[_Helper] = []
-    try:
-        _helpers[:] = [helper for helper in _helpers if not helper.busy]
-        while len(_helpers) < len(parts) - 1:
-            _helpers.append(_Helper())
-        try:
-            for helper, part in zip(_helpers, parts[1:]):
-                busy.append(helper)
-                helper.give(partial(function, part))
-            function(parts[0])
-        finally:
-            errors = [helper.wait() for helper in busy]
-        for error in errors:
-            if error is not None:
-                raise error
-    finally:
-        _helpers_free.release()
 
 
 def interruptible(function: Callable[[threading.Event], R]) -> R:

@@ -27,10 +27,12 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from seqloom.kernels.intrinsics import BYTES, FLOATS, WORD, WORDS, add_dots, constant, halves, splat
 from seqloom.kernels.maths import FUSED, ZERO
+from seqloom.kernels.parallel import TEAM
+from seqloom.kernels.team import do_parts, product_work, share
 
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
@@ -42,6 +44,8 @@ SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its in
 ROUNDING = np.float32(1.5 * 2 ** 23)
 ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 NOT_A_NUMBER = np.float32(np.nan)
+
+OF_8_BITS, OF_4_BITS = 1, 2  # kinds of jobs of a team
 
 _FLOAT = ir.FloatType()
 
@@ -56,6 +60,17 @@ class Tiles(NamedTuple):
     rows: int  # R
     # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
     fine: bool
+    team: np.ndarray = TEAM  # who may share the product
+
+
+class TilesJob(NamedTuple):
+    """A product that threads share, tile by tile, with rows as `round_inputs` made them."""
+
+    matrix: Tiles
+    numbers: np.ndarray
+    scales: np.ndarray
+    sums: np.ndarray
+    out: np.ndarray
 
 
 def _tile_product(rows, fine):
@@ -259,10 +274,22 @@ def multiply_tiles(matrix, x, x_scale, x_sum, low, high, out):
                 out[row, j] += matrix.bias[j]
 
 
+@overload(do_parts)
+def _do_tiles(job, low, high):
+    def run(job, low, high):
+        multiply_tiles(job.matrix, job.numbers, job.scales, job.sums, low, high, job.out)
+
+    return run if job.instance_class is TilesJob else None
+
+
 @njit(nogil=True, cache=True)
-def linear_tiles(matrix, x):
+def linear_tiles(weight, scale, minimum, bias, rows, fine, team, x):
     """Return rows x (n, K) times the transpose of a matrix in tiles, plus its bias: a new array (n, R)."""
-    out = np.empty((len(x), len(matrix.scale) * TILE), np.float32)
-    numbers, scales, sums = round_inputs(x, matrix.scale.shape[1], matrix.fine)
-    multiply_tiles(matrix, numbers, scales, sums, 0, len(matrix.scale), out)
-    return out if out.shape[1] == matrix.rows else out[:, :matrix.rows].copy()
+    tiles, blocks, _ = scale.shape
+    out = np.empty((len(x), tiles * TILE), np.float32)
+    numbers, scales, sums = round_inputs(x, blocks, fine)
+    matrix = Tiles(weight, scale, minimum, bias, rows, fine, team)
+    kind = OF_4_BITS if weight.shape[1] == 4 * blocks else OF_8_BITS
+    work = product_work(weight.size // 4, len(x))  # four are multiplied at once
+    share(team, kind, TilesJob(matrix, numbers, scales, sums, out), tiles, work)
+    return out if out.shape[1] == rows else out[:, :rows].copy()

@@ -8,13 +8,18 @@ not overlap. "contract" (fused multiply-add) is the only liberty taken with the 
 uses as well: with full fast-math a NaN could come out as a number, and a diverged run would go unseen.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from seqloom.kernels.maths import FUSED, ZERO, add_scaled, norm_row, norm_rows, sigmoid, sigmoid_sum, tanh
-from seqloom.kernels.matmul import linear
+from seqloom.kernels.matmul import WIDTH, linear, linear_into
+from seqloom.kernels.team import do_parts, share
 
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
 ONE = np.float32(1)
@@ -192,9 +197,46 @@ def gru_update(from_x, from_reset, gates, h, keep, candidate, out):
             move_towards(h[row], z, candidate[row], out[row])
 
 
+# ---- a step of all rows, products included; layer norms are those of arrays that are not empty
+
+
+@njit(nogil=True, cache=True)
+def normed_product(w_h, h, norm_weight, norm_bias):
+    """Return rows h (n, H) times the transpose of W_h, normed."""
+    out = linear(w_h, h)
+    if len(norm_weight) > 0:
+        norm_rows(out, norm_weight, norm_bias, EPSILON)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def lstm_step(from_x, w_h, norm_h, bias_h, norm_c, bias_c, h, c):
+    """Return the new h and c; from_x becomes the gates."""
+    after, cell = np.empty_like(c), c.copy()
+    lstm_cell(from_x, normed_product(w_h, h, norm_h, bias_h), cell, norm_c, bias_c, after)
+    return after, cell
+
+
+@njit(nogil=True, cache=True)
+def gru_step(from_x, w_h, norm_h, bias_h, bias, keep, h):
+    """Return the new h and the gates, reset after the product."""
+    gates, inner, after = np.empty_like(from_x), np.empty_like(h), np.empty_like(h)
+    gru_cell(from_x, normed_product(w_h, h, norm_h, bias_h), bias, h, keep, gates, inner, after)
+    return after, gates
+
+
+@njit(nogil=True, cache=True)
+def rnn_step(from_x, w_h, norm_h, bias_h, relu, h):
+    """Return the new h."""
+    after = np.empty_like(h)
+    rnn_cell(from_x, linear(w_h, h), norm_h, bias_h, relu, after)
+    return after
+
+
 # ---- whole sequences
 
 RNN, LSTM, GRU = 0, 1, 2
+WALK = 4  # the kind of a job of a team
 
 
 @njit(nogil=True, cache=True)
@@ -210,42 +252,84 @@ def step_places(offsets, order, t, reverse, places):
     return n
 
 
+class Direction(NamedTuple):
+    """One direction of a layer, and sequences that it is to read."""
+
+    projected: np.ndarray  # (N, G H), the input's part of the gates, bias included: one product for all steps
+    w_h: Any  # Panels or Tiles
+    b_h: np.ndarray  # of a GRU
+    h: np.ndarray  # (B, H), the states: they begin as given and end after the last steps
+    c: np.ndarray  # the same of an LSTM
+
+
+class WalkJob(NamedTuple):
+    """A layer that reads sequences, which two threads share, a direction each."""
+
+    kind: int
+    relu: bool
+    offsets: np.ndarray
+    order: np.ndarray
+    forward: Direction
+    backward: Direction
+    out: np.ndarray
+
+
 @njit(nogil=True, cache=True)
-def walk(kind, projected, w_h, b_h, relu, offsets, order, reverse, state_h, state_c, out):
-    """Write all h of a layer to out (N, H); the states h and, of an LSTM, c (B, H) begin as given and end
-    after the last steps.
+def walk(kind, relu, offsets, order, direction, reverse, out):
+    """Write all h of a direction to out (N, H), or, where that is `reverse`, to the right half of (N, 2 H).
 
     Sequence s has the steps offsets[s] to offsets[s + 1]; all go a step further at a time, and `order` has
-    the longest first, so those that go on are the first rows. projected (N, G H), the input's part of the
-    gates, bias included, is one product for all steps, made before. Cells are plain: no norms, no projection,
-    reset after the product, z the share that stays.
+    the longest first, so those that go on are the first rows. Cells are plain: no norms, no projection, reset
+    after the product, z the share that stays.
     """
-    rows, size = state_h.shape
-    width = w_h.rows
-    h, c = state_h[order], state_c[order] if kind == LSTM else state_c
+    projected, w_h = direction.projected, direction.w_h
+    rows, size = direction.h.shape
+    width, column = projected.shape[1], size if reverse else 0
+    h, c = direction.h[order], direction.c[order] if kind == LSTM else direction.c
     places, none = np.empty(rows, np.int64), np.empty(0, np.float32)
     from_x, gates = np.empty((rows, width), np.float32), np.empty((rows, width), np.float32)
+    from_h = np.empty((rows, width + WIDTH), np.float32)
     inner, after = np.empty((rows, size), np.float32), np.empty((rows, size), np.float32)
     t = 0
     n = step_places(offsets, order, t, reverse, places)
     while n > 0:
-        from_h = linear(w_h, h[:n])
+        linear_into(w_h, h[:n], from_h[:n])
         for k in range(n):
-            for j in range(width):
-                from_x[k, j] = projected[places[k], j]
+            from_x[k] = projected[places[k]]
         if kind == LSTM:
             lstm_cell(from_x[:n], from_h, c[:n], none, none, h[:n])
         elif kind == GRU:
-            gru_cell(from_x[:n], from_h, b_h, h[:n], True, gates[:n], inner[:n], after[:n])
+            gru_cell(from_x[:n], from_h, direction.b_h, h[:n], True, gates[:n], inner[:n], after[:n])
             h[:n] = after[:n]
         else:
             rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
         for k in range(n):
-            for j in range(size):
-                out[places[k], j] = h[k, j]
+            out[places[k], column : column + size] = h[k]
         t += 1
         n = step_places(offsets, order, t, reverse, places)
     for k in range(rows):
-        state_h[order[k]] = h[k]
+        direction.h[order[k]] = h[k]
         if kind == LSTM:
-            state_c[order[k]] = c[k]
+            direction.c[order[k]] = c[k]
+
+
+@overload(do_parts)
+def _do_directions(job, low, high):
+    def run(job, low, high):
+        for part in range(low, high):
+            direction = job.backward if part else job.forward
+            walk(job.kind, job.relu, job.offsets, job.order, direction, part > 0, job.out)
+
+    return run if job.instance_class is WalkJob else None
+
+
+@njit(nogil=True, cache=True)
+def walk_layer(kind, relu, offsets, order, forward, backward, out):
+    """Write all h of a layer that reads sequences to out: (N, H), or (N, 2 H) with a backward direction too.
+    """
+    directions = out.shape[1] // forward.h.shape[1]
+    job = WalkJob(kind, relu, offsets, order, forward, backward, out)
+    work = forward.projected.size * forward.h.shape[1]
+    if forward.w_h[0].itemsize != 4:  # helpers know no others
+        work = 0
+    share(forward.w_h.team, WALK, job, directions, work)

@@ -1,10 +1,8 @@
 """The parts of a Transformer's block (Vaswani et al. 2017), each in one call:
 attention, attention to a memory, perceptron.
 
-Each is written once as a plain function on the vectors x (N, D) of tokens, in place. Compiled (`*_compiled`)
-it is one call, which a network that is small, or reads few tokens, needs: calls of its pieces would take
-longer than their work. As it is, Python calls the pieces, and threads share large products (`linear`,
-`attend_heads`). The numbers are the same to the bit.
+Each works on the vectors x (N, D) of tokens, in place; calls of its pieces would take longer than their work
+where a network is small, or reads few tokens.
 """
 
 from __future__ import annotations
@@ -54,6 +52,7 @@ class Rotation(NamedTuple):
     positions: np.ndarray
 
 
+@njit(nogil=True, cache=True)
 def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotation, by_distance, relative,
                    weights):
     """Add what each token sees of its sequence to x; its keys and values go to its pages.
@@ -69,12 +68,13 @@ def self_attention(x, pre, norm, qkv, out, heads, layer, tokens, causal, rotatio
         rotate(inner, rotation.positions, turned, rotation.cos, rotation.sin)
     store_tokens(inner, d_queries, heads.d_keys, layer, tokens.pages, tokens.starts, tokens.counts,
                  tokens.lengths)
-    seen = attend_heads(inner, heads, layer, tokens, causal, by_distance, relative, weights)
+    seen = attend_heads(out.team, inner, heads, layer, tokens, causal, by_distance, relative, weights)
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
 
 
+@njit(nogil=True, cache=True)
 def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weights):
     """Add what each token sees of its source to x;
     the keys and values of the sources are in the pages of `memory`.
@@ -84,12 +84,13 @@ def cross_attention(x, pre, norm, query, out, heads, layer, memory, none, weight
     inner = x.copy()
     if pre:
         norm_rows(inner, norm.weight, norm.bias, norm.epsilon)
-    seen = attend_heads(linear(query, inner), heads, layer, memory, False, none, none[:0], weights)
+    seen = attend_heads(out.team, linear(query, inner), heads, layer, memory, False, none, none[:0], weights)
     add_rows(x, linear(out, seen))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
 
 
+@njit(nogil=True, cache=True)
 def perceptron(x, pre, norm, up, down, activation):
     """Add a perceptron's change to x."""
     inner = x.copy()
@@ -98,8 +99,3 @@ def perceptron(x, pre, norm, up, down, activation):
     add_rows(x, linear(down, activate(linear(up, inner), activation)))
     if not pre:
         norm_rows(x, norm.weight, norm.bias, norm.epsilon)
-
-
-self_attention_compiled = njit(nogil=True, cache=True)(self_attention)
-cross_attention_compiled = njit(nogil=True, cache=True)(cross_attention)
-perceptron_compiled = njit(nogil=True, cache=True)(perceptron)

@@ -16,12 +16,12 @@ from seqloom.kernels.recurrent import (
     GRU,
     LSTM,
     RNN,
-    gru_cell,
+    Direction,
     gru_reset,
+    gru_step,
     gru_update,
-    lstm_cell,
-    rnn_cell,
-    walk,
+    lstm_step,
+    rnn_step,
 )
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace
@@ -109,6 +109,12 @@ class Cell:
         """
         raise NotImplementedError
 
+    def direction(self, x: np.ndarray, n: int) -> Direction:
+        """Return what the kernel of whole layers takes of n sequences that begin."""
+        first = self.start(n)
+        c = first[1] if len(first) > 1 else np.empty((0, 0), np.float32)
+        return Direction(self.project(x), self.w_h.packed, self.b_h, first[0], c)
+
     def walk(self, projected: np.ndarray, sequences: Sequences, state: State, *, reverse: bool = False,
              trace: Trace | None = None) -> tuple[np.ndarray, State]:
         """Return all h (N, H) of sequences that lie one after the other,
@@ -118,12 +124,6 @@ class Cell:
         """
         offsets, order = sequences
         out = np.empty((len(projected), self.d_out), np.float32)
-        if trace is None and self.plain:
-            after = tuple(leaf.copy() for leaf in state)
-            c = after[1] if len(after) > 1 else np.empty((0, 0), np.float32)
-            walk(self.kind, projected, self.w_h.packed, self.b_h, self.relu, offsets, order, reverse,
-                 after[0], c, out)
-            return out, after
         rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
@@ -177,9 +177,7 @@ class RNNCell(Cell):
         self.relu = activation == "relu"
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        out = np.empty((len(projected), self.d_hidden), np.float32)
-        rnn_cell(projected, self.w_h(state[0]), *self.norm_h, self.relu, out)
-        return (out,)
+        return (rnn_step(projected, self.w_h.packed, *self.norm_h, self.relu, state[0]),)
 
 
 class LSTMCell(Cell):
@@ -196,9 +194,7 @@ class LSTMCell(Cell):
         self.norm_c = self.take_norm(weights, "norm_c", d_hidden) if layer_norm else Norm()
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        h = np.empty((len(projected), self.d_hidden), np.float32)
-        c = state[1].copy()
-        lstm_cell(projected, self.norm_h(self.w_h(state[0])), c, *self.norm_c, h)
+        h, c = lstm_step(projected, self.w_h.packed, *self.norm_h, *self.norm_c, *state)
         if trace is not None:
             for name, gate in zip("ifgo", np.split(projected, 4, axis=1)):
                 trace.add(f"gates.{name}", gate)
@@ -230,12 +226,11 @@ class GRUCell(Cell):
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
         h, n, d = state[0], len(projected), self.d_hidden
-        out, candidate = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
         if self.w_gates is None or self.w_reset is None:
-            gates = np.empty((n, 3 * d), np.float32)
-            gru_cell(projected, self.norm_h(self.w_h(h)), self.b_h, h, self.keep, gates, candidate, out)
+            out, gates = gru_step(projected, self.w_h.packed, *self.norm_h, self.b_h, self.keep, h)
             candidate = gates[:, 2 * d:]
         else:
+            out, candidate = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
             gates = np.empty((n, 2 * d), np.float32)
             gru_reset(projected, self.norm_gates(self.w_gates(h)), h, gates, out)
             from_reset = self.norm_reset(self.w_reset(out))

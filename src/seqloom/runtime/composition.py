@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.kernels.maths import TANH, activate
+from seqloom.kernels.maths import POOLING, TANH, activate, pool_rows
 from seqloom.runtime.encoders import Encoder
 from seqloom.runtime.examples import Examples
 from seqloom.runtime.weights import Linear, Weights
@@ -32,21 +32,13 @@ class Pooling:
         return self.score(activate(self.project(x), TANH))[:, 0]
 
     def __call__(self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+        if self.kind != "attention":
+            half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
+            return pool_rows(np.ascontiguousarray(x), offsets, POOLING.index(self.kind), half)
         out = np.zeros((len(offsets) - 1, x.shape[1]), np.float32)
         some = np.flatnonzero(np.diff(offsets))
-        starts, ends = offsets[:-1][some], offsets[1:][some]
-        if not len(some):
-            return out
-        if self.kind == "last":
-            half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
-            out[some, :half] = x[ends - 1, :half]
-            out[some, half:] = x[starts, half:]
-        elif self.kind == "max":
-            out[some] = np.maximum.reduceat(x, starts)
-        elif self.kind == "mean":
-            out[some] = np.add.reduceat(x, starts) / (ends - starts)[:, None].astype(np.float32)
-        else:
-            lengths = ends - starts
+        starts, lengths = offsets[:-1][some], np.diff(offsets)[some]
+        if len(some):
             scores = self.scores(x)
             shares = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
             shares /= np.repeat(np.add.reduceat(shares, starts), lengths)

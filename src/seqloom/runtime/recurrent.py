@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.encoder_table import find_cell
+from seqloom.kernels.recurrent import walk_layer
 from seqloom.runtime.cells import Cell, Sequences, State
 from seqloom.runtime.weights import Weights
 from seqloom.trace import Trace, within
@@ -74,15 +75,27 @@ class RecurrentStack:
         for i, layer in enumerate(self.layers):
             outs: list[np.ndarray] = []
             leaves: list[np.ndarray] = []
-            for direction, cell in enumerate(layer):
-                part = within(trace, f"layers.{i}.reverse" if direction else f"layers.{i}")
-                out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction),
-                                      trace=part)
-                outs.append(out)
-                leaves += last
-            out = outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1)
+            if trace is None and layer[0].plain:
+                out, leaves = walk_plain(layer, x, sequences)
+            else:
+                for direction, cell in enumerate(layer):
+                    part = within(trace, f"layers.{i}.reverse" if direction else f"layers.{i}")
+                    out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction),
+                                          trace=part)
+                    outs.append(out)
+                    leaves += last
+                out = outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1)
             x = x + out if self.residual and x.shape == out.shape else out
             if trace is not None:
                 trace.add(f"layers.{i}.out", x)
             after.append(tuple(leaves))
         return x, tuple(after)
+
+
+def walk_plain(layer: list[Cell], x: np.ndarray, sequences: Sequences) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the vectors of all steps of a layer and its last states, in one call."""
+    cell, n = layer[0], len(sequences.order)
+    directions = [cell.direction(x, n) for cell in layer]
+    out = np.empty((len(x), len(layer) * cell.d_hidden), np.float32)
+    walk_layer(cell.kind, cell.relu, *sequences, directions[0], directions[-1], out)
+    return out, [leaf for direction in directions for leaf in (direction.h, direction.c)[:len(cell.leaves)]]

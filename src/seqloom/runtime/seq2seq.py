@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.encoder_table import ENCODERS, find_cell
-from seqloom.kernels.attention import attend_memory
+from seqloom.kernels.attention import read_memory
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.cells import Sequences
 from seqloom.runtime.composition import Pooling
@@ -25,8 +25,7 @@ from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace, within
 
-# tokens of a vocabulary, as of characters, whose products with the first layer are made beforehand
-SMALL = 256
+SMALL = 1 << 22  # numbers of a table of what each token gives the first layer's gates, made beforehand
 BY_WIDTH = ("dot", "scaled")  # attention that needs queries and memory of one width
 
 
@@ -71,12 +70,14 @@ class MemoryAttention:
     def keys(self, memory: np.ndarray) -> np.ndarray:
         return memory if self.key is None else self.key(memory)
 
-    def __call__(self, hidden: np.ndarray, memory: Memory, source: np.ndarray, coverage: np.ndarray,
-                 out: np.ndarray, weights: np.ndarray) -> None:
-        """Add what each row sees to out (n, D), and write the weights (n, S)."""
-        queries = hidden if self.query is None else self.query(hidden)
-        attend_memory(queries, memory.vectors, memory.keys, memory.offsets, source, self.energy, self.scale,
-                      self.covered, coverage, out, weights)
+    def __call__(self, hidden: np.ndarray, readout: Linear, memory: Memory, source: np.ndarray,
+                 coverage: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the readout (n, D) of hidden states (n, H) and of what they see of their sources;
+        write the weights (n, S).
+        """
+        query = readout if self.query is None else self.query
+        return read_memory(hidden, readout.packed, query.packed, memory.vectors, memory.keys, memory.offsets,
+                           source, self.energy, self.scale, self.covered, coverage, weights)
 
 
 class Seq2Seq:
@@ -138,8 +139,8 @@ class Seq2Seq:
 
     @cached_property
     def token_gates(self) -> np.ndarray | None:
-        """What each token of a small vocabulary adds to the first gates."""
-        if self.vocab_size > SMALL:
+        """What each token adds to the first gates, if that is no large table."""
+        if self.vocab_size * len(self.first.w_x.weight) > SMALL:
             return None
         return self._project(np.asarray(self.embedding[np.arange(self.vocab_size)], np.float32))
 
@@ -172,16 +173,16 @@ class Seq2Seq:
     def _first(self, summary: np.ndarray) -> States:
         """Return the states in which the decoder begins, a part of one product for each layer and leaf."""
         assert self.initial is not None
-        leaves = [len(layer[0].leaves) for layer in self.decoder.layers]
-        parts = iter(np.split(self.initial(summary), sum(leaves), axis=1))
-        return tuple(tuple(np.ascontiguousarray(next(parts)) for _ in range(many)) for many in leaves)
+        parts = self.initial(summary).reshape(len(summary), -1, self.first.d_hidden)
+        leaves = iter(parts.swapaxes(0, 1).copy())
+        return tuple(tuple(next(leaves) for _ in layer[0].leaves) for layer in self.decoder.layers)
 
     # ---- writing
 
     def start(self, memory: Memory, n: int) -> DecoderState:
         """Return the states of the first n sources before their first token."""
         layers = tuple(tuple(leaf[:n].copy() for leaf in layer) for layer in memory.start)
-        longest = int(np.diff(memory.offsets).max(initial=0)) if self.attention is not None else 0
+        longest = max(np.diff(memory.offsets).tolist(), default=0) if self.attention is not None else 0
         covers = self.attention is not None and len(self.attention.covered) > 0
         return DecoderState(np.arange(n), layers, np.zeros((n, self.d_fed), np.float32),
                             np.zeros((n, longest if covers else 0), np.float32),
@@ -198,12 +199,11 @@ class Seq2Seq:
         if self.w_fed is not None:
             gates += self.w_fed(state.fed)
         features, layers = self.decoder.step_gates(gates, state.layers, within(trace, "decoder"))
-        coverage, looked = state.coverage.copy(), np.zeros_like(state.looked)
-        if self.readout is not None:
-            hidden, features = features, self.readout(features)
-            if self.attention is not None:
-                self.attention(hidden, memory, state.source, coverage, features, looked)
-            features = activate(features, TANH)
+        coverage, looked = state.coverage.copy(), np.zeros(state.looked.shape, np.float32)
+        if self.readout is not None and self.attention is not None:
+            features = self.attention(features, self.readout, memory, state.source, coverage, looked)
+        elif self.readout is not None:
+            features = activate(self.readout(features), TANH)
         if trace is not None and self.attention is not None:
             trace.add("cross.weights", looked[:, None])  # as of one head
         fed = features if self.w_fed is not None else state.fed

@@ -14,17 +14,13 @@ from typing import Literal
 import numpy as np
 
 from seqloom.kernels.maths import ACTIVATIONS, GATED, norm_rows
-from seqloom.kernels.matmul import is_large
 from seqloom.kernels.transformer import (
     Norm,
     Rotation,
     Tokens,
     cross_attention,
-    cross_attention_compiled,
     perceptron,
-    perceptron_compiled,
     self_attention,
-    self_attention_compiled,
 )
 from seqloom.runtime.attention import Attention, Cache, Pages
 from seqloom.runtime.outputs import take_output
@@ -94,7 +90,6 @@ class Block:
         self.norm2 = options.take_norm(weights, "norm2")
         self.norm_cross = None if cross is None else options.take_norm(weights, "norm_cross")
         self.mlp = MLP(weights.within("mlp"), options)
-        self.size = max(self.mlp.up.size, attention.qkv.size)  # of its largest matrix
 
     @cached_property
     def query(self) -> Linear:
@@ -107,22 +102,19 @@ class Block:
                  memory: Tokens | None = None, looked: np.ndarray = NO_WEIGHTS,
                  trace: Trace | None = None) -> None:
         """Change x (N, D); with a `memory` its weights (N, heads, S) are written to `looked`."""
-        large = is_large(self.size, len(x))
         attention = self.attention
         by_distance = by_distance if len(by_distance) else np.empty((attention.heads.n_heads, 0), np.float32)
         weights = NO_WEIGHTS
         if trace is not None and trace.wants("attention.weights"):
             weights = np.empty((len(x), attention.heads.n_heads, int(tokens.lengths.max(initial=0))),
                                np.float32)
-        attend = self_attention if large else self_attention_compiled
-        attend(x, self.pre, self.norm1, attention.qkv.packed, attention.out.packed, attention.heads, layer,
-               tokens, causal, rotation, by_distance, attention.relative, weights)
+        self_attention(x, self.pre, self.norm1, attention.qkv.packed, attention.out.packed, attention.heads,
+                       layer, tokens, causal, rotation, by_distance, attention.relative, weights)
         if self.cross is not None and memory is not None:
-            look = cross_attention if large else cross_attention_compiled
-            look(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed, self.cross.heads,
-                 layer, memory, np.empty((self.cross.heads.n_heads, 0), np.float32), looked)
-        think = perceptron if large else perceptron_compiled
-        think(x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation)
+            cross_attention(x, self.pre, self.norm_cross, self.query.packed, self.cross.out.packed,
+                            self.cross.heads, layer, memory,
+                            np.empty((self.cross.heads.n_heads, 0), np.float32), looked)
+        perceptron(x, self.pre, self.norm2, self.mlp.up.packed, self.mlp.down.packed, self.mlp.activation)
         if trace is not None:
             trace.add("attention.weights", weights)
             if memory is not None:

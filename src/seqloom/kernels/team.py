@@ -1,0 +1,215 @@
+"""Threads that share the work of one kernel, from inside it.
+
+Handing a part of a product to another thread through the interpreter takes 50 microseconds, longer than most
+products. So helpers stay in compiled code for some time after a job and look for the next one, as those of
+OpenMP do; whoever finds none awake does all parts alone, and Python wakes them later (`call_helpers`).
+
+A job is a named tuple of arrays and numbers, and `do_parts(job, low, high)` does some of its parts, which
+write to places of their own: who does which does not change the result. The parts lie in chunks. Each thread
+begins with the chunks that it always has, which may still be in its cache, then takes those that others have
+not begun; a helper that the system has stopped is not waited for unless it has begun one.
+
+`parallel` has the threads, and the words by which they know of each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from seqloom.kernels.parallel import (
+    ASLEEP,
+    BUSY,
+    HELPED,
+    JOB,
+    KIND,
+    LINES,
+    LOCK,
+    NEXT,
+    OFFERED,
+    OWN,
+    PARTS,
+    POOLS,
+    READY,
+    SIZE,
+    STATE,
+    THREADS,
+    WANTED,
+    WORDS,
+    WORTH,
+)
+
+CHUNKS = 4  # of each thread
+
+
+def do_parts(job: Any, low: int, high: int) -> None:
+    """In kernels: do the parts of a job from `low` to `high`; each kind of job has its own `overload`."""
+
+
+# ---- words that several threads change
+
+
+def _word(context, builder, signature, arguments):
+    words = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(words.data, [arguments[1]])
+
+
+@intrinsic
+def _load(context, words, place):
+    """A word, with all that was written before it was stored."""
+    def code(context, builder, signature, arguments):
+        return builder.load_atomic(_word(context, builder, signature, arguments), "acquire", 8)
+
+    return types.int64(words, types.intp), code
+
+
+@intrinsic
+def _store(context, words, place, value):
+    def code(context, builder, signature, arguments):
+        builder.store_atomic(arguments[2], _word(context, builder, signature, arguments), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.intp, types.int64), code
+
+
+@intrinsic
+def _add_one(context, words, place):
+    """A word as it was before one was added."""
+    def code(context, builder, signature, arguments):
+        place = _word(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
+
+    return types.int64(words, types.intp), code
+
+
+@intrinsic
+def _change(context, words, place, old, new):
+    """Whether a word was `old` and is `new` now."""
+    def code(context, builder, signature, arguments):
+        place = _word(context, builder, signature, arguments)
+        return builder.extract_value(builder.cmpxchg(place, *arguments[2:], "acq_rel", "acquire"), 1)
+
+    return types.boolean(words, types.intp, types.int64, types.int64), code
+
+
+@intrinsic
+def _pause(context):
+    """Leave the core to its other thread for a moment, where there is an instruction for it."""
+    def code(context, builder, signature, arguments):
+        if binding.get_default_triple().startswith("x86_64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+def _unowned(context, builder, kind, value):
+    """A value whose arrays belong to nobody: threads that count who uses them would wait for each other."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    for i, part in enumerate(kind if isinstance(kind, types.BaseTuple) else ()):
+        own = _unowned(context, builder, part, builder.extract_value(value, i))
+        value = builder.insert_value(value, own, i)
+    return value
+
+
+def _job_place(context, builder, signature, words, job):
+    """Where a job lies, as the compiler holds it: numbers, and where arrays lie."""
+    assert context.get_abi_sizeof(job.type) <= 8 * LINES * WORDS, "a job must fit its lines"
+    words = context.make_array(signature.args[0])(context, builder, words)
+    return builder.bitcast(builder.gep(words.data, [ir.IntType(64)(JOB)]), job.type.as_pointer())
+
+
+@intrinsic
+def _put_job(context, words, job):
+    def code(context, builder, signature, arguments):
+        job = _unowned(context, builder, signature.args[1], arguments[1])
+        builder.store(job, _job_place(context, builder, signature, *arguments), align=8)
+        return context.get_dummy_value()
+
+    return types.void(words, job), code
+
+
+@intrinsic
+def get_job(context, words, like):
+    """The job, which is of the same kind as `like`; whoever put it there keeps its arrays."""
+    def code(context, builder, signature, arguments):
+        return builder.load(_job_place(context, builder, signature, *arguments), align=8)
+
+    return like(words, like), code
+
+
+# ---- sharing
+
+
+@njit(nogil=True, cache=True)
+def take_chunks(team, me, job):
+    """Do the chunks of one's own that nobody has begun, then those of the others."""
+    size, parts = team[SIZE], team[PARTS]
+    chunks = size * CHUNKS
+    for k in range(size):
+        owner = (me + k) % size
+        chunk = _add_one(team, OWN + owner * WORDS + NEXT)
+        while chunk < (owner + 1) * CHUNKS:
+            low, high = chunk * parts // chunks, (chunk + 1) * parts // chunks
+            if low < high:
+                do_parts(job, low, high)
+            chunk = _add_one(team, OWN + owner * WORDS + NEXT)
+
+
+@njit(nogil=True, cache=True)
+def product_work(weights, rows):
+    """Return the work of a product: reading the weights takes as long as multiplying about three rows."""
+    return weights * max(rows // 3, min(rows, 1))
+
+
+@njit(nogil=True, cache=True)
+def share(team, kind, job, parts, work):
+    """Do all parts of a job, with helpers where the work, in multiplications and additions, is worth it and
+    some are awake.
+    """
+    size = min(team[THREADS], work // team[WORTH], parts)
+    if size < 2 or team[POOLS] > 0 or not _change(team, LOCK, 0, 1):
+        if work >= 2 * team[WORTH] and parts > 1 and team[THREADS] == 0:
+            team[WANTED] = 1  # nobody has been asked yet
+        do_parts(job, 0, parts)
+        return
+    team[KIND], team[SIZE], team[PARTS] = kind, size, parts
+    _put_job(team, job)
+    for t in range(size):
+        team[OWN + t * WORDS + NEXT] = t * CHUNKS
+    for t in range(1, size):
+        if not _change(team, OWN + t * WORDS + STATE, READY, OFFERED):
+            team[WANTED] = 1
+    take_chunks(team, 0, get_job(team, job))
+    for t in range(1, size):
+        if not _change(team, OWN + t * WORDS + STATE, OFFERED, READY):  # else it has not begun
+            while _load(team, OWN + t * WORDS + STATE) == BUSY:
+                _pause()
+    _store(team, LOCK, 0)
+
+
+@njit(nogil=True, cache=True)
+def next_job(team, me, patience):
+    """Wait for a job; return whether there is one."""
+    state, looks = OWN + me * WORDS + STATE, 0
+    while looks < patience or not _change(team, state, READY, ASLEEP):
+        if _load(team, state) == OFFERED and _change(team, state, OFFERED, BUSY):
+            _add_one(team, HELPED)
+            return True
+        _pause()
+        looks += 1
+    return False
+
+
+@njit(nogil=True, cache=True)
+def be_ready(team, me):
+    """Begin to wait, or say that a job is done."""
+    _store(team, OWN + me * WORDS + STATE, READY)
