@@ -22,6 +22,7 @@ from seqloom.runtime.encoders import read_all
 from seqloom.runtime.examples import Examples
 from seqloom.runtime.outputs import FullSoftmax
 from seqloom.runtime.position import bucket_biases, positions_in, sinusoids
+from seqloom.runtime.readers import read_sources
 from seqloom.runtime.transformer import Block, BlockOptions, normed
 from seqloom.runtime.weights import Linear, Weights
 from seqloom.trace import Trace, within
@@ -134,10 +135,7 @@ class EncoderDecoder:
     def encode(self, examples: Examples, trace: Trace | None = None) -> Memory:
         """Read sources, a row of steps each."""
         offsets = np.ascontiguousarray(examples.offsets, np.int64)
-        if self.reader is None:
-            x = np.asarray(self.embedding[examples.steps["ids"]], np.float32)
-        else:
-            x = self.reader({**examples.steps, "offsets": offsets}, examples.spellings)
+        x = read_sources(self.reader, self.embedding, examples)
         x = x if self.input is None else self.input(x)
         x = self.encoder_entrance(x, positions_in(offsets))
         read_all(self.encoder, x, offsets, by_distance=self.encoder_entrance.by_distance, name="encoder",

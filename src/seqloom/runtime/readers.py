@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqloom.kernels.maths import character_maxima
+from seqloom.kernels.maths import LAST, character_maxima, pool_rows
 from seqloom.runtime.bert import BertNet
 from seqloom.runtime.cells import Sequences
+from seqloom.runtime.examples import Examples
 from seqloom.runtime.recurrent import RecurrentStack
 from seqloom.runtime.weights import Weights
 
@@ -44,17 +45,14 @@ class CharacterReader:
 
     def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return the vectors (U, d_out) of words, ids (U, L) of their characters."""
-        out = np.zeros((len(ids), self.d_out), np.float32)
         if self.kind == "cnn":
+            out = np.zeros((len(ids), self.d_out), np.float32)
             character_maxima(ids, lengths, self.taps, self.bias, out)
             return out
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         inside = np.arange(ids.shape[1]) < lengths[:, None]
         states, _ = self.recurrent.walk(self.embedding[ids[inside]], Sequences.at(offsets))
-        some, half = np.flatnonzero(lengths), self.d_out // 2
-        out[some, :half] = states[offsets[1:][some] - 1, :half]
-        out[some, half:] = states[offsets[:-1][some], half:]
-        return out
+        return pool_rows(states, offsets, LAST, self.d_out // 2)
 
 
 class TokenReader:
@@ -113,3 +111,13 @@ class PublishedReader:
 
     def __call__(self, steps: Steps, spellings: Any = None) -> np.ndarray:
         return self.first.embed(steps["ids"], steps["offsets"], steps.get("types"))
+
+
+def read_sources(reader: Any, embedding: Any, examples: Examples) -> np.ndarray:
+    """Return the vectors of all steps of sources: those of their reader,
+    or without one those that the targets' tokens have too.
+    """
+    if reader is None:
+        return np.asarray(embedding[examples.steps["ids"]], np.float32)
+    vectors: np.ndarray = reader({**examples.steps, "offsets": examples.offsets}, examples.spellings)
+    return vectors

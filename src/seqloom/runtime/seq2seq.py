@@ -21,6 +21,7 @@ from seqloom.runtime.composition import Pooling
 from seqloom.runtime.encoders import Encoder
 from seqloom.runtime.examples import Examples
 from seqloom.runtime.outputs import FullSoftmax
+from seqloom.runtime.readers import read_sources
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.trace import Trace, within
@@ -153,10 +154,7 @@ class Seq2Seq:
     def encode(self, examples: Examples, trace: Trace | None = None) -> Memory:
         """Read sources, a row of steps each."""
         offsets = np.ascontiguousarray(examples.offsets, np.int64)
-        if self.reader is None:
-            x = np.asarray(self.embedding[examples.steps["ids"]], np.float32)
-        else:
-            x = self.reader({**examples.steps, "offsets": offsets}, examples.spellings)
+        x = read_sources(self.reader, self.embedding, examples)
         if self.encoder is None or self.initial is None:
             x, start = self.decoder.walk(x, Sequences.at(offsets), within(trace, "encoder"))
             known = np.empty((len(offsets) - 1, 0), np.float32)
