@@ -1,5 +1,6 @@
 """Work that threads share from inside a kernel: every part is done once, whoever is there to help."""
 
+import copy
 import os
 import signal
 import subprocess
@@ -14,9 +15,13 @@ import pytest
 from numba import njit
 from numba.extending import overload
 
+from seqloom.kernels import parallel
 from seqloom.kernels.matmul import linear, pack
 from seqloom.kernels.parallel import (
     ASLEEP,
+    BUSY,
+    ENOUGH,
+    FAILED,
     HELPED,
     LOCK,
     NEXT,
@@ -34,7 +39,17 @@ from seqloom.kernels.parallel import (
     new_team,
     parallel_map,
 )
-from seqloom.kernels.team import be_ready, do_parts, get_job, next_job, product_work, share, take_chunks
+from seqloom.kernels.team import (
+    be_ready,
+    do_parts,
+    get_job,
+    next_job,
+    product_work,
+    share,
+    take_chunks,
+    wake_up,
+)
+from seqloom.runtime.quantised import Quantised
 from tests.sharing import PATIENCE, helped, shared_by
 
 
@@ -63,10 +78,26 @@ def count(team, parts, work):
 
 @njit(nogil=True)
 def serve(team, me, patience, like):
-    be_ready(team, me)
-    while next_job(team, me, patience):
+    awake = wake_up(team, me)
+    while awake and next_job(team, me, patience):
         take_chunks(team, me, get_job(team, like))
         be_ready(team, me)
+
+
+def join_in(work, like):
+    """Work that a team does in another thread, again until this one has taken part as its helper; the last result."""
+    serve(new_team(), 1, 0, like)  # compiled
+    team, deadline, found = new_team(), time.monotonic() + PATIENCE, []
+    team[THREADS], team[WORTH] = 2, 1
+    while team[HELPED] == 0:
+        assert time.monotonic() < deadline
+        caller = threading.Thread(target=lambda: found.append(work(team)))
+        caller.start()
+        while caller.is_alive():
+            serve(team, 1, 100, like)
+        caller.join(PATIENCE)
+    assert team[LOCK] == 0
+    return found[-1]
 
 
 def state(team, me):
@@ -139,26 +170,89 @@ def test_a_helper_that_does_not_begin_is_not_waited_for():
     team[OWN + WORDS + STATE] = READY  # but nobody is there
     assert count(team, 50, 1 << 20).tolist() == [1] * 50
     assert state(team, 1) == READY
-    assert team[WANTED] == 1  # the other one sleeps
+    assert team[WANTED] == ENOUGH  # the other one sleeps
     assert (state(team, 2), team[LOCK], team[HELPED]) == (ASLEEP, 0, 0)
 
 
-def test_a_helper_that_has_begun_is_waited_for():
-    team = new_team()
+class Failing(NamedTuple):
+    """A job one part of which cannot be done."""
+
+    times: np.ndarray
+    broken: int
+
+
+@overload(do_parts)
+def _fail(job, low, high):
+    def run(job, low, high):
+        for part in range(low, high):
+            if part == job.broken:
+                raise ValueError("cannot be done")
+            job.times[part] += 1
+
+    return run if job.instance_class is Failing else None
+
+
+@njit(nogil=True)
+def count_failing(team, times, broken):
+    share(team, 0, Failing(times, broken), len(times), 1 << 20)
+
+
+@pytest.mark.parametrize("broken", [0, 5, 99])
+def test_an_error_is_raised_when_all_have_ended(broken):
+    """And the team goes on."""
+    team, times = new_team(), np.zeros(100, np.int64)
     team[THREADS], team[WORTH], team[OWN + WORDS + STATE] = 2, 1, READY
-    found = []
+    with pytest.raises(MemoryError):
+        count_failing(team, times, broken)
+    assert times.max() == 1
+    assert (team[LOCK], state(team, 1)) == (0, READY)
+    assert count(team, 50, 1 << 20).tolist() == [1] * 50
+    assert team[FAILED] == 0
+
+
+def test_a_helper_that_fails_is_ready_again():
+    def work(team):
+        with pytest.raises(MemoryError):
+            count_failing(team, np.zeros(1 << 20, np.int64), (1 << 20) - 1)  # the helper's own
+        return state(team, 1)
+
+    count_failing(new_team(), np.zeros(1, np.int64), -1)  # compiled
+    assert join_in(work, Failing(np.empty(0, np.int64), 0)) in (READY, ASLEEP)
+
+
+def test_copies_of_a_matrix_have_the_same_team():
+    for matrix in (pack(np.ones((5, 3), np.float32)), Quantised.of(np.ones((5, 3), np.float32), 8).tiles()):
+        copied = copy.deepcopy(matrix)
+        assert copied.team is TEAM
+        assert copied[0] is not matrix[0]
+        np.testing.assert_array_equal(copied[0], matrix[0])
+
+
+def test_no_thread_is_no_error(monkeypatch):
+    """As in a container that has no more of them."""
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(parallel, "_helpers", [])
+    monkeypatch.setattr(parallel._Helper, "start", refuse)
+    with shared_by(3):
+        assert TEAM[THREADS] == 1
+        assert (linear(pack(np.ones((200, 40), np.float32)), np.ones((1, 40), np.float32)) == 40).all()
+    assert parallel._helpers == []
+
+
+def test_a_helper_that_has_begun_is_waited_for():
     count(new_team(), 1, 0)  # compiled
-    caller = threading.Thread(target=lambda: found.append(count(team, 1 << 24, 1 << 30)))
-    caller.start()
-    like = Counts(np.empty(0, np.int64), 0)
-    deadline = time.monotonic() + PATIENCE
-    while caller.is_alive():  # until one turn was early enough
-        assert time.monotonic() < deadline
-        if state(team, 1) == OFFERED:
-            serve(team, 1, 0, like)  # sleeps at once when the job is done
-            team[OWN + WORDS + STATE] = READY
-    caller.join(PATIENCE)
-    assert found[0].min() == found[0].max() == 1
+    found = join_in(lambda team: count(team, 1 << 22, 1 << 30), Counts(np.empty(0, np.int64), 0))
+    assert found.min() == found.max() == 1
+
+
+def test_there_is_one_helper_of_a_number():
+    team, like = new_team(), Counts(np.empty(0, np.int64), 0)
+    for other in (READY, OFFERED, BUSY):
+        team[OWN + WORDS + STATE] = other
+        serve(team, 1, 0, like)
+        assert state(team, 1) == other
 
 
 @pytest.mark.parametrize(("threads", "work", "parts"), [(0, 1 << 30, 9), (1, 1 << 30, 9), (4, 1, 9),

@@ -14,6 +14,8 @@ def greedy(stepper: Stepper, n: int, max_tokens: int) -> list[tuple[np.ndarray, 
     """
     from seqloom.kernels.beam import all_usable
 
+    if not n:
+        return []
     found: list[list[int]] = [[] for _ in range(n)]
     ended = [False] * n
     state, log_probs = stepper.start(n)

@@ -10,7 +10,7 @@ from seqloom.kernels.matmul import PANELS, Panels, PanelsJob
 from seqloom.kernels.parallel import KIND, TEAM, new_team
 from seqloom.kernels.quantised import OF_4_BITS, OF_8_BITS, Tiles, TilesJob
 from seqloom.kernels.recurrent import WALK, Direction, WalkJob
-from seqloom.kernels.team import be_ready, get_job, next_job, take_chunks
+from seqloom.kernels.team import be_ready, get_job, next_job, take_chunks, wake_up
 from seqloom.kernels.transformer import Heads, Tokens
 
 PATIENCE = 30_000  # looks for a job, some 0.5 ms, after which a helper sleeps
@@ -44,8 +44,8 @@ LIKE = (  # a job of each kind, by which its words are read
 
 @njit(nogil=True, cache=True)
 def _serve(team, me, patience, panels, of_8_bits, of_4_bits, heads, walk):
-    be_ready(team, me)
-    while next_job(team, me, patience):
+    awake = wake_up(team, me)
+    while awake and next_job(team, me, patience):
         kind = team[KIND]
         if kind == PANELS:
             take_chunks(team, me, get_job(team, panels))

@@ -252,7 +252,7 @@ def pool_rows(x, offsets, kind, half):
             step = x[t]
             if kind == MAX:
                 for j in range(width):
-                    row[j] = step[j] if not step[j] <= row[j] else row[j]  # NaN stays
+                    row[j] = row[j] if row[j] >= step[j] or row[j] != row[j] else step[j]  # NaN stays
             else:
                 for j in range(width):
                     row[j] += step[j]

@@ -24,7 +24,7 @@ from numba.extending import intrinsic, overload
 
 from seqloom.arrays import aligned
 from seqloom.kernels.intrinsics import constant, prefetch_at, splat
-from seqloom.kernels.parallel import TEAM, WANTED, call_helpers
+from seqloom.kernels.parallel import ENOUGH, TEAM, WANTED, call_helpers
 from seqloom.kernels.quantised import Tiles, linear_tiles, multiply_tiles, round_inputs
 from seqloom.kernels.team import do_parts, product_work, share
 
@@ -44,6 +44,9 @@ class Panels(NamedTuple):
     bias: np.ndarray  # float32 (P WIDTH,), or empty
     rows: int  # R
     team: np.ndarray = TEAM  # who may share the product
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self[:-1]  # a copy has the same team
 
 
 class PanelsJob(NamedTuple):
@@ -188,7 +191,7 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
     product: Any = linear_tiles if isinstance(matrix, Tiles) else linear_panels
     out: np.ndarray = product(*matrix, x)  # numba looks at arrays sooner than at tuples of them
-    if TEAM[WANTED]:
+    if TEAM[WANTED] >= ENOUGH:
         call_helpers()
     return out
 

@@ -50,17 +50,20 @@ def text_batches(texts: Sequence[str], size: int = 1 << 19) -> Iterator[Sequence
             start, length = i, 0
 
 
+_pools: set[ThreadPoolExecutor] = set()  # at work; no lock, as the garbage collector may end one at any place
+
+
 @contextmanager
 def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a pool of threads; while there is one, kernels do not share their work: all cores are busy."""
-    with _one_at_a_time:
-        TEAM[POOLS] += 1
-    try:
-        with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
+        _pools.add(pool)
+        TEAM[POOLS] = len(_pools)
+        try:
             yield pool
-    finally:
-        with _one_at_a_time:
-            TEAM[POOLS] -= 1
+        finally:
+            _pools.discard(pool)
+            TEAM[POOLS] = len(_pools)
 
 
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:
@@ -101,7 +104,8 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 
 WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
 LINES, MOST = 16, 64  # lines of a job; threads
-LOCK, WANTED, HELPED, THREADS, POOLS, WORTH, KIND, SIZE, PARTS = range(9)  # of the first line
+LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, KIND, SIZE, PARTS = range(10)  # of the first line
+ENOUGH = 16  # times that helpers were wanted: what is done once is not worth compiling and starting them
 JOB, OWN = WORDS, (1 + LINES) * WORDS  # where the job begins, and the lines of the threads
 STATE, NEXT = 0, 8  # of a thread's line; the next of its chunks
 ASLEEP, READY, OFFERED, BUSY = range(4)
@@ -124,7 +128,6 @@ class _Helper(threading.Thread):
         super().__init__(daemon=True, name=f"seqloom-helper-{number}")
         self.number = number
         self.called = threading.Lock()
-        self.start()
 
     def run(self) -> None:
         from seqloom.kernels.jobs import serve
@@ -146,18 +149,27 @@ _closing = False
 
 
 def call_helpers() -> None:
-    """Have a thread for each core awake, this one included, for what is shared next."""
+    """Have a thread for each core awake, this one included, for what is shared next.
+
+    Where there is one core it is not asked again.
+    """
     TEAM[WANTED] = 0
     TEAM[THREADS] = threads = min(thread_count(), MOST)
-    if threads == 1 or _closing or not _one_at_a_time.acquire(blocking=False):
+    if threads == 1 or _closing:
+        return
+    import seqloom.kernels.jobs  # noqa: F401  (compiled here, as a process must not end meanwhile)
+
+    if not _one_at_a_time.acquire(blocking=False):
         return
     try:
-        if not _helpers:
-            import seqloom.kernels.jobs  # noqa: F401  (compiled here, as a process must not end meanwhile)
         for helper in _helpers[:threads - 1]:
             helper.call()
         while len(_helpers) < threads - 1:
-            _helpers.append(_Helper(len(_helpers) + 1))
+            _helpers.append(_Helper(len(_helpers) + 1))  # before it starts, so that there are never two of a number
+            _helpers[-1].start()
+    except RuntimeError:  # the system gives no more threads; those that there are will do
+        _helpers.pop()
+        TEAM[THREADS] = len(_helpers) + 1
     finally:
         _one_at_a_time.release()
 
@@ -166,6 +178,7 @@ def _forget_helpers() -> None:
     """In a forked child, where no thread but one lives on."""
     global _one_at_a_time
     _helpers.clear()
+    _pools.clear()
     _one_at_a_time = threading.Lock()
     TEAM[:] = new_team()
 

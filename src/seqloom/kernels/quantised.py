@@ -21,7 +21,7 @@ high ones and those with the low ones are added up, still exact.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -61,6 +61,9 @@ class Tiles(NamedTuple):
     # the numbers that it is multiplied with have 16 bits instead of 8, for networks whose errors add up
     fine: bool
     team: np.ndarray = TEAM  # who may share the product
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self[:-1]  # a copy has the same team
 
 
 class TilesJob(NamedTuple):

@@ -317,8 +317,10 @@ def walk(kind, relu, offsets, order, direction, reverse, out):
 def _do_directions(job, low, high):
     def run(job, low, high):
         for part in range(low, high):
-            direction = job.backward if part else job.forward
-            walk(job.kind, job.relu, job.offsets, job.order, direction, part > 0, job.out)
+            if part:
+                walk(job.kind, job.relu, job.offsets, job.order, job.backward, True, job.out)
+            else:
+                walk(job.kind, job.relu, job.offsets, job.order, job.forward, False, job.out)
 
     return run if job.instance_class is WalkJob else None
 

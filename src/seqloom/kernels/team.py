@@ -24,6 +24,8 @@ from numba.extending import intrinsic
 from seqloom.kernels.parallel import (
     ASLEEP,
     BUSY,
+    ENOUGH,
+    FAILED,
     HELPED,
     JOB,
     KIND,
@@ -110,7 +112,9 @@ def _pause(context):
 
 def _unowned(context, builder, kind, value):
     """A value whose arrays belong to nobody: threads that count who uses them would wait for each other."""
+    assert not isinstance(kind, types.Integer) or kind.bitwidth == 64, "helpers know no other numbers"
     if isinstance(kind, types.Array):
+        assert kind.layout == "C", "helpers know no other order"
         array = context.make_array(kind)(context, builder, value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         return array._getvalue()
@@ -151,7 +155,10 @@ def get_job(context, words, like):
 
 @njit(nogil=True, cache=True)
 def take_chunks(team, me, job):
-    """Do the chunks of one's own that nobody has begun, then those of the others."""
+    """Do the chunks of one's own that nobody has begun, then those of the others.
+
+    An error, which only memory that is not there can be, is raised by who has the job, when all have ended.
+    """
     size, parts = team[SIZE], team[PARTS]
     chunks = size * CHUNKS
     for k in range(size):
@@ -160,7 +167,10 @@ def take_chunks(team, me, job):
         while chunk < (owner + 1) * CHUNKS:
             low, high = chunk * parts // chunks, (chunk + 1) * parts // chunks
             if low < high:
-                do_parts(job, low, high)
+                try:
+                    do_parts(job, low, high)
+                except Exception:
+                    _store(team, FAILED, 1)
             chunk = _add_one(team, OWN + owner * WORDS + NEXT)
 
 
@@ -178,22 +188,25 @@ def share(team, kind, job, parts, work):
     size = min(team[THREADS], work // team[WORTH], parts)
     if size < 2 or team[POOLS] > 0 or not _change(team, LOCK, 0, 1):
         if work >= 2 * team[WORTH] and parts > 1 and team[THREADS] == 0:
-            team[WANTED] = 1  # nobody has been asked yet
+            team[WANTED] += 1  # nobody has been asked yet
         do_parts(job, 0, parts)
         return
-    team[KIND], team[SIZE], team[PARTS] = kind, size, parts
+    team[KIND], team[SIZE], team[PARTS], team[FAILED] = kind, size, parts, 0
     _put_job(team, job)
     for t in range(size):
         team[OWN + t * WORDS + NEXT] = t * CHUNKS
     for t in range(1, size):
         if not _change(team, OWN + t * WORDS + STATE, READY, OFFERED):
-            team[WANTED] = 1
+            team[WANTED] = ENOUGH
     take_chunks(team, 0, get_job(team, job))
     for t in range(1, size):
         if not _change(team, OWN + t * WORDS + STATE, OFFERED, READY):  # else it has not begun
             while _load(team, OWN + t * WORDS + STATE) == BUSY:
                 _pause()
+    failed = team[FAILED]
     _store(team, LOCK, 0)
+    if failed:
+        raise MemoryError("not enough memory for a part of the work")
 
 
 @njit(nogil=True, cache=True)
@@ -210,6 +223,12 @@ def next_job(team, me, patience):
 
 
 @njit(nogil=True, cache=True)
+def wake_up(team, me):
+    """Begin to wait for jobs; return whether this number slept, as there must not be two of it."""
+    return _change(team, OWN + me * WORDS + STATE, ASLEEP, READY)
+
+
+@njit(nogil=True, cache=True)
 def be_ready(team, me):
-    """Begin to wait, or say that a job is done."""
+    """Say that a job is done."""
     _store(team, OWN + me * WORDS + STATE, READY)

@@ -76,6 +76,7 @@ class MemoryAttention:
         """Return the readout (n, D) of hidden states (n, H) and of what they see of their sources;
         write the weights (n, S).
         """
+        hidden = np.ascontiguousarray(hidden, np.float32)  # whatever a cell of one's own gives
         query = readout if self.query is None else self.query
         return read_memory(hidden, readout.packed, query.packed, memory.vectors, memory.keys, memory.offsets,
                            source, self.energy, self.scale, self.covered, coverage, weights)
@@ -171,7 +172,8 @@ class Seq2Seq:
     def _first(self, summary: np.ndarray) -> States:
         """Return the states in which the decoder begins, a part of one product for each layer and leaf."""
         assert self.initial is not None
-        parts = self.initial(summary).reshape(len(summary), -1, self.first.d_hidden)
+        n_leaves = sum(len(layer[0].leaves) for layer in self.decoder.layers)
+        parts = self.initial(summary).reshape(len(summary), n_leaves, self.first.d_hidden)
         leaves = iter(parts.swapaxes(0, 1).copy())
         return tuple(tuple(next(leaves) for _ in layer[0].leaves) for layer in self.decoder.layers)
 
