@@ -164,7 +164,7 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 @pytest.mark.parametrize("path", KERNELS, ids=name_of)
 def test_kernels_keep_the_rules(path):
-    """Compiled functions are nogil and cached, never parallel=True."""
+    """Compiled functions are nogil and cached, never parallel=True; those of a team are cached within their callers."""
     bare = [node.name for node in ast.walk(parsed(path)) for decorator in getattr(node, "decorator_list", [])
             if isinstance(decorator, ast.Name) and decorator.id in ("njit", "jit")]
     assert not bare, f"{path.name}: {bare} are compiled without options"
@@ -173,7 +173,7 @@ def test_kernels_keep_the_rules(path):
             options = {k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg != "fastmath"}
             where = f"{path.name}:{node.lineno}"
             assert options.get("nogil"), where
-            assert options.get("cache"), where
+            assert options.get("cache") or (path.name == "team.py" and options.get("cache") is False), where
             assert not options.get("parallel"), where
             assert len(options) == len(node.keywords) - any(k.arg == "fastmath" for k in node.keywords), where
 

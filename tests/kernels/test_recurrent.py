@@ -172,7 +172,7 @@ def test_walks_are_steps_to_the_bit(name, size, both_ways, weights):
         return out, forward, backward
 
     with shared_by(2):
-        found = list(helped(walked)) if both_ways and weights == "float32" else [walked()]
+        found = list(helped(walked)) if both_ways else [walked()]
     for out, *walkers in found[-3:]:
         for reverse, (walker, (first_h, first_c)) in enumerate(zip(walkers[:1 + both_ways], firsts)):
             for s in range(n):

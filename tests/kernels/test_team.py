@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.caching import NullCache
 from numba.extending import overload
 
 from seqloom.kernels import parallel
@@ -20,7 +21,6 @@ from seqloom.kernels.matmul import linear, pack
 from seqloom.kernels.parallel import (
     ASLEEP,
     BUSY,
-    ENOUGH,
     FAILED,
     HELPED,
     LOCK,
@@ -39,16 +39,7 @@ from seqloom.kernels.parallel import (
     new_team,
     parallel_map,
 )
-from seqloom.kernels.team import (
-    be_ready,
-    do_parts,
-    get_job,
-    next_job,
-    product_work,
-    share,
-    take_chunks,
-    wake_up,
-)
+from seqloom.kernels.team import do_parts, product_work, serve, share, take_chunks
 from seqloom.runtime.quantised import Quantised
 from tests.sharing import PATIENCE, helped, shared_by
 
@@ -72,21 +63,13 @@ def _count(job, low, high):
 @njit(nogil=True)
 def count(team, parts, work):
     times = np.zeros(parts, np.int64)
-    share(team, 0, Counts(times, 1), parts, work)
+    share(team, Counts(times, 1), parts, work)
     return times
 
 
-@njit(nogil=True)
-def serve(team, me, patience, like):
-    awake = wake_up(team, me)
-    while awake and next_job(team, me, patience):
-        take_chunks(team, me, get_job(team, like))
-        be_ready(team, me)
-
-
-def join_in(work, like):
-    """Work that a team does in another thread, again until this one has taken part as its helper; the last result."""
-    serve(new_team(), 1, 0, like)  # compiled
+def join_in(work):
+    """Have a team work in another thread, again until this one has taken part as its helper; the last result."""
+    serve(new_team(), 1, 0)  # compiled
     team, deadline, found = new_team(), time.monotonic() + PATIENCE, []
     team[THREADS], team[WORTH] = 2, 1
     while team[HELPED] == 0:
@@ -94,7 +77,7 @@ def join_in(work, like):
         caller = threading.Thread(target=lambda: found.append(work(team)))
         caller.start()
         while caller.is_alive():
-            serve(team, 1, 100, like)
+            serve(team, 1, 100)
         caller.join(PATIENCE)
     assert team[LOCK] == 0
     return found[-1]
@@ -114,13 +97,13 @@ def wait_until(true):
 @pytest.fixture(params=[2, 3, 5])
 def team(request):
     """A team whose helpers are nearly always awake, until the test has ended."""
-    team, like, ended = new_team(), Counts(np.empty(0, np.int64), 0), threading.Event()
+    team, ended = new_team(), threading.Event()
     team[THREADS], team[WORTH] = request.param, 1
-    serve(new_team(), 1, 0, like)  # compiled
+    serve(new_team(), 1, 0)  # compiled
 
     def work(me):
         while not ended.is_set():
-            serve(team, me, 10_000, like)
+            serve(team, me, 10_000)
 
     helpers = [threading.Thread(target=work, args=[me]) for me in range(1, request.param)]
     for helper in helpers:
@@ -170,7 +153,7 @@ def test_a_helper_that_does_not_begin_is_not_waited_for():
     team[OWN + WORDS + STATE] = READY  # but nobody is there
     assert count(team, 50, 1 << 20).tolist() == [1] * 50
     assert state(team, 1) == READY
-    assert team[WANTED] == ENOUGH  # the other one sleeps
+    assert team[WANTED] == 1  # the other one sleeps
     assert (state(team, 2), team[LOCK], team[HELPED]) == (ASLEEP, 0, 0)
 
 
@@ -194,7 +177,7 @@ def _fail(job, low, high):
 
 @njit(nogil=True)
 def count_failing(team, times, broken):
-    share(team, 0, Failing(times, broken), len(times), 1 << 20)
+    share(team, Failing(times, broken), len(times), 1 << 20)
 
 
 @pytest.mark.parametrize("broken", [0, 5, 99])
@@ -217,7 +200,7 @@ def test_a_helper_that_fails_is_ready_again():
         return state(team, 1)
 
     count_failing(new_team(), np.zeros(1, np.int64), -1)  # compiled
-    assert join_in(work, Failing(np.empty(0, np.int64), 0)) in (READY, ASLEEP)
+    assert join_in(work) in (READY, ASLEEP)
 
 
 def test_copies_of_a_matrix_have_the_same_team():
@@ -243,15 +226,21 @@ def test_no_thread_is_no_error(monkeypatch):
 
 def test_a_helper_that_has_begun_is_waited_for():
     count(new_team(), 1, 0)  # compiled
-    found = join_in(lambda team: count(team, 1 << 22, 1 << 30), Counts(np.empty(0, np.int64), 0))
+    found = join_in(lambda team: count(team, 1 << 22, 1 << 30))
     assert found.min() == found.max() == 1
 
 
+@pytest.mark.parametrize("kernel", [share, take_chunks])
+def test_the_cache_has_no_jobs(kernel):
+    """It could not be read any more without the packages of their classes, as this one."""
+    assert type(kernel._cache) is NullCache
+
+
 def test_there_is_one_helper_of_a_number():
-    team, like = new_team(), Counts(np.empty(0, np.int64), 0)
+    team = new_team()
     for other in (READY, OFFERED, BUSY):
         team[OWN + WORDS + STATE] = other
-        serve(team, 1, 0, like)
+        serve(team, 1, 0)
         assert state(team, 1) == other
 
 

@@ -36,7 +36,6 @@ from seqloom.kernels.matmul import LANES, add_block, linear
 from seqloom.kernels.team import do_parts, share
 
 PAGE = 64  # tokens
-HEADS = 3  # the kind of a job of a team
 QUERIES = 64  # of a sequence whose scores are there at a time, so that they stay small for a long one
 
 
@@ -206,7 +205,7 @@ def attend_heads(team, x, heads, layer, tokens, causal, by_distance, relative, w
     for r in range(len(tokens.counts)):
         pairs += tokens.counts[r] * tokens.lengths[r]
     job = HeadsJob(x, heads, layer, tokens, causal, by_distance, relative, out, weights)
-    share(team, HEADS, job, heads.n_heads, pairs * heads.n_heads * heads.d_head)
+    share(team, job, heads.n_heads, pairs * heads.n_heads * heads.d_head)
     return out
 
 

@@ -24,16 +24,15 @@ from numba.extending import intrinsic, overload
 
 from seqloom.arrays import aligned
 from seqloom.kernels.intrinsics import constant, prefetch_at, splat
-from seqloom.kernels.parallel import ENOUGH, TEAM, WANTED, call_helpers
+from seqloom.kernels.parallel import TEAM, WANTED, call_helpers
 from seqloom.kernels.quantised import Tiles, linear_tiles, multiply_tiles, round_inputs
-from seqloom.kernels.team import do_parts, product_work, share
+from seqloom.kernels.team import do_parts, product_work, share, without_team
 
 LANES = 16  # numbers of a vector
 # 32 registers of 16 numbers; else as many as 16 of 8 hold
 WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTORS, MANY, SOME, FEW = (2, 12, 8, 4) if WIDE else (1, 6, 4, 2)  # of a panel; rows at a time
 WIDTH = VECTORS * LANES
-PANELS = 0  # the kind of a job of a team
 NO_BIAS = np.empty(0, np.float32)
 
 
@@ -45,8 +44,7 @@ class Panels(NamedTuple):
     rows: int  # R
     team: np.ndarray = TEAM  # who may share the product
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self[:-1]  # a copy has the same team
+    __reduce__ = without_team
 
 
 class PanelsJob(NamedTuple):
@@ -182,7 +180,7 @@ def _do_panels(job, low, high):
 def linear_panels(panels, bias, rows, team, x):
     """Return rows x (n, K) times the transpose of a matrix in panels, plus its bias: a new array (n, R)."""
     out = np.empty((len(x), len(panels) * WIDTH), np.float32)
-    share(team, PANELS, PanelsJob(panels, bias, x, out), len(panels), product_work(panels.size, len(x)))
+    share(team, PanelsJob(panels, bias, x, out), len(panels), product_work(panels.size, len(x)))
     return out if out.shape[1] == rows else out[:, :rows].copy()
 
 
@@ -191,7 +189,7 @@ def linear(matrix: Any, x: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(x, np.float32)  # the kernels know no other order
     product: Any = linear_tiles if isinstance(matrix, Tiles) else linear_panels
     out: np.ndarray = product(*matrix, x)  # numba looks at arrays sooner than at tuples of them
-    if TEAM[WANTED] >= ENOUGH:
+    if TEAM[WANTED]:
         call_helpers()
     return out
 

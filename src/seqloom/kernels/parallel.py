@@ -104,8 +104,8 @@ def parallel_run(function: Callable[[T], object], items: Iterable[T]) -> None:
 
 WORDS = 16  # of a line: two cache lines, as processors fetch pairs of them
 LINES, MOST = 16, 64  # lines of a job; threads
-LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, KIND, SIZE, PARTS = range(10)  # of the first line
-ENOUGH = 16  # times that helpers were wanted: what is done once is not worth compiling and starting them
+LOCK, WANTED, HELPED, FAILED, THREADS, POOLS, WORTH, CODE, SIZE, PARTS = range(10)  # of the first line
+PATIENCE = 30_000  # looks for a job, some 0.5 ms, after which a helper sleeps
 JOB, OWN = WORDS, (1 + LINES) * WORDS  # where the job begins, and the lines of the threads
 STATE, NEXT = 0, 8  # of a thread's line; the next of its chunks
 ASLEEP, READY, OFFERED, BUSY = range(4)
@@ -130,12 +130,12 @@ class _Helper(threading.Thread):
         self.called = threading.Lock()
 
     def run(self) -> None:
-        from seqloom.kernels.jobs import serve
+        from seqloom.kernels.team import serve
 
         while True:
             self.called.acquire()
             if not _closing:
-                serve(self.number)
+                serve(TEAM, self.number, PATIENCE)
 
     def call(self) -> None:
         """Wake it, if it sleeps; only one thread at a time may do so."""
@@ -157,16 +157,18 @@ def call_helpers() -> None:
     TEAM[THREADS] = threads = min(thread_count(), MOST)
     if threads == 1 or _closing:
         return
-    import seqloom.kernels.jobs  # noqa: F401  (compiled here, as a process must not end meanwhile)
+    from seqloom.kernels.team import serve
 
+    if not _helpers:
+        serve(new_team(), 1, 0)  # compiled here, as a process must not end meanwhile
     if not _one_at_a_time.acquire(blocking=False):
         return
     try:
         for helper in _helpers[:threads - 1]:
             helper.call()
         while len(_helpers) < threads - 1:
-            _helpers.append(_Helper(len(_helpers) + 1))  # before it starts, so that there are never two of a number
-            _helpers[-1].start()
+            _helpers.append(_Helper(len(_helpers) + 1))
+            _helpers[-1].start()  # when it is in the list, so that there are never two of a number
     except RuntimeError:  # the system gives no more threads; those that there are will do
         _helpers.pop()
         TEAM[THREADS] = len(_helpers) + 1

@@ -32,7 +32,7 @@ from numba.extending import intrinsic, overload
 from seqloom.kernels.intrinsics import BYTES, FLOATS, WORD, WORDS, add_dots, constant, halves, splat
 from seqloom.kernels.maths import FUSED, ZERO
 from seqloom.kernels.parallel import TEAM
-from seqloom.kernels.team import do_parts, product_work, share
+from seqloom.kernels.team import do_parts, product_work, share, without_team
 
 BLOCK = 32  # neighbours that share a scale
 TILE = 16  # rows that lie together
@@ -44,8 +44,6 @@ SMALLEST = np.float32(1e-36)  # below which a block is taken for zero, as its in
 ROUNDING = np.float32(1.5 * 2 ** 23)
 ROUNDING_BITS, MAGNITUDE, INFINITE = np.int32(0x4B400000), np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 NOT_A_NUMBER = np.float32(np.nan)
-
-OF_8_BITS, OF_4_BITS = 1, 2  # kinds of jobs of a team
 
 _FLOAT = ir.FloatType()
 
@@ -62,8 +60,7 @@ class Tiles(NamedTuple):
     fine: bool
     team: np.ndarray = TEAM  # who may share the product
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self[:-1]  # a copy has the same team
+    __reduce__ = without_team
 
 
 class TilesJob(NamedTuple):
@@ -292,7 +289,6 @@ def linear_tiles(weight, scale, minimum, bias, rows, fine, team, x):
     out = np.empty((len(x), tiles * TILE), np.float32)
     numbers, scales, sums = round_inputs(x, blocks, fine)
     matrix = Tiles(weight, scale, minimum, bias, rows, fine, team)
-    kind = OF_4_BITS if weight.shape[1] == 4 * blocks else OF_8_BITS
     work = product_work(weight.size // 4, len(x))  # four are multiplied at once
-    share(team, kind, TilesJob(matrix, numbers, scales, sums, out), tiles, work)
+    share(team, TilesJob(matrix, numbers, scales, sums, out), tiles, work)
     return out if out.shape[1] == rows else out[:, :rows].copy()

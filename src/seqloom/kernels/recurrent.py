@@ -236,7 +236,6 @@ def rnn_step(from_x, w_h, norm_h, bias_h, relu, h):
 # ---- whole sequences
 
 RNN, LSTM, GRU = 0, 1, 2
-WALK = 4  # the kind of a job of a team
 
 
 @njit(nogil=True, cache=True)
@@ -332,6 +331,4 @@ def walk_layer(kind, relu, offsets, order, forward, backward, out):
     directions = out.shape[1] // forward.h.shape[1]
     job = WalkJob(kind, relu, offsets, order, forward, backward, out)
     work = forward.projected.size * forward.h.shape[1]
-    if forward.w_h[0].itemsize != 4:  # helpers know no others
-        work = 0
-    share(forward.w_h.team, WALK, job, directions, work)
+    share(forward.w_h.team, job, directions, work)

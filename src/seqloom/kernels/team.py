@@ -24,11 +24,10 @@ from numba.extending import intrinsic
 from seqloom.kernels.parallel import (
     ASLEEP,
     BUSY,
-    ENOUGH,
+    CODE,
     FAILED,
     HELPED,
     JOB,
-    KIND,
     LINES,
     LOCK,
     NEXT,
@@ -46,6 +45,11 @@ from seqloom.kernels.parallel import (
 )
 
 CHUNKS = 4  # of each thread
+
+
+def without_team(matrix: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Reduce a named tuple whose last part is a team for copying: the copy has the team of its process."""
+    return type(matrix), matrix[:-1]
 
 
 def do_parts(job: Any, low: int, high: int) -> None:
@@ -124,36 +128,63 @@ def _unowned(context, builder, kind, value):
     return value
 
 
-def _job_place(context, builder, signature, words, job):
-    """Where a job lies, as the compiler holds it: numbers, and where arrays lie."""
-    assert context.get_abi_sizeof(job.type) <= 8 * LINES * WORDS, "a job must fit its lines"
+def _job_place(context, builder, signature, words, kind):
+    """Where a job of this kind lies, as the compiler holds it: numbers, and where arrays lie."""
+    job = context.get_value_type(kind)
+    assert context.get_abi_sizeof(job) <= 8 * LINES * WORDS, "a job must fit its lines"
     words = context.make_array(signature.args[0])(context, builder, words)
-    return builder.bitcast(builder.gep(words.data, [ir.IntType(64)(JOB)]), job.type.as_pointer())
+    return builder.bitcast(builder.gep(words.data, [ir.IntType(64)(JOB)]), job.as_pointer())
 
 
 @intrinsic
 def _put_job(context, words, job):
     def code(context, builder, signature, arguments):
-        job = _unowned(context, builder, signature.args[1], arguments[1])
-        builder.store(job, _job_place(context, builder, signature, *arguments), align=8)
+        value = _unowned(context, builder, job, arguments[1])
+        builder.store(value, _job_place(context, builder, signature, arguments[0], job), align=8)
         return context.get_dummy_value()
 
     return types.void(words, job), code
 
 
 @intrinsic
-def get_job(context, words, like):
-    """The job, which is of the same kind as `like`; whoever put it there keeps its arrays."""
-    def code(context, builder, signature, arguments):
-        return builder.load(_job_place(context, builder, signature, *arguments), align=8)
+def _code_of(context, words, job):
+    """The address of the code by which a thread takes part in a job of this kind."""
+    @intrinsic
+    def get_job(context, words):
+        def code(context, builder, signature, arguments):
+            return builder.load(_job_place(context, builder, signature, arguments[0], job), align=8)
 
-    return like(words, like), code
+        return job(words), code
+
+    def take_part(team, me):
+        take_chunks(team, me, get_job(team))
+
+    def code(context, builder, signature, arguments):
+        made = context.compile_subroutine(builder, take_part, types.none(words, types.int64))
+        return builder.ptrtoint(context.declare_function(builder.module, made.fndesc), ir.IntType(64))
+
+    return types.int64(words, job), code
+
+
+@intrinsic
+def _run_code(context, address, words, me):
+    """Call the code at an address, as numba calls a function of a team and a number."""
+    def code(context, builder, signature, arguments):
+        kinds = signature.args[1:]
+        function = context.call_conv.get_function_type(types.none, kinds)
+        unused = [cgutils.alloca_once(builder, kind.pointee) for kind in function.args[:2]]  # result, error
+        own = context.get_arg_packer(kinds).as_arguments(builder, arguments[1:])
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [*unused, *own])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, words, types.int64), code
 
 
 # ---- sharing
 
 
-@njit(nogil=True, cache=True)
+# kept compiled within its callers: an index of kinds of jobs could not be read without their packages
+@njit(nogil=True, cache=False)
 def take_chunks(team, me, job):
     """Do the chunks of one's own that nobody has begun, then those of the others.
 
@@ -180,25 +211,25 @@ def product_work(weights, rows):
     return weights * max(rows // 3, min(rows, 1))
 
 
-@njit(nogil=True, cache=True)
-def share(team, kind, job, parts, work):
+@njit(nogil=True, cache=False)
+def share(team, job, parts, work):
     """Do all parts of a job, with helpers where the work, in multiplications and additions, is worth it and
     some are awake.
     """
     size = min(team[THREADS], work // team[WORTH], parts)
     if size < 2 or team[POOLS] > 0 or not _change(team, LOCK, 0, 1):
         if work >= 2 * team[WORTH] and parts > 1 and team[THREADS] == 0:
-            team[WANTED] += 1  # nobody has been asked yet
+            team[WANTED] = 1  # nobody has been asked yet
         do_parts(job, 0, parts)
         return
-    team[KIND], team[SIZE], team[PARTS], team[FAILED] = kind, size, parts, 0
+    team[CODE], team[SIZE], team[PARTS], team[FAILED] = _code_of(team, job), size, parts, 0
     _put_job(team, job)
     for t in range(size):
         team[OWN + t * WORDS + NEXT] = t * CHUNKS
     for t in range(1, size):
         if not _change(team, OWN + t * WORDS + STATE, READY, OFFERED):
-            team[WANTED] = ENOUGH
-    take_chunks(team, 0, get_job(team, job))
+            team[WANTED] = 1
+    _run_code(team[CODE], team, 0)
     for t in range(1, size):
         if not _change(team, OWN + t * WORDS + STATE, OFFERED, READY):  # else it has not begun
             while _load(team, OWN + t * WORDS + STATE) == BUSY:
@@ -223,12 +254,13 @@ def next_job(team, me, patience):
 
 
 @njit(nogil=True, cache=True)
-def wake_up(team, me):
-    """Begin to wait for jobs; return whether this number slept, as there must not be two of it."""
-    return _change(team, OWN + me * WORDS + STATE, ASLEEP, READY)
+def serve(team, me, patience):
+    """Do jobs as this member of a team until there have been none for so many looks.
 
-
-@njit(nogil=True, cache=True)
-def be_ready(team, me):
-    """Say that a job is done."""
-    _store(team, OWN + me * WORDS + STATE, READY)
+    Return at once where this number is awake already: there must not be two of it.
+    """
+    state = OWN + me * WORDS + STATE
+    awake = _change(team, state, ASLEEP, READY)
+    while awake and next_job(team, me, patience):
+        _run_code(team[CODE], team, me)
+        _store(team, state, READY)
