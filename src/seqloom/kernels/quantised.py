@@ -21,7 +21,7 @@ high ones and those with the low ones are added up, still exact.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
