@@ -13,6 +13,7 @@ threads share a large product (`kernels/team`).
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ class Panels(NamedTuple):
     rows: int  # R
     team: np.ndarray = TEAM  # who may share the product
 
-    __reduce__ = without_team
+
+copyreg.pickle(Panels, without_team)
 
 
 class PanelsJob(NamedTuple):

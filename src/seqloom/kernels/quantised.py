@@ -21,6 +21,7 @@ high ones and those with the low ones are added up, still exact.
 
 from __future__ import annotations
 
+import copyreg
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +61,8 @@ class Tiles(NamedTuple):
     fine: bool
     team: np.ndarray = TEAM  # who may share the product
 
-    __reduce__ = without_team
+
+copyreg.pickle(Tiles, without_team)
 
 
 class TilesJob(NamedTuple):
