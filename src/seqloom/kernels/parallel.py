@@ -58,12 +58,18 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a pool of threads; while there is one, kernels do not share their work: all cores are busy."""
     with ThreadPoolExecutor(threads) as pool:
         _pools.add(pool)
-        TEAM[POOLS] = len(_pools)
+        _note_pools()
         try:
             yield pool
         finally:
             _pools.discard(pool)
-            TEAM[POOLS] = len(_pools)
+            _note_pools()
+
+
+def _note_pools() -> None:
+    """Tell the kernels how many pools are at work; again if another thread changed that meanwhile."""
+    while TEAM[POOLS] != len(_pools):
+        TEAM[POOLS] = len(_pools)
 
 
 def parallel_map(function: Callable[[T], R], items: Iterable[T], *, ahead: int = 2) -> Iterator[R]:

@@ -71,25 +71,30 @@ class RecurrentStack:
         """Return the vectors (N, d_out) of all steps of sequences that lie one after the other, x (N, D),
         and the states after the last step of each.
         """
-        after, n = [], len(sequences.order)
+        after = []
         for i, layer in enumerate(self.layers):
-            outs: list[np.ndarray] = []
-            leaves: list[np.ndarray] = []
             if trace is None and layer[0].plain:
                 out, leaves = walk_plain(layer, x, sequences)
             else:
-                for direction, cell in enumerate(layer):
-                    part = within(trace, f"layers.{i}.reverse" if direction else f"layers.{i}")
-                    out, last = cell.walk(cell.project(x), sequences, cell.start(n), reverse=bool(direction),
-                                          trace=part)
-                    outs.append(out)
-                    leaves += last
-                out = outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1)
+                out, leaves = walk_by_cell(layer, x, sequences, within(trace, f"layers.{i}"))
             x = x + out if self.residual and x.shape == out.shape else out
             if trace is not None:
                 trace.add(f"layers.{i}.out", x)
             after.append(tuple(leaves))
         return x, tuple(after)
+
+
+def walk_by_cell(layer: list[Cell], x: np.ndarray, sequences: Sequences,
+                 trace: Trace | None) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the vectors of all steps of a layer and its last states, one direction after the other."""
+    outs, leaves = [], []
+    for direction, cell in enumerate(layer):
+        part = within(trace, "reverse") if direction else trace
+        start = cell.start(len(sequences.order))
+        out, last = cell.walk(cell.project(x), sequences, start, reverse=bool(direction), trace=part)
+        outs.append(out)
+        leaves += last
+    return outs[0] if len(outs) == 1 else np.concatenate(outs, axis=1), leaves
 
 
 def walk_plain(layer: list[Cell], x: np.ndarray, sequences: Sequences) -> tuple[np.ndarray, list[np.ndarray]]:
