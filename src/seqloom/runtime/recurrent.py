@@ -87,7 +87,8 @@ class RecurrentStack:
 def walk_by_cell(layer: list[Cell], x: np.ndarray, sequences: Sequences,
                  trace: Trace | None) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the vectors of all steps of a layer and its last states, one direction after the other."""
-    outs, leaves = [], []
+    outs: list[np.ndarray] = []
+    leaves: list[np.ndarray] = []
     for direction, cell in enumerate(layer):
         part = within(trace, "reverse") if direction else trace
         start = cell.start(len(sequences.order))
