@@ -84,13 +84,13 @@ def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
     path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.Popen([sys.executable, "-m", "seqloom.cli", *map(str, fit)], cwd=files,
                              env={**os.environ, "PYTHONPATH": path})
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (files / "model.run" / "log.jsonl").exists():
         assert child.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    assert child.wait(60) == 130
+    assert child.wait(300) == 130
     assert not (files / "model").exists()
     done = run(files, *fit[:-1])
     assert done.returncode == 0
