@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,8 @@ import pytest
 import seqloom
 from seqloom import TrainConfig, registry, tasks
 from seqloom.errors import ConfigError, ModelError
+
+from .cli.ends import end
 
 pytest.importorskip("torch")
 MODULES = ("toy_translator", "toy_forecaster")
@@ -79,18 +80,27 @@ def test_a_translator_from_the_command_line(files):
     assert "held-out exact match" in (files / "training.svg").read_text()
 
 
+WAITING = """
+import sys
+from seqloom.training import loop
+update = loop._Loop._update
+
+def waiting(self, rate):
+    if self.step == 1000:
+        print("now", flush=True)
+        sys.stdin.readline()
+    return update(self, rate)
+
+loop._Loop._update = waiting
+from seqloom.cli.main import run
+run()
+"""
+
+
 def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
-    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 20_000, "--window", 3, "-q")
-    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.Popen([sys.executable, "-m", "seqloom.cli", *map(str, fit)], cwd=files,
-                             env={**os.environ, "PYTHONPATH": path})
-    deadline = time.monotonic() + 300
-    while not (files / "model.run" / "log.jsonl").exists():
-        assert child.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
-    assert child.wait(300) == 130
+    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 2000, "--window", 3, "-q")
+    code, err = end(WAITING, fit, signal.SIGINT, files, path=TOYS)
+    assert (code, err.strip()) == (130, "interrupted; progress is kept in model.run; run the same command to resume")
     assert not (files / "model").exists()
     done = run(files, *fit[:-1])
     assert done.returncode == 0

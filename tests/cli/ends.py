@@ -35,13 +35,14 @@ def _hears_ctrl_c():
 
 
 @contextmanager
-def started(code, args, place, *, lines=1, begins=b"now"):
+def started(code, args, place, *, lines=1, begins=b"now", path=None):
     """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us.
 
     Code that reads a line of stdin after such a line waits there until we go on, or for ever once it has printed all of
-    them; without stdin it goes on to its end.
+    them; without stdin it goes on to its end. `path` is where it finds further modules.
     """
-    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
+    found = os.pathsep.join(str(part) for part in (path, os.environ.get("PYTHONPATH")) if part)
+    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env={**os.environ, "PYTHONPATH": found},
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              preexec_fn=_hears_ctrl_c)
     try:
@@ -56,9 +57,9 @@ def started(code, args, place, *, lines=1, begins=b"now"):
         child.communicate()
 
 
-def end(code, args, how, place, *, lines=1, begins=b"now"):
+def end(code, args, how, place, *, lines=1, begins=b"now", path=None):
     """Start it, send the signal; gives its code and what it said, but for what clocks make it say."""
-    with started(code, args, place, lines=lines, begins=begins) as child:
+    with started(code, args, place, lines=lines, begins=begins, path=path) as child:
         child.send_signal(how)
         _, err = child.communicate(timeout=PATIENCE)  # which closes its stdin
     return child.returncode, without_timed_lines(err.decode())
