@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from seqloom import TrainConfig, registry, tasks
 from seqloom.errors import ConfigError, ModelError
 
 from .cli.ends import end
+from .forked_commands import served
 
 pytest.importorskip("torch")
 MODULES = ("toy_translator", "toy_forecaster")
@@ -45,11 +47,15 @@ def files(tmp_path):
     return tmp_path
 
 
-def run(place, *args, stdin=""):
-    """seqloom as a user of that package runs it."""
-    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run([sys.executable, "-m", "seqloom.cli", *map(str, args)], cwd=place, input=stdin, text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
+@pytest.fixture(scope="module")
+def run():
+    """seqloom as a user of that package runs it; by forks, since one command after the other would import torch."""
+    with tempfile.TemporaryDirectory(prefix="seqloom-") as home, served(Path(home), TOYS) as commands:
+        def command(place, *args, stdin=""):
+            return subprocess.run([commands / "seqloom", *map(str, args)], cwd=place, input=stdin, text=True,
+                                  capture_output=True)
+
+        yield command
 
 
 def data_of(module):
@@ -58,7 +64,7 @@ def data_of(module):
     return module.Series(np.array(VALUES, np.float32))
 
 
-def test_a_translator_from_the_command_line(files):
+def test_a_translator_from_the_command_line(files, run):
     fit = ("fit", "toy-translator", "pairs.tsv", "-o", "model", "--valid", "pairs.tsv", "--d-hidden", 64, "--steps", 400,
            "--lr", 0.01, "--json")
     done = run(files, *fit)
@@ -97,7 +103,7 @@ run()
 """
 
 
-def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
+def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files, run):
     fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 2000, "--window", 3, "-q")
     code, err = end(WAITING, fit, signal.SIGINT, files, path=TOYS)
     assert (code, err.strip()) == (130, "interrupted; progress is kept in model.run; run the same command to resume")
