@@ -30,7 +30,7 @@ COMMANDS = [[name] for name in cli.commands()] + [["fit", name] for name in fitt
 
 def command(path):
     """The click command, and the context it runs in."""
-    context = click.Context(cli.main, info_name="seqloom")
+    context = click.Context(cli.main, info_name="seqloom", **cli.main.context_settings)
     found = cli.main
     for name in path:
         found = found.get_command(context, name)
