@@ -27,12 +27,19 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @contextmanager
-def served(place: Path) -> Iterator[Path]:
-    """A directory to stand first in PATH, which holds the command while this lasts; `place` has a short name."""
+def served(place: Path, modules: Path | None = None) -> Iterator[Path]:
+    """A directory to stand first in PATH, which holds the command while this lasts; `place` has a short name.
+
+    `modules` is a directory where the command finds other packages.
+    """
+    environment = dict(os.environ)
+    if modules is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
     client = place / "seqloom"
     client.write_text(CLIENT.format(python=sys.executable, address=str(place / "socket")))
     client.chmod(0o755)
-    with subprocess.Popen([sys.executable, "-P", __file__, str(place / "socket")], stdout=subprocess.PIPE) as server:
+    with subprocess.Popen([sys.executable, "-P", __file__, str(place / "socket")], stdout=subprocess.PIPE,
+                          env=environment) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from seqloom.kernels.parallel import HELPED, TEAM, THREADS, WORTH, call_helpers
 
-PATIENCE = 60  # seconds after which a test has failed, however busy the machine is
+PATIENCE = 300  # seconds after which a test has failed, however busy the machine is
 
 
 @contextmanager

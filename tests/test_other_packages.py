@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,9 @@ import pytest
 import seqloom
 from seqloom import TrainConfig, registry, tasks
 from seqloom.errors import ConfigError, ModelError
+
+from .cli.ends import end
+from .forked_commands import served
 
 pytest.importorskip("torch")
 MODULES = ("toy_translator", "toy_forecaster")
@@ -44,11 +47,15 @@ def files(tmp_path):
     return tmp_path
 
 
-def run(place, *args, stdin=""):
-    """seqloom as a user of that package runs it."""
-    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run([sys.executable, "-m", "seqloom.cli", *map(str, args)], cwd=place, input=stdin, text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
+@pytest.fixture(scope="module")
+def run():
+    """seqloom as a user of that package runs it; by forks, since one command after the other would import torch."""
+    with tempfile.TemporaryDirectory(prefix="seqloom-") as home, served(Path(home), TOYS) as commands:
+        def command(place, *args, stdin=""):
+            return subprocess.run([commands / "seqloom", *map(str, args)], cwd=place, input=stdin, text=True,
+                                  capture_output=True)
+
+        yield command
 
 
 def data_of(module):
@@ -57,7 +64,7 @@ def data_of(module):
     return module.Series(np.array(VALUES, np.float32))
 
 
-def test_a_translator_from_the_command_line(files):
+def test_a_translator_from_the_command_line(files, run):
     fit = ("fit", "toy-translator", "pairs.tsv", "-o", "model", "--valid", "pairs.tsv", "--d-hidden", 64, "--steps", 400,
            "--lr", 0.01, "--json")
     done = run(files, *fit)
@@ -79,18 +86,27 @@ def test_a_translator_from_the_command_line(files):
     assert "held-out exact match" in (files / "training.svg").read_text()
 
 
-def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files):
-    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 20_000, "--window", 3, "-q")
-    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.Popen([sys.executable, "-m", "seqloom.cli", *map(str, fit)], cwd=files,
-                             env={**os.environ, "PYTHONPATH": path})
-    deadline = time.monotonic() + 120
-    while not (files / "model.run" / "log.jsonl").exists():
-        assert child.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
-    assert child.wait(60) == 130
+WAITING = """
+import sys
+from seqloom.training import loop
+update = loop._Loop._update
+
+def waiting(self, rate):
+    if self.step == 1000:
+        print("now", flush=True)
+        sys.stdin.readline()
+    return update(self, rate)
+
+loop._Loop._update = waiting
+from seqloom.cli.main import run
+run()
+"""
+
+
+def test_a_forecaster_from_the_command_line_goes_on_after_a_kill(files, run):
+    fit = ("fit", "toy-forecaster", "series.csv", "-o", "model", "--steps", 2000, "--window", 3, "-q")
+    code, err = end(WAITING, fit, signal.SIGINT, files, path=TOYS)
+    assert (code, err.strip()) == (130, "interrupted; progress is kept in model.run; run the same command to resume")
     assert not (files / "model").exists()
     done = run(files, *fit[:-1])
     assert done.returncode == 0

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -11,6 +12,8 @@ import pytest
 
 from seqloom import progress
 from seqloom import reporters as reporter
+
+from .timed_lines import without_timed_lines
 
 
 class Terminal(io.StringIO):
@@ -28,7 +31,7 @@ def as_terminal(monkeypatch):
 
 
 def wait_for(sign, stream):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while sign not in stream.getvalue():
         assert time.monotonic() < end, stream.getvalue()
         time.sleep(0.01)
@@ -49,6 +52,7 @@ def test_a_bar_appears_even_before_anything_is_done(monkeypatch):
 
 
 def test_short_work_shows_nothing(monkeypatch):
+    monkeypatch.setattr(reporter, "PATIENCE", 3600)  # as if all here took no time
     terminal, chosen = as_terminal(monkeypatch), reporter.reporter_for(quiet=False)
     assert isinstance(chosen, reporter.BarReporter)
     with progress.reporting(chosen):
@@ -59,30 +63,28 @@ def test_short_work_shows_nothing(monkeypatch):
 
 
 def test_plain_lines_for_logs(monkeypatch, capsys):
-    monkeypatch.setattr(reporter, "EVERY", 0.0)
     chosen = reporter.reporter_for(quiet=False)
     assert isinstance(chosen, reporter.PlainReporter)
-    monkeypatch.setattr(reporter, "AT_ONCE", 0.0)
-    monkeypatch.setattr(reporter, "RECENT", 0.1)
-    monkeypatch.setattr(reporter, "ENOUGH", 0.01)
+    clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(reporter, "time", clock)
     with progress.reporting(chosen), progress.task("counting", total=10, unit="tokens") as bar:
-        for _ in range(4):
-            time.sleep(0.01)
-            bar.advance(2)
+        bar.advance(0)
+        for _ in range(8):
+            clock.now += 5
+            bar.advance(1)
         progress.say("a remark")
     out, err = capsys.readouterr()
     assert out == ""
-    first, *_, fourth, last = err.splitlines()
-    assert first == "counting: 20%"  # nothing is known of the rate
-    assert fourth.startswith("counting: 80%, ")
-    assert "tokens/s, 0 s left" in fourth
-    assert last == "a remark"
+    assert err.splitlines() == [
+        "counting: 20%",  # nothing is known of the rate
+        *(f"counting: {done}0%, 0.2 tokens/s, {50 - 5 * done} s left" for done in (4, 6, 8)), "a remark"]
+    assert without_timed_lines(err) == "a remark\n"
+    assert without_timed_lines(f"reading: 1,234 bytes\n{err}") == "a remark\n"
 
 
 def test_quiet(monkeypatch, capsys):
     monkeypatch.setattr(reporter, "EVERY", 0.0)
     with progress.reporting(reporter.reporter_for(quiet=True)), progress.task("counting", total=10, unit="tokens") as bar:
-        time.sleep(0.01)
         bar.advance(5)
         progress.say("a remark")
     assert capsys.readouterr() == ("", "")
@@ -165,36 +167,70 @@ def test_a_script_and_a_terminal_of_ipython_stay_silent(monkeypatch):
     assert progress.current() is None
 
 
+def timer_by(clock, made):
+    """As threading.Timer, of a clock that is given."""
+    class Timer:
+        def __init__(self, seconds, call):
+            self.end, self.call = clock.now + seconds, call
+            made.append(self)
+
+        def start(self):
+            self.waits = True
+
+        def cancel(self):
+            self.waits = False
+
+        def look(self):
+            if self.waits and clock.now >= self.end:
+                self.waits = False
+                self.call()
+
+    return Timer
+
+
 def test_compiling_is_said_once_and_late(monkeypatch):
     from seqloom.kernels import compiling
 
-    monkeypatch.setattr(compiling, "PATIENCE", 0.05)
+    clock, timers = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now), []
+    monkeypatch.setattr(compiling, "time", clock)
+    monkeypatch.setattr(compiling, "threading", types.SimpleNamespace(Lock=threading.Lock, Timer=timer_by(clock, timers)))
+
+    def pass_time(seconds):
+        clock.now += seconds
+        for timer in timers:
+            timer.look()
+
     heard = []
     said = types.SimpleNamespace(say=heard.append)
-    clock = compiling.Clock()
+    compiler = compiling.Clock()
     with progress.reporting(said):
-        clock.start()
-        clock.end()
+        compiler.start()
+        pass_time(0.7)
+        compiler.end()
+        pass_time(60)
         assert heard == []  # it was quick
         for _ in range(2):
-            clock.start()
-            clock.start()  # a function inside another
-            time.sleep(0.15)
-            clock.end()
-            clock.end()
-    assert heard == [compiling.MESSAGE]
+            compiler.start()
+            compiler.start()  # a function inside another
+            pass_time(0.2)
+            compiler.end()
+            pass_time(0.2)  # with the first one more than a second
+            compiler.end()
+            assert heard == [compiling.MESSAGE]
     assert compiling.Clock().say() is None  # to nobody
 
 
 def test_compiling_is_heard_where_the_cache_is_empty(tmp_path):
     """Also in a thread that knows nothing of the reporter; with a full cache there is nothing to say."""
-    code = ("import numpy as np, time\nfrom threading import Thread\nfrom seqloom import progress\n"
+    code = ("import numpy as np\nfrom threading import Thread\nfrom seqloom import progress\n"
             "from seqloom.kernels import cache, compiling\nfrom seqloom.reporters import PlainReporter\n"
-            "compiling.PATIENCE = 0.0\ncompiling.announce_compiling()\nids, out = np.zeros(2, np.int64), np.zeros(2)\n"
+            "class Timer:\n    cancel = lambda self: None\n    def __init__(self, _, call): self.start = call\n"
+            "compiling.threading.Timer = Timer\n"  # whose time is over at once
+            "compiling.announce_compiling()\nids, out = np.zeros(2, np.int64), np.zeros(2)\n"
             "with progress.reporting(PlainReporter()):\n"
             "    thread = Thread(target=cache.window_counts, args=(ids, np.array([2]), 1, 1, out))\n"
-            "    thread.start(); thread.join(); time.sleep(0.1)\n")
-    first, second = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+            "    thread.start(); thread.join()\n")
+    first, second = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
                                     env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}) for _ in range(2))
     assert (first.returncode, first.stderr.count("compiling kernels, once")) == (0, 1), first.stderr
     assert (second.returncode, second.stderr) == (0, "")

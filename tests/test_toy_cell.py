@@ -2,9 +2,9 @@
 
 import importlib
 import json
-import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ import seqloom
 from seqloom import encoder_table, registry
 from seqloom.decoding.stepper import log_probs_by_steps
 from seqloom.training.config import TrainConfig
+
+from .forked_commands import served
 
 TOYS = Path(__file__).parent / "toys"
 TEXT = "the cat sat on the mat and the dog lay on the rug\n" * 60
@@ -154,13 +156,13 @@ def test_a_trace_has_its_gates(toy):
     assert {"recurrent.layers.0.gates.z", "recurrent.layers.0.gates.n", "recurrent.layers.0.h"} <= set(trace)
 
 
-def run(*args, cwd):
-    path = os.pathsep.join([str(TOYS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run([sys.executable, "-m", "seqloom.cli", *map(str, args)], cwd=cwd, text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": path})
+@pytest.fixture
+def run():
+    with tempfile.TemporaryDirectory(prefix="seqloom-") as home, served(Path(home), TOYS) as commands:
+        yield lambda *args, cwd: subprocess.run([commands / "seqloom", *args], cwd=cwd, text=True, capture_output=True)
 
 
-def test_from_the_command_line_and_in_comparisons(tmp_path):
+def test_from_the_command_line_and_in_comparisons(tmp_path, run):
     (tmp_path / "text.txt").write_text(TEXT * 8)
     rows = [(f"{text} {i}", label) for i, (text, label) in enumerate(LABELLED * 8)]
     (tmp_path / "labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))

@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from seqloom import Mixture, NGram, Uniform
 from seqloom.cli import main as cli
-from seqloom.kernels.compiling import MESSAGE
+from tests.timed_lines import without_timed_lines
+
+from .ends import PATIENCE
 
 
 @dataclass
@@ -30,11 +32,6 @@ class Ran:
 
     def json(self):
         return [json.loads(line) for line in self.out.splitlines()]
-
-
-def _without_compiling(err):
-    """Whether kernels are compiled in a test depends on which was the first to need them."""
-    return err.replace(f"{MESSAGE}\n", "")
 
 
 class _Entry:
@@ -59,7 +56,7 @@ def seqloom(tmp_path, monkeypatch):
         found = CliRunner().invoke(_Entry(), [str(a) for a in args], input=stdin)
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception
-        return Ran(found.exit_code, found.stdout, _without_compiling(found.stderr))
+        return Ran(found.exit_code, found.stdout, without_timed_lines(found.stderr))
 
     return run
 
@@ -71,8 +68,8 @@ def process(tmp_path):
         command = [sys.executable, "-m", "seqloom.cli"] if python is None else [sys.executable, "-c", python]
         environment = {**os.environ, "SEQLOOM_CACHE": str(tmp_path / "cache"), **options.pop("env", {})}
         found = subprocess.run([*command, *map(str, args)], input=stdin, cwd=tmp_path, env=environment,
-                               capture_output=True, timeout=120, **options)
-        return Ran(found.returncode, found.stdout.decode(), _without_compiling(found.stderr.decode()))
+                               capture_output=True, timeout=PATIENCE, **options)
+        return Ran(found.returncode, found.stdout.decode(), without_timed_lines(found.stderr.decode()))
 
     return run
 

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+from tests.timed_lines import without_timed_lines
+
+PATIENCE = 300  # seconds after which a child hangs, however busy the machine is
+
 SLOW = """
-import time
+import sys
 import seqloom.models.{module} as learning
 from seqloom.training.checkpoint import Run
 
@@ -17,12 +21,12 @@ log = Run.log
 def slowly(self, values):
     log(self, values)
     print("now", flush=True)
-    time.sleep(0.1)
+    sys.stdin.readline()
 
 Run.log = slowly
 from seqloom.cli.main import run
 run()
-"""  # the command, with a checkpoint as often as there can be one and time to end it after every line of its log
+"""  # the command, with a checkpoint as often as there can be one; it waits for us after every line of its log
 
 
 def _hears_ctrl_c():
@@ -31,12 +35,21 @@ def _hears_ctrl_c():
 
 
 @contextmanager
-def started(code, args, place, *, lines=1, begins=b"now"):
-    """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us."""
-    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env=os.environ,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hears_ctrl_c)
+def started(code, args, place, *, lines=1, begins=b"now", path=None):
+    """The command inside `code` as a process, when it has printed so many lines that say where it is; ended with us.
+
+    Code that reads a line of stdin after such a line waits there until we go on, or for ever once it has printed all of
+    them; without stdin it goes on to its end. `path` is where it finds further modules.
+    """
+    found = os.pathsep.join(str(part) for part in (path, os.environ.get("PYTHONPATH")) if part)
+    child = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], cwd=place, env={**os.environ, "PYTHONPATH": found},
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=_hears_ctrl_c)
     try:
-        for _ in range(lines):
+        for line in range(lines):
+            if line:
+                child.stdin.write(b"\n")
+                child.stdin.flush()
             assert child.stdout.readline().startswith(begins), child.stderr.read().decode()
         yield child
     finally:
@@ -44,12 +57,12 @@ def started(code, args, place, *, lines=1, begins=b"now"):
         child.communicate()
 
 
-def end(code, args, how, place, *, lines=1, begins=b"now", timeout=60):
-    """Start it, send the signal; gives its code and what it said."""
-    with started(code, args, place, lines=lines, begins=begins) as child:
+def end(code, args, how, place, *, lines=1, begins=b"now", path=None):
+    """Start it, send the signal; gives its code and what it said, but for what clocks make it say."""
+    with started(code, args, place, lines=lines, begins=begins, path=path) as child:
         child.send_signal(how)
-        _, err = child.communicate(timeout=timeout)
-    return child.returncode, err.decode()
+        _, err = child.communicate(timeout=PATIENCE)  # which closes its stdin
+    return child.returncode, without_timed_lines(err.decode())
 
 
 def ended_with_checkpoint(found, how):

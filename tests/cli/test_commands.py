@@ -22,12 +22,15 @@ from seqloom.decoding.sampling import SamplingConfig
 from seqloom.registry import MODELS, model_class
 from seqloom.text.tokenizer import Tokenizer, TokenizerConfig
 
+from .conftest import Ran
+from .ends import PATIENCE
+
 COMMANDS = [[name] for name in cli.commands()] + [["fit", name] for name in fitted()]
 
 
 def command(path):
     """The click command, and the context it runs in."""
-    context = click.Context(cli.main, info_name="seqloom")
+    context = click.Context(cli.main, info_name="seqloom", **cli.main.context_settings)
     found = cli.main
     for name in path:
         found = found.get_command(context, name)
@@ -351,7 +354,7 @@ def test_complete_interactively(saved):
     if pid == 0:
         os.execv(sys.executable, [sys.executable, "-m", "seqloom.cli", "complete", str(saved / "words"), "-n", "2"])
 
-    def until(sign, seconds=60):
+    def until(sign, seconds=PATIENCE):
         text, end = "", time.monotonic() + seconds
         while sign not in text:
             ready, _, _ = select.select([terminal], [], [], max(end - time.monotonic(), 0))
@@ -456,8 +459,8 @@ def test_a_reader_that_goes_away_is_no_error(process, saved, toy_text, tmp_path,
     words = " ".join(a.format(m=saved / "words") for a in args)
     code = (f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-m', 'seqloom.cli', *{words!r}.split()], "
             "stdout=subprocess.PIPE, stderr=subprocess.PIPE); p.stdout.readline(); p.stdout.close(); "
-            "print(p.stderr.read(), p.wait())")
-    assert process(python=code).out == "b'' 0\n"
+            "err = p.stderr.read().decode(); sys.stderr.write(err); sys.exit(p.wait())")
+    assert process(python=code) == Ran(0, "", "")
 
 
 def test_a_narrow_terminal_encoding_is_no_error(process):

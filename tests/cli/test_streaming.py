@@ -16,6 +16,8 @@ from seqloom.cli.main import main
 from seqloom.errors import ConfigError
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, small
 
+from .ends import PATIENCE
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -72,7 +74,7 @@ def test_an_answer_comes_before_the_next_line(place):
             child.stdin.write(f"{word}\n")
             assert child.stdout.readline().startswith(f"{word}\t")
     finally:
-        child.communicate(timeout=60)
+        child.communicate(timeout=PATIENCE)
     assert child.returncode == 0
 
 

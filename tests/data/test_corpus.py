@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -148,12 +148,25 @@ def test_standard_input_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_a_long_line_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joining what there is with every chunk would copy four gigabytes here."""
+    """Joining what there is with every chunk would copy half a gigabyte here."""
     monkeypatch.setattr(documents, "CHUNK", 1024)
-    corpus = Corpus.from_texts("a\n" + "x" * (4 << 20) + "\n\nb")
-    start = time.process_time()
-    assert [len(line) for line in corpus.lines()] == [1, 4 << 20, 0, 1]
-    assert time.process_time() - start < 0.5
+    chunks, grown = documents.Document.unchecked, []
+
+    def watched(self):
+        for chunk in chunks(self):
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            yield chunk
+            grown.append(tracemalloc.get_traced_memory()[1] - before)
+
+    monkeypatch.setattr(documents.Document, "unchecked", watched)
+    tracemalloc.start()
+    try:
+        assert [len(line) for line in Corpus.from_texts("a\n" + "x" * (1 << 20) + "\n\nb").lines()] == [1, 1 << 20, 0, 1]
+    finally:
+        tracemalloc.stop()
+    assert len(grown) > 1000
+    assert sum(memory > 1 << 16 for memory in grown) <= 2
 
 
 def test_open_lines(tmp_path: Path) -> None:

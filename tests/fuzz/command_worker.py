@@ -38,7 +38,7 @@ class Ended:
 
 
 class Worker:
-    def __init__(self, directory: str, *, seconds: float = 60.0, memory: int = 1500 << 20) -> None:
+    def __init__(self, directory: str, *, seconds: float = 300.0, memory: int = 1500 << 20) -> None:
         self.directory, self.seconds, self.memory = directory, seconds, memory
         self.child: subprocess.Popen[bytes] | None = None
         self.restarts = -1

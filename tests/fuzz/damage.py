@@ -27,7 +27,7 @@ import numpy as np
 
 from tests.fuzz.counts import Counts
 
-SECONDS = 120  # of one attempt; the first also loads what was compiled
+SECONDS = 300  # of one attempt; the first also loads what was compiled
 WORKERS = 2
 MEMORY = 12 << 30  # bytes of address space of a worker
 CRASH = -1  # the attempt that ends the worker, for a test of this attack itself

@@ -31,7 +31,8 @@ from .specimens import random_encoder
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PROMPT = 10.0  # seconds that an answer may take on a busy machine
-LINE = re.compile(r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept)")
+LINE = re.compile(r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was finished is kept"
+                  r"|before anything was begun)")
 
 
 @dataclass(frozen=True)

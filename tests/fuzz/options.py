@@ -66,7 +66,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command that does something, with the words that call it."""
     from seqloom.cli import main as cli
 
-    context = click.Context(cli.main)
+    context = click.Context(cli.main, **cli.main.context_settings)
     for name in cli.commands():
         command = cli.main.get_command(context, name)
         if isinstance(command, click.Group):

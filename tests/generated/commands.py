@@ -27,7 +27,7 @@ Rows = dict[str, tuple[str, str]]  # by parameter: the flag, and what it does
 
 
 def commands_page() -> str:
-    with click.Context(cli.main, info_name="seqloom") as ctx:
+    with _context(cli.main, "seqloom") as ctx:
         parts = [HEAD, "## Options of every command", _table(_rows(cli.main.get_command(ctx, "models"), EVERY))]
         for name in cli.main.list_commands(ctx):
             command = cli.main.get_command(ctx, name)
@@ -36,11 +36,16 @@ def commands_page() -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+def _context(command: click.Command, path: str | None = None) -> click.Context:
+    """Return a context as `seqloom` makes it: a command keeps the names of its help option from the first that it sees."""
+    return click.Context(command, info_name=path, **cli.main.context_settings)
+
+
 def _command(command: click.Command, path: str, level: str = "##") -> list[str]:
     parts = [f"{level} {path}", _usage(command, path), _prose(command.help or "")]
     parts.append(_table({name: row for name, row in _rows(command).items() if name not in EVERY}))
     if isinstance(command, click.Group):
-        with click.Context(command, info_name=path) as ctx:
+        with _context(command, path) as ctx:
             for name in command.list_commands(ctx):
                 below = command.get_command(ctx, name)
                 assert below is not None
@@ -89,7 +94,7 @@ def _config_rows(config: type) -> Rows:
 def _rows(command: click.Command | None, only: tuple[str, ...] = ()) -> Rows:
     assert command is not None
     rows: Rows = {}
-    with click.Context(command) as ctx:
+    with _context(command) as ctx:
         for option in command.params:
             shown = isinstance(option, click.Option) and not option.hidden
             if isinstance(option, click.Option) and shown and option.name and (not only or option.name in only):
@@ -113,7 +118,7 @@ def _cell(text: str) -> str:
 
 
 def _usage(command: click.Command, path: str) -> str:
-    with click.Context(command, info_name=path) as ctx:
+    with _context(command, path) as ctx:
         return f"`{' '.join([path, *command.collect_usage_pieces(ctx)])}`"
 
 

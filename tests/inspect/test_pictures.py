@@ -240,7 +240,7 @@ def options():
     """(command, flags, help) of every option of every command."""
     def walk(path, command):
         if isinstance(command, click.Group):
-            context = click.Context(command)
+            context = click.Context(command, **main.context_settings)
             for name in command.list_commands(context):
                 yield from walk(f"{path} {name}", command.get_command(context, name))
         else:
@@ -248,7 +248,7 @@ def options():
                 if isinstance(option, click.Option):
                     yield path, option.opts, option.help or ""
     for name in commands():
-        yield from walk(f"seqloom {name}", main.get_command(click.Context(main), name))
+        yield from walk(f"seqloom {name}", main.get_command(click.Context(main, **main.context_settings), name))
 
 
 def test_every_option_that_draws_has_its_call_in_the_documentation():

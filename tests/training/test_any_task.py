@@ -149,7 +149,7 @@ def test_of_several_processes_only_the_first_writes(tmp_path):
     children = [subprocess.Popen([sys.executable, "-c", SEVERAL, root, str(tmp_path)], cwd=root, text=True,
                                  stderr=subprocess.PIPE, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
                 for rank in range(2)]
-    errors = [child.communicate(timeout=120)[1] for child in children]
+    errors = [child.communicate(timeout=300)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], errors
     assert len(read_log(tmp_path / "run")) == 8  # six steps, two evaluations
     first, second = (np.load(tmp_path / f"weights{rank}.npy") for rank in range(2))

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -139,15 +138,18 @@ def test_sigkill_and_resume(tmp_path):
     code = ("import sys; sys.path.insert(0, sys.argv[2])\n"
             "from tests.training.test_engine import *\n"
             "loop.CHECKPOINT_SECONDS = -1.0\n"
-            "print('ready', flush=True)\n"
+            "update = loop._Loop._update\n"
+            "def waiting(self, rate):\n"
+            "    if self.step == 20: print('now', flush=True); sys.stdin.readline()\n"
+            "    return update(self, rate)\n"
+            "loop._Loop._update = waiting\n"
             "run(Toy(valid=True), place=sys.argv[1], steps=400)\n")
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "r"), root], stdout=subprocess.PIPE, cwd=root)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "r" / "last.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "r"), root], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, cwd=root)
+    assert child.stdout.readline() == b"now\n"
     child.send_signal(signal.SIGKILL)
-    child.wait()
+    child.communicate()
     step = Run(tmp_path / "r").load()[1]["step"]
     assert 0 < step < 400
     assert same(weights(run(Toy(valid=True), steps=400)), weights(run(Toy(valid=True), place=tmp_path / "r", steps=400)))

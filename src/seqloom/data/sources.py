@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import glob
 import os
 import shutil
@@ -141,6 +142,8 @@ def _directory(path: Path, encoding: str, tables_only: bool, strict: bool, check
     def refuse(error: OSError) -> None:
         raise DataError(f"cannot read the directory {error.filename}: {error.strerror}") from None
 
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise DataError(f"cannot read the directory {path}: {os.strerror(errno.EACCES)}")
     config = path / "config.json"
     if config.is_file() and (path / "model.safetensors").is_file() and b'"seqloom"' in config.read_bytes()[:100]:
         raise DataError(f"{path} is a saved model, not text")
