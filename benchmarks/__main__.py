@@ -1,7 +1,8 @@
 """`make bench`: side by side with the peers, as ratios.
 
     make bench                       # everything that can be run here
-    make bench ARGS="ngram --quick"  # small data, two repetitions: to see that it works
+    make bench ARGS="ngram --quick"  # small data, two repetitions
+    make bench ARGS=--smoke          # every suite on tiny data, without corpora, weights and peers: to see that it runs
 
 Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS; peers are used where they are
 installed (`pip install -e .[peers]`; the KenLM programs lmplz, build_binary through $KENLM_BIN). What is missing is named
@@ -11,63 +12,49 @@ and skipped.
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
+from importlib import import_module
 
-from benchmarks import (
-    anomalies,
-    beam_speed,
-    calls,
-    characters,
-    claims,
-    classify,
-    crf,
-    decode_speed,
-    fine_tuning,
-    glove,
-    gpt_speed,
-    hmm,
-    naive_bayes,
-    ngram,
-    ptb_ladder,
-    published,
-    readers,
-    series,
-    softmax_speed,
-    tagging,
-    text,
-    text_classifier,
-    train_speed,
-    transformers,
-    translate,
-    translate_speed,
-    translate_training,
-    vector_training,
-    vectors,
-)
-
-SUITES = {"anomalies": anomalies.run, "calls": calls.run, "ngram": ngram.run, "readers": readers.run, "series": series.run,
-          "text": text.run, "train-speed": train_speed.run,
-          "softmax-speed": softmax_speed.run, "gpt-speed": gpt_speed.run, "decode-speed": decode_speed.run,
-          "beam-speed": beam_speed.run, "translate-speed": translate_speed.run, "translate-training": translate_training.run,
-          "translate": translate.run, "transformers": transformers.run,
-          "naive-bayes": naive_bayes.run, "hmm": hmm.run, "crf": crf.run,
-          "ptb-ladder": ptb_ladder.run, "wikitext-ladder": ptb_ladder.run_wikitext,
-          "characters": characters.run, "vectors": vectors.run, "vector-training": vector_training.run,
-          "vector-quality": vector_training.run_quality, "glove": glove.run, "text-classifier": text_classifier.run,
-          "classify": classify.run, "classify-quality": classify.run_quality,
-          "fine-tuning": fine_tuning.run, "tagging": tagging.run, "tagging-quality": tagging.run_quality,
-          "published": published.run, "claims": claims.run}
+# name: module and function, which are imported when they are run
+SUITES = {"anomalies": "anomalies.run", "calls": "calls.run", "ngram": "ngram.run",
+          "readers": "readers.run", "series": "series.run", "text": "text.run",
+          "train-speed": "train_speed.run", "softmax-speed": "softmax_speed.run",
+          "gpt-speed": "gpt_speed.run", "decode-speed": "decode_speed.run", "beam-speed": "beam_speed.run",
+          "translate-speed": "translate_speed.run", "translate-training": "translate_training.run",
+          "translate": "translate.run", "transformers": "transformers.run",
+          "naive-bayes": "naive_bayes.run", "hmm": "hmm.run", "crf": "crf.run",
+          "ptb-ladder": "ptb_ladder.run", "wikitext-ladder": "ptb_ladder.run_wikitext",
+          "characters": "characters.run", "vectors": "vectors.run",
+          "vector-training": "vector_training.run", "vector-quality": "vector_training.run_quality",
+          "glove": "glove.run", "text-classifier": "text_classifier.run", "classify": "classify.run",
+          "classify-quality": "classify.run_quality", "fine-tuning": "fine_tuning.run",
+          "tagging": "tagging.run", "tagging-quality": "tagging.run_quality", "published": "published.run",
+          "claims": "claims.run", "against": "against.run", "runtime": "runtime.run"}
 LONG = ("ptb-ladder", "wikitext-ladder", "characters", "vector-quality", "tagging-quality", "classify-quality",
-        "series", "anomalies", "translate", "published", "fine-tuning", "claims")  # only when named
+        "series", "anomalies", "translate", "published", "fine-tuning", "claims", "against", "runtime")  # only when named
+
+
+def find(name: str) -> Callable[..., None]:
+    """Import the function of a suite."""
+    module, _, function = SUITES[name].partition(".")
+    found: Callable[..., None] = getattr(import_module(f"benchmarks.{module}"), function)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which suites; all by default")
     parser.add_argument("--quick", action="store_true", help="small data and two repetitions")
+    parser.add_argument("--smoke", action="store_true", help="tiny generated data, no peers; the long suites too")
     parser.add_argument("--only", help="run only the rows whose name contains this")
     arguments = parser.parse_args()
+    if arguments.smoke:
+        from benchmarks import smoke
+
+        sys.exit(smoke.run_all(arguments.suites or list(SUITES), arguments.only or ""))
     for name in arguments.suites or [s for s in SUITES if s not in LONG]:
-        SUITES[name](quick=arguments.quick, only=arguments.only or "")
+        find(name)(quick=arguments.quick, only=arguments.only or "")
 
 
 if __name__ == "__main__":

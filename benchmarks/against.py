@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.side_by_side import alternate, data, table
+from benchmarks.side_by_side import SMOKE, alternate, data, sized, table
 
 TIMED = """
 import sys, time
@@ -28,7 +28,8 @@ print(time.perf_counter() - start)
 TEXT = "import seqloom\ncorpus = seqloom.read(Path(sys.argv[1]))\n"
 TRAIN = """from seqloom import {cls}, TrainConfig
 text = Path(sys.argv[1]).read_text()[:100_000]
-def once(): {cls}({options}).fit(text, train=TrainConfig(steps=40, evaluate_every=40, batch_size=16, optimizer='adamw'))"""
+train = TrainConfig(steps=STEPS, evaluate_every=STEPS, batch_size=16, optimizer='adamw')
+def once(): {cls}({options}).fit(text, train=train)""".replace("STEPS", str(sized(40, 2)))
 JOBS = {
     "file to ids, words": TEXT + "from seqloom import Tokenizer\nfrom seqloom.data.encode import encode_corpus\n"
                                  "def once(): encode_corpus(Tokenizer(kind='word').fit(corpus), corpus, unit='line')",
@@ -44,6 +45,11 @@ JOBS = {
 }
 
 
+def run(quick: bool, only: str) -> None:
+    """Only this tree, to see that all jobs run."""
+    compare(None, 1, only)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.against", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)
@@ -51,24 +57,28 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--only", default="", help="run only the jobs whose name contains this")
     arguments = parser.parse_args()
+    compare(arguments.other, arguments.times, arguments.only)
+
+
+def compare(other: str | None, times: int, only: str) -> None:
     files = [data("wikitext-2", "train.txt"), data("sst2", "stsa.binary.train")]
     if None in files:
         return
     here = str(Path(__file__).parent.parent / "src")
     with tempfile.TemporaryDirectory(prefix="seqloom-against-") as work:
         def seconds(tree: str, job: str) -> float:
-            cache = Path(work) / ("ours" if tree == here else "other")
+            kept = {} if SMOKE else {"NUMBA_CACHE_DIR": str(Path(work) / ("ours" if tree == here else "other"))}
             done = subprocess.run([sys.executable, "-c", TIMED.format(job=JOBS[job]), *map(str, files)], text=True, check=True,
-                                  capture_output=True, env={**os.environ, "PYTHONPATH": tree, "NUMBA_CACHE_DIR": str(cache)})
+                                  capture_output=True, env={**os.environ, "PYTHONPATH": tree, **kept})
             return float(done.stdout.split()[-1])
 
         rows = []
-        for job in [job for job in JOBS if arguments.only in job]:
-            seconds(here, job), seconds(arguments.other, job)
-            ratio = alternate(lambda job=job: seconds(here, job), lambda job=job: seconds(arguments.other, job),
-                              arguments.times)
+        for job in [job for job in JOBS if only in job]:
+            if other:
+                seconds(here, job), seconds(other, job)
+            ratio = alternate(lambda job=job: seconds(here, job), other and (lambda job=job: seconds(other, job)), times)
             shown = f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})"
-            print(job, shown, flush=True)
+            print(job, shown, file=sys.stderr, flush=True)
             rows.append((job, f"{ratio.peer:.2f} s", f"{ratio.ours:.2f} s", shown))
     table("this tree against another", rows, ("job", "other", "this", "this against the other"))
 

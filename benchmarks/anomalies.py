@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import collect, data, table
+from benchmarks.side_by_side import collect, data, sized, table
 from seqloom.data.series import read_series
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
@@ -31,8 +31,8 @@ GROUPS = {"nab-development": ("artificialWithAnomaly", "realAWSCloudwatch"),
           "nab-held-out": ("realTraffic", "realTweets", "realAdExchange"), "nab-known-cause": (KNOWN,)}
 PEER = "threshold on the value"
 MODELS: dict[str, dict[str, Any]] = {
-    "naive": {}, "exponential-smoothing": {"seasonal": False}, "linear-window": {"window": 48},
-    "forecaster": {"window": 96, "dropout": 0.2}}
+    "naive": {}, "exponential-smoothing": {"seasonal": False}, "linear-window": {"window": sized(48, 8)},
+    "forecaster": {"window": sized(96, 8), "dropout": 0.2}}
 EPOCHS = 20
 
 Scores = tuple[np.ndarray, np.ndarray]  # of each step after the probation: its score, and its time

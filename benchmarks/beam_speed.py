@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, table
+from benchmarks.side_by_side import alternate, collect, sized, table
 from seqloom.decoding.beam import beam_search
 
 Row = tuple[str, str, str, str, str]
-VOCABULARY, STEPS, BEAMS = 8_000, 30, 5
+VOCABULARY, STEPS, BEAMS = sized(8_000, 50), sized(30, 3), 5
 TABLES = 3
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, alternate_calls, collect, data, seconds, table
+from benchmarks.side_by_side import Ratio, alternate, alternate_calls, collect, data, peer, seconds, sized, table
 
 Row = tuple[str, str, str, str]
 LINE = 25  # words
@@ -35,7 +34,7 @@ class Bench:
         return {"ngram": self.ngram, "language": self.language, "tokenizer": self.tokenizer, "tagger": self.tagger,
                 "classifier": self.classifier, "vectors": self.vectors}
 
-    def turns(self, ours: Callable[[Any], Any], peer: Callable[[Any], Any], asked: Sequence[Any]) -> Ratio:
+    def turns(self, ours: Callable[[Any], Any], peer: Callable[[Any], Any] | None, asked: Sequence[Any]) -> Ratio:
         return alternate_calls(ours, peer, asked, self.times)
 
     def sentences(self) -> tuple[list[str], list[str]] | None:
@@ -50,11 +49,6 @@ class Bench:
 
     def ngram(self) -> Iterator[Row]:
         """Order 5, unseen text; KenLM reads the same model from our ARPA file."""
-        if find_spec("kenlm") is None:
-            print("(skipped: the kenlm module is not installed)")
-            return
-        import kenlm
-
         from seqloom import NGram
         from seqloom.interop.arpa import write_arpa
 
@@ -63,18 +57,20 @@ class Bench:
         train, test = found
         model = NGram(order=5).fit(train)
         write_arpa(model, self.work / "peer.arpa")
-        peer = kenlm.Model(str(self.work / "peer.arpa"))
+        kenlm = peer("kenlm")
+        other = kenlm and kenlm.Model(str(self.work / "peer.arpa"))
         tokens = len(test) * (LINE + 1)
         few = test[:2000]
-        gap = max(abs(a / np.log(10) - b) for a, b in zip(model.score(few[:500]), map(peer.score, few)))
-        batch = self.turns(model.score, lambda lines: [peer.score(line) for line in lines], [test])
+        theirs = [other.score(line) for line in few[:500]] if other else [np.nan]
+        gap = max(abs(a / np.log(10) - b) for a, b in zip(model.score(few[:500]), theirs))
+        batch = self.turns(model.score, other and (lambda lines: [other.score(line) for line in lines]), [test])
         trained = f"order 5 trained on {len(train) * LINE / 1e6:.1f} M words"
         yield (f"ngram `score(lines)`, {len(test):,} unseen lines of {LINE} words, {trained} (largest difference of a line "
                f"{gap:.0e})", f"kenlm module, {tokens / batch.peer / 1e6:.1f} M tokens/s",
                f"{tokens / batch.ours / 1e6:.1f} M tokens/s", str(batch))
-        yield self.one("ngram `score(line)`", "kenlm `score`", self.turns(model.score, peer.score, few))
+        yield self.one("ngram `score(line)`", "kenlm `score`", self.turns(model.score, other and other.score, few))
         yield self.one("ngram `token_scores(line)`", "kenlm `full_scores`",
-                       self.turns(model.token_scores, lambda line: list(peer.full_scores(line)), few))
+                       self.turns(model.token_scores, other and (lambda line: list(other.full_scores(line))), few))
 
     def language(self) -> Iterator[Row]:
         """No other program has these verbs for all models; one call is set against a batch of 200."""
@@ -84,8 +80,9 @@ class Bench:
         if (found := self.sentences()) is None:
             return
         train, test = found[0][:20_000], found[1][:200]
-        for model in (NGram(order=3), HMM(states=16, iterations=3), GRU(d_hidden=128), LSTM(d_hidden=128),
-                      GPT(n_layers=2, d_model=128, n_heads=4, context=64)):
+        width = sized(128, 16)
+        for model in (NGram(order=3), HMM(states=16, iterations=3), GRU(d_hidden=width), LSTM(d_hidden=width),
+                      GPT(n_layers=2, d_model=width, n_heads=4, context=64)):
             fitted = model.fit(train, **({"train": TrainConfig(steps=2)} if model.trained else {}))
             yield self.itself(f"{fitted.label()} `score`", fitted.score, test)
             prompts = [" ".join(line.split()[:5]) for line in test[:40]]
@@ -108,9 +105,9 @@ class Bench:
             yield self.one(f"`encode(line)`, {kind}", "str.split", one)
         bpe = Tokenizer(kind="bpe", vocab_size=8000).fit(train)
         bpe.save(self.work / "bpe")
-        peer = Peer.from_file(str(self.work / "bpe" / "tokenizer.json"))
+        other = Peer.from_file(str(self.work / "bpe" / "tokenizer.json"))
         yield self.one("`encode(line)`, bpe of 8,000", "tokenizers `encode`",
-                       self.turns(bpe.encode, lambda line: peer.encode(line, add_special_tokens=False).ids, test))
+                       self.turns(bpe.encode, lambda line: other.encode(line, add_special_tokens=False).ids, test))
 
     def tagger(self) -> Iterator[Row]:
         """Parts of speech with features of UD English EWT as one tag; rare ones together, 179 tags in all."""
@@ -129,10 +126,7 @@ class Bench:
                           [words for words, _ in test][:500])
 
     def classifier(self) -> Iterator[Row]:
-        from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.naive_bayes import MultinomialNB
-        from sklearn.pipeline import make_pipeline
-
+        from benchmarks.naive_bayes import scikit_learn
         from seqloom import FastTextClassifier, NaiveBayes
 
         source = data("sst2", "stsa.binary.train")
@@ -140,12 +134,13 @@ class Bench:
             return
         rows = [line.split(" ", 1) for line in source.read_text().splitlines()]
         texts, labels = [text for _, text in rows], [label for label, _ in rows]
-        peer = make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts, labels)
+        other = scikit_learn()
+        other = other and other.fit(texts, labels)
         for model in (NaiveBayes(), FastTextClassifier(epochs=5)):
             fitted = model.fit(list(zip(texts, labels)))
             for verb in ("predict", "predict_proba"):
-                ours, theirs = getattr(fitted, verb), getattr(peer, verb)
-                one = self.turns(ours, lambda text, f=theirs: f([text]), texts[:200])
+                ours, theirs = getattr(fitted, verb), getattr(other, verb, None)
+                one = self.turns(ours, theirs and (lambda text, f=theirs: f([text])), texts[:200])
                 yield self.one(f"{fitted.name} `{verb}(text)`, SST-2", "scikit-learn naive Bayes", one)
                 batch = self.turns(ours, theirs, [texts])
                 yield (f"{fitted.name} `{verb}(texts)`, {len(texts):,} sentences of SST-2",
@@ -157,7 +152,7 @@ class Bench:
         from seqloom import WordVectors
 
         rng = np.random.default_rng(0)
-        for size, width in ((20_000, 100), (71_000, 100), (400_000, 50)):
+        for size, width in sized(((20_000, 100), (71_000, 100), (400_000, 50)), ((200, 10),)):
             rows = rng.standard_normal((size, 20), np.float32) @ rng.standard_normal((20, width), np.float32)
             rows += rng.standard_normal(rows.shape, np.float32)
             ours = WordVectors.of([f"w{i}" for i in range(size)], rows)
@@ -165,7 +160,7 @@ class Bench:
             asked = [f"w{i}" for i in rng.integers(0, size, 100)]
             one = self.turns(ours.nearest, lambda word, u=units: u @ u[int(word[1:])], asked)
             yield self.one(f"`nearest(word)` among {size:,} x {width}", "the product of NumPy alone", one)
-            if size == 71_000:
+            if size in (71_000, 200):
                 yield self.itself("`nearest`, the same", ours.nearest, asked)
                 yield self.itself("`embed`", ours.embed, asked)
                 yield self.itself("`similarity(a, b)`", partial(_similarity, ours), asked)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import table
+from benchmarks.side_by_side import bundled_text, sized, table
 
 Row = tuple[str, ...]
 RECIPE = ("config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64 "
@@ -41,12 +41,12 @@ def run(quick: bool, only: str) -> None:
 
 
 def _rows(quick: bool, only: str) -> Iterator[Row]:
-    from seqloom import Mixture, NGram, bundled, progress
+    from seqloom import Mixture, NGram, progress
     from seqloom.registry import model_class
     from seqloom.reporters import PlainReporter
     from seqloom.training.config import TrainConfig
 
-    text = bundled().text()
+    text = bundled_text()
     cut = len(text) * 9 // 10
     train, test = text[:cut], text[cut:]
     inner = cut * 19 // 20  # the end of the training part weighs the members of a mixture
@@ -64,7 +64,7 @@ def _rows(quick: bool, only: str) -> Iterator[Row]:
                 continue
             start = time.perf_counter()
             model = model_class(kind)(unit="stream", **options)
-            model.fit(train, train=TrainConfig(minutes=seconds / 60, **training))
+            model.fit(train, train=TrainConfig(**sized({"minutes": seconds / 60}, {"steps": 2}), **training))
             yield _row(name, model, test, time.perf_counter() - start)
         mixed = Mixture.of(_members(train[:inner])).fit(train[inner:])
         mixed.members = _members(train)  # the weights are known: now they may learn from all of it

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import claims_learning as learning
-from benchmarks.side_by_side import collect, table
+from benchmarks.side_by_side import collect, sized, table
 
 Row = tuple[str, str, str]
 WIDTH, HEADS = 128, 4
-LENGTHS = (128, 256, 512, 1024, 2048)
+LENGTHS = sized((128, 256, 512, 1024, 2048), (8, 16, 32))
+DRAWN = sized(2000, 20)  # queries
 KINDS = ("gru", "transformer, fused attention", "transformer, attention written out")
 
 
@@ -100,7 +101,7 @@ def heads(quick: bool) -> Iterator[Row]:
     from seqloom.nn.attention import Attention, Mask
 
     torch.manual_seed(0)
-    length, width = (64 if quick else 256), 256
+    length, width = (64 if quick else 256), sized(256, 16)
     x = torch.randn(1, length, width)
     counts = (1, 4, 8, 16)
 
@@ -137,7 +138,7 @@ def variance() -> Iterator[Row]:
     """Of q'k for independent normal q and k, and what the softmax over 64 keys makes of it."""
     draw = np.random.default_rng(0)
     for d in (4, 64, 512):
-        q, k = draw.standard_normal((2000, d)), draw.standard_normal((2000, 64, d))
+        q, k = draw.standard_normal((DRAWN, d)), draw.standard_normal((DRAWN, 64, d))
         products = np.einsum("nd,nkd->nk", q, k)
         largest = [float(_softmax(products / scale).max(1).mean()) for scale in (1.0, math.sqrt(d))]
         yield (f"q'k of d_k = {d}: variance; divided by sqrt(d_k)",

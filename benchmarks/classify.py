@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, alternate_calls, collect, data, seconds, table
+from benchmarks.side_by_side import alternate, alternate_calls, collect, data, seconds, sized, table
 from benchmarks.tagging import glove
 
 Row = tuple[str, ...]
@@ -108,7 +108,7 @@ class Speed:
     def file(self) -> Iterator[Row]:
         if (texts := self._texts()) is None:
             return
-        many = [text for text, _ in texts * 20][:5_000 if self.quick else 100_000]
+        many = [text for text, _ in texts * 20][:sized(5_000 if self.quick else 100_000, 40)]
         model, peer, few = self._model(texts), plain_classifier(texts), many[:5_000]
         took = alternate(lambda: seconds(lambda: model.predict(many)) * len(few) / len(many),
                          lambda: seconds(lambda: [peer(text) for text in few]), self.times)

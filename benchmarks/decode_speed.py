@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, table
+from benchmarks.side_by_side import alternate, bundled_text, collect, peer, sized, table
 
 Row = tuple[str, str, str, str]
-VOCABULARY = 10_000
+VOCABULARY = sized(10_000, 50)
+GPT_WIDTH = sized(384, 24)
 EOS = 0
 
 
@@ -39,7 +40,7 @@ def lstm(quick: bool) -> Iterator[Row]:
     from seqloom.runtime.language import RecurrentNet, RecurrentStepper
     from seqloom.runtime.weights import Weights
 
-    for width, tokens in ((200, 400), (650, 150)):
+    for width, tokens in sized(((200, 400), (650, 150)), ((16, 5),)):
         parts = torch_lstm(width)
         embedding, net, output = parts
         plain = from_torch(*parts)
@@ -87,35 +88,38 @@ def from_torch(embedding: Any, net: Any, output: Any) -> dict[str, np.ndarray]:
 def gpt(quick: bool) -> Iterator[Row]:
     import torch
 
+    from seqloom.nn import transformer as nn
     from seqloom.runtime.language import GPTStepper
     from seqloom.runtime.transformer import GPTNet
     from seqloom.runtime.weights import Weights
 
-    tokens, vocabulary, context = 240, 8000, 256
-    if (net := hugging_face_gpt(vocabulary, context)) is None:
-        return
-    arrays = from_hugging_face(net.state_dict(), 6)
+    tokens, vocabulary, context = sized((240, 8000, 256), (5, 50, 32))
+    ids = torch.randint(0, vocabulary, (1, 30))
+    ids[0, 0] = EOS
+    net = hugging_face_gpt(vocabulary, context)
     with torch.inference_mode():
-        ids = torch.randint(0, vocabulary, (1, 30))
-        ids[0, 0] = EOS
-        expected = torch.log_softmax(net(ids).logits, -1)[0].numpy()
+        if net is None:
+            own = nn.GPTNet(vocabulary, context, GPT_WIDTH, 6, 6).eval()
+            arrays = {name: value.numpy() for name, value in own.state_dict().items()}
+            logits = own.features(ids)[0] @ own.output_weight.T
+        else:
+            arrays, logits = from_hugging_face(net.state_dict(), 6), net(ids).logits
+        expected = torch.log_softmax(logits, -1)[0].numpy()
     for bits in (32, 8):
-        network = GPTNet(Weights(arrays, eight_bit=bits == 8), vocabulary, context, 384, 6, 6)
-        yield from _compare(f"GPT 6 x 384, V = {vocabulary:,}, {tokens} tokens, {bits} bits", "Hugging Face generate, cache",
-                            GPTStepper(network, EOS), partial(draw_with_hugging_face, net, tokens), ids[0].numpy(), expected,
+        network = GPTNet(Weights(arrays, eight_bit=bits == 8), vocabulary, context, GPT_WIDTH, 6, 6)
+        name = f"GPT 6 x {GPT_WIDTH}, V = {vocabulary:,}, {tokens} tokens, {bits} bits"
+        theirs = net and partial(draw_with_hugging_face, net, tokens)
+        yield from _compare(name, "Hugging Face generate, cache", GPTStepper(network, EOS), theirs, ids[0].numpy(), expected,
                             2 if quick else 5, tokens)
 
 
 def hugging_face_gpt(vocabulary: int, context: int) -> Any:
     """GPT-2 of 6 layers x 384 with random weights, or None."""
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel
-    except ImportError:
-        print("(skipped: transformers is not installed)")
+    if (there := peer("transformers")) is None:
         return None
-    config = GPT2Config(vocab_size=vocabulary, n_positions=context, n_embd=384, n_layer=6, n_head=6, bos_token_id=EOS,
+    config = there.GPT2Config(vocab_size=vocabulary, n_positions=context, n_embd=384, n_layer=6, n_head=6, bos_token_id=EOS,
                         eos_token_id=None, pad_token_id=EOS)
-    return GPT2LMHeadModel(config).eval()
+    return there.GPT2LMHeadModel(config).eval()
 
 
 def draw_with_hugging_face(net: Any, tokens: int) -> float:
@@ -142,7 +146,7 @@ def from_hugging_face(weights: dict[str, Any], n_layers: int) -> dict[str, np.nd
             for name, array in arrays.items()}
 
 
-def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float], ids: np.ndarray, expected: np.ndarray,
+def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float] | None, ids: np.ndarray, expected: np.ndarray,
              times: int, tokens: int) -> Iterator[Row]:
     state, log_probs = stepper.start(1)
     difference = 0.0
@@ -150,7 +154,8 @@ def _compare(name: str, peer: str, stepper: Any, theirs: Callable[[], float], id
         difference = max(difference, float(np.abs(log_probs[0] - expected[t]).max()))
         if t + 1 < len(ids):
             state, log_probs = stepper.step(state, ids[t + 1 : t + 2])
-    theirs()
+    if theirs:
+        theirs()
     for label, ours in (("", draw_tokens), (", through `sample`", sample_tokens)):
         ours(stepper, 10)
         ratio = alternate(lambda ours=ours: ours(stepper, tokens), theirs, times)  # type: ignore[misc]
@@ -192,21 +197,20 @@ def cost(quick: bool) -> Iterator[Row]:
     """What rounding to 8 bits costs: a byte-level GPT and LSTM, trained here, on text that they have not seen."""
     import torch
 
-    from seqloom import bundled
     from seqloom.nn import transformer as nn
     from seqloom.runtime import transformer as runtime
     from seqloom.runtime.language import GPTStepper, RecurrentNet, RecurrentStepper
     from seqloom.runtime.weights import Weights
 
-    text = np.frombuffer(bundled().text().encode(), np.uint8).astype(np.int64)
+    text = np.frombuffer(bundled_text().encode(), np.uint8).astype(np.int64)
     train, held_out = torch.from_numpy(text[: len(text) * 9 // 10].copy()), text[len(text) * 9 // 10 :]
     steps = 5 if quick else 120
-    net = nn.GPTNet(256, 128, 384, 6, 6)
+    net = nn.GPTNet(256, 128, GPT_WIDTH, 6, 6)
     _train(lambda ids: net.features(ids)[0] @ net.output_weight.T, list(net.parameters()), train, steps)
     arrays = {name: value.detach().numpy() for name, value in net.state_dict().items()}
-    gpts = [GPTStepper(runtime.GPTNet(Weights(arrays, eight_bit=eight_bit), 256, 128, 384, 6, 6), EOS)
+    gpts = [GPTStepper(runtime.GPTNet(Weights(arrays, eight_bit=eight_bit), 256, 128, GPT_WIDTH, 6, 6), EOS)
             for eight_bit in (False, True)]
-    yield _cost_row(f"GPT 6 x 384, bytes, {steps} steps", gpts, held_out)
+    yield _cost_row(f"GPT 6 x {GPT_WIDTH}, bytes, {steps} steps", gpts, held_out)
 
     embedding, rnn, output = torch_lstm(200, 256)
     weights = [*embedding.parameters(), *rnn.parameters(), *output.parameters()]

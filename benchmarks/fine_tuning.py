@@ -24,15 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import collect, data, table
+from benchmarks.side_by_side import collect, data, sized, table
 
 Row = tuple[str, ...]
-FROZEN: tuple[dict[str, Any], dict[str, Any]] = ({"frozen": True}, {"epochs": 30})  # options of the model, of training
+# options of the model, of training
+FROZEN: tuple[dict[str, Any], dict[str, Any]] = ({"frozen": True}, sized({"epochs": 30}, {"steps": 2}))
 TUNED: tuple[dict[str, Any], dict[str, Any]] = ({}, {"epochs": 2})
-SIZES, SUBSETS = (100, 500, 2_000), 5
-EPOCHS = {100: 10, 500: 10, 2_000: 4}  # of fine-tuning so many sentences
+SIZES, SUBSETS = sized((100, 500, 2_000), (20,)), sized(5, 1)
+EPOCHS = {100: sized(10, 1), 500: 10, 2_000: 4}  # of fine-tuning so many sentences
 SCRATCH: tuple[dict[str, Any], dict[str, Any]] = ({"encoder": "bilstm", "dropout": 0.5, "tokenizer": "whitespace"},
-                                                  {"epochs": 15})
+                                                  sized({"epochs": 15}, {"steps": 2}))
 
 
 def run(quick: bool, only: str) -> None:

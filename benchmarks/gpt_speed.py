@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks.side_by_side import alternate, collect, table
+from benchmarks.side_by_side import alternate, collect, peer, sized, table
 from benchmarks.softmax_speed import shown
 
 Row = tuple[str, str, str, str]
-VOCAB_SIZE = 8192
+VOCAB_SIZE = sized(8192, 50)
 
 
 class Size(NamedTuple):
@@ -32,7 +32,8 @@ class Size(NamedTuple):
         return f"GPT {self.layers} x {self.width}, T = {self.context}, batch {self.batch}, V = {VOCAB_SIZE:,}{rate}"
 
 
-LARGE, SMALL = Size(6, 384, 6, 256, 4), Size(2, 128, 4, 64, 16, 0.1)
+LARGE, SMALL = sized((Size(6, 384, 6, 256, 4), Size(2, 128, 4, 64, 16, 0.1)),
+                     (Size(2, 24, 6, 8, 2), Size(2, 16, 4, 8, 2, 0.1)))
 
 
 def run(quick: bool, only: str) -> None:
@@ -43,12 +44,12 @@ def run(quick: bool, only: str) -> None:
         return
     torch.set_num_threads(2)
     peers = {"plain": (plain, LARGE, 7), "hugging face": (hugging_face, LARGE, 7), "plain with dropout": (plain, SMALL, 41)}
-    rows = collect({name: partial(against, name, peer, size, 2 if quick else times)
-                    for name, (peer, size, times) in peers.items()}, only)
+    rows = collect({name: partial(against, name, make, size, 2 if quick else times)
+                    for name, (make, size, times) in peers.items()}, only)
     table("GPT training", rows, ("figure", "peer", "ours", "ours against the peer"))
 
 
-def against(name: str, peer: Callable, size: Size, times: int) -> Iterator[Row]:
+def against(name: str, make: Callable, size: Size, times: int) -> Iterator[Row]:
     import torch
 
     from seqloom.nn.losses import linear_cross_entropy
@@ -62,18 +63,14 @@ def against(name: str, peer: Callable, size: Size, times: int) -> Iterator[Row]:
         hidden, _ = net.features(ids[:, :-1])
         return linear_cross_entropy(hidden.flatten(0, 1), net.output_weight, None, ids[:, 1:].flatten())
 
-    made = peer(net, ids, size)
-    if made is None:
-        print(f"(skipped: {name} is not installed)")
-        return
-    theirs, model = made
-    for network in (net, model):
+    theirs, model = make(net, ids, size) or (lambda: torch.tensor(torch.nan), None)
+    for network in filter(None, (net, model)):
         network.eval()  # without the masks
     difference = abs(ours().item() - theirs().item())
-    for network in (net, model):
+    for network in filter(None, (net, model)):
         network.train()
-    steps = training_step(ours, list(net.parameters())), training_step(theirs, list(model.parameters()))
-    ratio = alternate(*steps, times)
+    other = model and training_step(theirs, list(model.parameters()))
+    ratio = alternate(training_step(ours, list(net.parameters())), other, times)
     tokens = size.batch * size.context
     yield (f"{size}: training step, first loss differs by {difference:.0e}",
            f"{name}, {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s", shown(ratio))
@@ -142,15 +139,13 @@ def plain(net: Any, ids: Any, size: Size) -> tuple[Callable[[], Any], Any]:
 
 
 def hugging_face(net: Any, ids: Any, size: Size) -> tuple[Callable[[], Any], Any] | None:
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel
-    except ImportError:
+    if (there := peer("transformers")) is None:
         return None
-    config = GPT2Config(vocab_size=VOCAB_SIZE, n_positions=size.context, n_embd=size.width, n_layer=size.layers,
+    config = there.GPT2Config(vocab_size=VOCAB_SIZE, n_positions=size.context, n_embd=size.width, n_layer=size.layers,
                         n_head=size.heads, embd_pdrop=0.0,
                         attn_pdrop=0.0, resid_pdrop=0.0, bos_token_id=0, eos_token_id=0, use_cache=False,
                         attn_implementation="sdpa")
-    model = GPT2LMHeadModel(config)
+    model = there.GPT2LMHeadModel(config)
     state = net.state_dict()
     names = {"norm1": "ln_1", "norm2": "ln_2", "attention.qkv": "attn.c_attn", "attention.out": "attn.c_proj",
              "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}

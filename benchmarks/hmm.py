@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, data, seconds, table
+from benchmarks.side_by_side import alternate, collect, data, peer, seconds, sized, table
 from seqloom.models.hidden.chain import CategoricalHMM
 
 Row = tuple[str, str, str, str]
-SIZES = ((8, 64), (32, 1000), (45, 10_000))  # states, vocabulary
-TOKENS = {8: 1_000_000, 32: 300_000, 45: 150_000}
+SIZES = sized(((8, 64), (32, 1000), (45, 10_000)), ((8, 64),))  # states, vocabulary
+TOKENS = {8: sized(1_000_000, 20_000), 32: 300_000, 45: 150_000}
 
 
 def run(quick: bool, only: str) -> None:
@@ -50,23 +50,20 @@ def symbols(n: int, vocab_size: int) -> np.ndarray:
 
 def hmmlearn(model: CategoricalHMM) -> Any:
     """The peer with our parameters, or None with a remark."""
-    try:
-        from hmmlearn.hmm import CategoricalHMM
-    except ImportError:
-        print("(skipped: hmmlearn is not installed)")
+    if (there := peer("hmmlearn.hmm")) is None:
         return None
-    peer = CategoricalHMM(model.n_states, n_iter=1, tol=0, init_params="", implementation="scaling",
-                          n_features=model.vocab_size)
-    peer.startprob_, peer.transmat_, peer.emissionprob_ = model.arrays().values()
-    return peer
+    other = there.CategoricalHMM(model.n_states, n_iter=1, tol=0, init_params="", implementation="scaling",
+                                 n_features=model.vocab_size)
+    other.startprob_, other.transmat_, other.emissionprob_ = model.arrays().values()
+    return other
 
 
 def fitted(model: CategoricalHMM, ids: np.ndarray, lengths: np.ndarray) -> Any:
     """hmmlearn after one iteration from these parameters."""
-    peer = hmmlearn(model)
+    other = hmmlearn(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return peer.fit(ids[:, None], lengths)
+        return other.fit(ids[:, None], lengths)
 
 
 def one_iteration(model: CategoricalHMM, ids: np.ndarray, lengths: np.ndarray) -> CategoricalHMM:
@@ -80,7 +77,7 @@ def tagger_rows() -> Iterator[Row]:
     from seqloom import HMMTagger, read_tagged
 
     ewt, names = ("en_ewt-ud-train.conllu", "en_ewt-ud-test.conllu"), ("eng.train", "eng.testb")
-    for title, figure, folder, files, peer in (("UD English EWT, UPOS", "accuracy", "ud_english_ewt", ewt, "92.4 %"),
+    for title, figure, folder, files, plain in (("UD English EWT, UPOS", "accuracy", "ud_english_ewt", ewt, "92.4 %"),
                                                ("CoNLL-2003, spans", "span_f1", "conll2003", names, "F1 74.0 %")):
         paths = [data(folder, name) for name in files]
         if paths[0] is None or paths[1] is None:
@@ -90,24 +87,26 @@ def tagger_rows() -> Iterator[Row]:
             result = HMMTagger(order=order).fit(train).evaluate(test)
             low, high = result[f"{figure}_interval"]  # type: ignore[misc]
             reached = f"{figure} {result[figure]:.2%} ({low:.2%} to {high:.2%})"
-            yield (f"{title}, hmm-tagger of order {order}", f"a plain trigram tagger {peer}", reached,
+            yield (f"{title}, hmm-tagger of order {order}", f"a plain trigram tagger {plain}", reached,
                    f"unknown words {result['unknown_accuracy']:.1%}")
 
 
 def agreement() -> Iterator[Row]:
     """The largest differences, at a tenth of the size."""
     for name, model, ids, lengths in cases(10):
-        peer = hmmlearn(model)
-        if peer is None:
-            return
-        ours, after = one_iteration(model, ids, lengths), fitted(model, ids, lengths)
+        ours, other = one_iteration(model, ids, lengths), hmmlearn(model)
+        states, joints = model.viterbi(ids, lengths)
+        likelihood = float(model.log_likelihood(ids, lengths).sum())
+        ours_at = model.posteriors(ids, lengths)
+        if other is None:
+            yield f"log-likelihood, {name}", "", f"{likelihood:.4g}, of the best path {joints.sum():.4g}", ""
+            continue
+        after = fitted(model, ids, lengths)
         step = max(float(np.abs(a - b).max()) for a, b in
                    ((ours.start, after.startprob_), (ours.transitions, after.transmat_), (ours.emissions, after.emissionprob_)))
-        states, joints = model.viterbi(ids, lengths)
-        joint, path = peer.decode(ids[:, None], lengths)
-        likelihood = float(model.log_likelihood(ids, lengths).sum())
-        score = peer.score(ids[:, None], lengths)
-        posteriors = float(np.abs(model.posteriors(ids, lengths) - peer.predict_proba(ids[:, None], lengths)).max())
+        joint, path = other.decode(ids[:, None], lengths)
+        score = other.score(ids[:, None], lengths)
+        posteriors = float(np.abs(ours_at - other.predict_proba(ids[:, None], lengths)).max())
         yield (f"largest difference, {name}", "hmmlearn",
                f"one EM step {step:.0e}; posteriors {posteriors:.0e}; log-likelihood {abs(likelihood / score - 1):.0e} and "
                f"best path's {abs(joints.sum() / joint - 1):.0e} relative; {int((states != path).sum())} states", "")
@@ -115,25 +114,23 @@ def agreement() -> Iterator[Row]:
 
 def baum_welch_rows(times: int, share: int) -> Iterator[Row]:
     for name, model, ids, lengths in cases(share):
-        if hmmlearn(model) is None:
-            return
+        there = hmmlearn(model) is not None
         work = (model, ids, lengths)
         one_iteration(model, ids[: lengths[0]], lengths[:1])  # compiled
-        yield row(f"Baum-Welch, one iteration, {name}", len(ids), times, partial(one_iteration, *work), partial(fitted, *work))
+        yield row(f"Baum-Welch, one iteration, {name}", len(ids), times, partial(one_iteration, *work),
+                  partial(fitted, *work) if there else None)
 
 
 def viterbi_rows(times: int, share: int) -> Iterator[Row]:
     for name, model, ids, lengths in cases(share):
-        peer = hmmlearn(model)
-        if peer is None:
-            return
+        other = hmmlearn(model)
         model.viterbi(ids[: lengths[0]])  # compiled, and the logarithms of the tables made, which are kept
         yield row(f"Viterbi, {name}", len(ids), times, partial(model.viterbi, ids, lengths),
-                  partial(peer.decode, ids[:, None], lengths))
+                  other and partial(other.decode, ids[:, None], lengths))
 
 
-def row(name: str, tokens: int, times: int, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
-    ratio = alternate(lambda: seconds(ours), lambda: seconds(theirs), times)
+def row(name: str, tokens: int, times: int, ours: Callable[[], object], theirs: Callable[[], object] | None) -> Row:
+    ratio = alternate(lambda: seconds(ours), theirs and (lambda: seconds(theirs)), times)
     return (name, f"hmmlearn, {tokens / ratio.peer / 1e6:.3f} M tokens/s", f"{tokens / ratio.ours / 1e6:.2f} M tokens/s",
             str(ratio))
 
@@ -146,7 +143,7 @@ def growth_rows(times: int, share: int) -> Iterator[Row]:
         costs.append((tokens, cost(model, ids, times)))
     yield grown("growth with tokens, S = 32: ns a token", [(f"{n:,}", c) for n, c in costs])
     costs = []
-    for n_states in (16, 32, 64, 128, 256):
+    for n_states in sized((16, 32, 64, 128, 256), (16, 32)):
         ids = symbols(2_000_000 // share // n_states, 1000)
         costs.append((n_states, cost(CategoricalHMM.random(n_states, 1000, seed=1), ids, times) / n_states**2))
     yield grown("growth with states: ns a token, over S^2", [(str(n), c) for n, c in costs])

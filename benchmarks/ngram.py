@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.side_by_side import Ratio, alternate, collect, data, table
+from benchmarks.side_by_side import Ratio, alternate, bundled_text, collect, data, peer, sized, table
 from benchmarks.side_by_side import run as run_program
 
 SEQLOOM = [str(Path(sys.executable).parent / "seqloom")]
@@ -39,7 +39,7 @@ class Bench:
                 "growth": self.growth, "nltk": self.nltk, "startup": self.startup, "compile": self.compile}
 
     def quality(self) -> Iterator[Row]:
-        from seqloom import NGram, bundled, read
+        from seqloom import NGram, read
 
         for corpus, train, test, order, published in (
                 ("PTB", ("ptb", "ptb.train.txt"), ("ptb", "ptb.test.txt"), 5, "lmplz 141.19"),
@@ -52,7 +52,7 @@ class Bench:
                 result = NGram(order=order).fit(lines).evaluate(held_out, samples=0)
                 yield (f"{corpus} test perplexity, order {order}, modified Kneser-Ney, closed vocabulary, `</s>` counted",
                        published, f"{result['perplexity']:.2f}", "")
-        text = bundled().text()
+        text = bundled_text()
         cut = len(text) * 9 // 10
         result = NGram(order=6, tokenizer="char", unit="stream").fit(text[:cut]).evaluate(text[cut:], samples=0)
         yield ("tinyshakespeare characters, order 6, last tenth", "", f"{result['nats'] / result['tokens']:.3f} nats", "")
@@ -110,11 +110,11 @@ class Bench:
         return bool(found)
 
     def fit(self) -> Iterator[Row]:
-        if not self.has_kenlm():
-            return
+        kenlm = self.has_kenlm()
         for name, text in self.corpora():
             self.ours(text)  # kernels compiled, files in the page cache
-            ratio = alternate(lambda t=text: self.ours(t)[0], lambda t=text: self.lmplz(t)[0], self.times)
+            ratio = alternate(lambda t=text: self.ours(t)[0], (lambda t=text: self.lmplz(t)[0]) if kenlm else None,
+                              self.times)
             yield f"{name}: text to saved, queryable order-5 model", "lmplz then build_binary", _seconds(ratio), str(ratio)
 
     def memory(self) -> Iterator[Row]:
@@ -126,14 +126,9 @@ class Bench:
 
     def score(self) -> Iterator[Row]:
         """10 M tokens as lines in memory, models loaded; trained on the same text, and on another part of it."""
-        try:
-            import kenlm
-        except ImportError:
-            print("(skipped: the kenlm module is not installed)")
-            return
-        if not self.has_kenlm():
-            return
         import seqloom
+
+        kenlm = self.has_kenlm() and peer("kenlm")
 
         text = dict(self.corpora()).get("text8_prefix")
         if text is None:
@@ -146,25 +141,27 @@ class Bench:
             if label == "unseen":
                 part = lines[size:][-10_000:]
             self.ours(source)
-            self.lmplz(source)
-            model, peer = seqloom.load(self.work / "model"), kenlm.Model(str(self.work / "peer.bin"))
+            model, other = seqloom.load(self.work / "model"), None
+            if kenlm:
+                self.lmplz(source)
+                other = kenlm.Model(str(self.work / "peer.bin"))
             tokens = sum(line.count(" ") + 2 for line in part)
             model.score(part)
-            difference = max(abs(a / math.log(10) - b) / 1001 for a, b in
-                             zip(model.score(part[:200]), [peer.score(line) for line in part[:200]]))
+            scores = [other.score(line) for line in part[:200]] if other else [math.nan]
+            difference = max(abs(a / math.log(10) - b) / 1001 for a, b in zip(model.score(part[:200]), scores))
 
             def ours(model=model, part=part) -> float:  # type: ignore[no-untyped-def]
                 start = time.perf_counter()
                 model.score(part)
                 return time.perf_counter() - start
 
-            def theirs(peer=peer, part=part) -> float:  # type: ignore[no-untyped-def]
+            def theirs(peer=other, part=part) -> float:  # type: ignore[no-untyped-def]
                 start = time.perf_counter()
                 for line in part:
                     peer.score(line)
                 return time.perf_counter() - start
 
-            ratio = alternate(ours, theirs, self.times)
+            ratio = alternate(ours, other and theirs, self.times)
             yield (f"scoring {tokens / 1e6:.1f} M tokens of text {label}, order 5, largest difference {difference:.0e} a token",
                    f"kenlm module, {tokens / ratio.peer / 1e6:.1f} M tokens/s", f"{tokens / ratio.ours / 1e6:.1f} M tokens/s",
                    str(ratio))
@@ -175,7 +172,7 @@ class Bench:
             return
         lines = source.read_text().splitlines()
         costs = []
-        for size in sorted({1000, 2000, 4000, 8000, len(lines)}):
+        for size in sorted({*sized((1000, 2000, 4000, 8000), (1,)), len(lines)}):
             part = self.work / "part.txt"
             part.write_text("\n".join(lines[:size]) + "\n")
             costs.append((size * 1001, _growth_cost(part)))
@@ -185,26 +182,23 @@ class Bench:
 
     def nltk(self) -> Iterator[Row]:
         """For scale: nltk.lm's own Kneser-Ney on little text."""
-        try:
-            from nltk.lm import KneserNeyInterpolated
-            from nltk.lm.preprocessing import padded_everygram_pipeline
-        except ImportError:
-            print("(skipped: nltk is not installed)")
-            return
-        from seqloom import NGram, bundled
+        from seqloom import NGram
 
-        lines = bundled().text().lower().split("\n")[:4000]
+        nltk = peer("nltk.lm.preprocessing") and peer("nltk.lm")
+        lines = bundled_text().lower().split("\n")[:4000]
         sentences = [line.split() for line in lines if line]
         tokens = sum(map(len, sentences))
-        start = time.perf_counter()
-        grams, words = padded_everygram_pipeline(3, sentences)
-        theirs = KneserNeyInterpolated(3)
-        theirs.fit(grams, words)
-        fitted = time.perf_counter()
         asked = [(s[2], s[:2]) for s in sentences if len(s) > 2][:20]
-        for word, context in asked:
-            theirs.score(word, context)
-        scored = time.perf_counter()
+        start = fitted = scored = math.nan
+        if nltk:
+            start = time.perf_counter()
+            grams, words = nltk.preprocessing.padded_everygram_pipeline(3, sentences)
+            theirs = nltk.KneserNeyInterpolated(3)
+            theirs.fit(grams, words)
+            fitted = time.perf_counter()
+            for word, context in asked:
+                theirs.score(word, context)
+            scored = time.perf_counter()
         model = NGram(order=3, smoothing="kneser-ney").fit(lines)
         begin = time.perf_counter()
         model = NGram(order=3, smoothing="kneser-ney").fit(lines)
@@ -218,7 +212,7 @@ class Bench:
 
     def startup(self) -> Iterator[Row]:
         for arguments in (["--help"], ["fit", "ngram", "--help"]):
-            seconds = [run_program([*SEQLOOM, *arguments]).seconds for _ in range(10)]
+            seconds = [run_program([*SEQLOOM, *arguments]).seconds for _ in range(sized(10, 1))]
             yield f"seqloom {' '.join(arguments)}", "bar 0.3 s", f"{statistics.median(seconds):.2f} s", ""
 
     def compile(self) -> Iterator[Row]:
@@ -226,7 +220,7 @@ class Bench:
         text = self.work / "tiny.txt"
         text.write_text("to be or not to be\n" * 3)
         command = [*SEQLOOM, "fit", "ngram", str(text), "-o", str(self.work / "tiny"), "--order", "2", "-q"]
-        cache = {"NUMBA_CACHE_DIR": str(self.work / "kernels")}
+        cache = sized({"NUMBA_CACHE_DIR": str(self.work / "kernels")}, {})
         first, second = run_program(command, env=cache).seconds, run_program(command, env=cache).seconds
         yield "first run of `seqloom fit ngram` (kernels compiled), and the second", "", f"{first:.1f} s, {second:.1f} s", ""
 
@@ -235,7 +229,7 @@ def _growth_cost(text: Path) -> float:
     from seqloom import NGram, read
 
     best = math.inf
-    for _ in range(3):
+    for _ in range(sized(3, 1)):
         start = time.perf_counter()
         model = NGram(order=5).fit(read(text))
         best = min(best, time.perf_counter() - start)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.side_by_side import data, table
+from benchmarks.side_by_side import data, table, training
 
 Row = tuple[str, ...]
 Options = dict[str, Any]
@@ -83,16 +83,15 @@ def _rows(ladder: Ladder, paths: list[Any], quick: bool, only: str) -> Iterator[
         yield _row(name, fitted[name], test, time.perf_counter() - start)
     place = cache_directory() / ladder.name
     with progress.reporting(PlainReporter()):
-        for name, (kind, options, training) in ladder.networks.items():
+        for name, (kind, options, how) in ladder.networks.items():
             if only and only not in name:
                 continue
-            if quick:
-                training = {**training, "minutes": 0.2}
+            how = training(how, quick)
             start = time.perf_counter()
             model = model_class(kind)(tokenizer="whitespace", unit="line", **options)
-            model.fit(train, valid=valid, tokenizer=tokens, run=place / f"{name}-{training['minutes']:g}",
-                      train=seqloom.TrainConfig(**TRAINING, **training))
-            model.save(place / f"{name}-{training['minutes']:g}-model")
+            model.fit(train, valid=valid, tokenizer=tokens, run=place / f"{name}-{how.get('minutes', 0):g}",
+                      train=seqloom.TrainConfig(**TRAINING, **how))
+            model.save(place / f"{name}-{how.get('minutes', 0):g}-model")
             fitted[name] = model
             yield _row(name, model, test, time.perf_counter() - start)
         if "lstm" not in fitted:

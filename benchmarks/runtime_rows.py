@@ -20,12 +20,15 @@ import numpy as np
 from benchmarks import decode_speed, sentence_vectors, tagging, transformers, translate_speed
 from benchmarks.classify import Speed, plain_classifier
 from benchmarks.fine_tuning import plain_encoder
+from benchmarks.side_by_side import sized
 from benchmarks.translate import MULTI30K, part
 from benchmarks.translate_speed import timed
 
 Job = Callable[[int], tuple[float, Any]]
+DRAWN = sized(240, 3)  # tokens of GPT
+WORDS = sized(10_000, 200)
 SIDES = ("new", "old", "peer")
-TOKENS, TEXTS = 100, 40  # of SmolLM2, and of one text at a time, in one job
+TOKENS, TEXTS = sized((100, 40), (3, 2))  # of SmolLM2, and of one text at a time, in one job
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,13 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    for width, tokens in ((200, 400), (650, 150)):
+    for width, tokens in sized(((200, 400), (650, 150)), ((200, 3),)):
         for bits in (32, 8):
             yield Row(f"LSTM 2 x {width}, V = 10,000, {bits} bits", f"lstm-{width}", partial(draw, tokens, bits == 8),
                       partial(torch_lstm, width, tokens), tokens, "tokens", 0.9, "old")
     for bits in (32, 8):
-        yield Row(f"GPT 6 x 384, V = 8,000, {bits} bits", "gpt", partial(draw, 240, bits == 8), partial(hugging_face_gpt, 240),
-                  240, "tokens", 0.9, "old")
+        yield Row(f"GPT 6 x 384, V = 8,000, {bits} bits", "gpt", partial(draw, DRAWN, bits == 8),
+                  partial(hugging_face_gpt, DRAWN), DRAWN, "tokens", 0.9, "old")
     for bits, least in ((8, 1.2), (4, 1.4)):
         yield Row(f"SmolLM2-135M, {bits} bits, one thread", f"smollm2-{bits}", decode, partial(llama_cpp, bits), TOKENS,
                   "tokens", least, one_thread=SIDES)
@@ -99,7 +102,7 @@ def seq2seq() -> Any:
     import seqloom
 
     model = seqloom.Seq2Seq(**MULTI30K["attention"][1])
-    return model.fit(part("train"), valid=part("val"), train=seqloom.TrainConfig(steps=300))
+    return model.fit(part("train"), valid=part("val"), train=seqloom.TrainConfig(steps=sized(300, 2)))
 
 
 def classifier(**options: Any) -> Any:
@@ -131,9 +134,10 @@ def smollm2(bits: int) -> list[str]:
 
 
 MODELS: dict[str, Callable[[], Any]] = {  # a model, or what `seqloom convert` is to convert
-    "lstm-200": partial(language_model, "LSTM", 10_000, d_hidden=200, n_layers=2, tied=False),
-    "lstm-650": partial(language_model, "LSTM", 10_000, d_hidden=650, n_layers=2, tied=False),
-    "gpt": partial(language_model, "GPT", 8_000, d_model=384, n_layers=6, n_heads=6, context=256, positions="learned"),
+    "lstm-200": partial(language_model, "LSTM", WORDS, d_hidden=sized(200, 16), n_layers=2, tied=False),
+    "lstm-650": partial(language_model, "LSTM", WORDS, d_hidden=650, n_layers=2, tied=False),
+    "gpt": partial(language_model, "GPT", sized(8_000, 200), d_model=sized(384, 24), n_layers=6, n_heads=6,
+                   context=256, positions="learned"),
     "smollm2-8": partial(smollm2, 8),
     "smollm2-4": partial(smollm2, 4),
     "minilm": lambda: [str(minilm())],
@@ -169,10 +173,6 @@ def prompt(model: Any) -> np.ndarray:
     return model.tokenizer.encode(transformers.PROMPT).astype(np.int64)
 
 
-def long_prompt() -> np.ndarray:
-    return np.random.default_rng(0).integers(100, 40_000, transformers.LONG)
-
-
 # ---- work of either tree
 
 
@@ -192,7 +192,7 @@ def decode(model: Any) -> Job:
 
 
 def prefill(model: Any) -> Job:
-    stepper, ids = model.stepper(), long_prompt()
+    stepper, ids = model.stepper(), transformers.long_prompt(model)
     return lambda turn: timed(lambda: int(stepper.prefill([ids])[1].argmax()))
 
 
@@ -227,6 +227,7 @@ def torch_lstm(width: int, tokens: int, folder: Path) -> Job:
 
 def hugging_face_gpt(tokens: int, folder: Path) -> Job:
     net = decode_speed.hugging_face_gpt(8_000, 256)
+    assert net is not None, "transformers is not installed"
     return lambda turn: (decode_speed.draw_with_hugging_face(net, tokens), None)
 
 
@@ -239,7 +240,7 @@ def llama_cpp(bits: int, folder: Path) -> Job:
 
 
 def hugging_face_prefill(folder: Path) -> Job:
-    net, ids = transformers.hugging_face(), long_prompt()
+    net, ids = transformers.hugging_face(), transformers.long_prompt(transformers.smollm2(None))
     return lambda turn: timed(lambda: transformers.continued(net, ids, 1)[0])
 
 

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.side_by_side import collect, data, table
+from benchmarks.side_by_side import collect, data, sized, table
 from seqloom.data.series import Series, read_series
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 
-MONTHS = (8640, 11_520, 14_400)  # hours after which training, validation and test end
+MONTHS = sized((8640, 11_520, 14_400), (200, 260, 320))  # hours after which training, validation and test end
+WINDOW = sized(336, 24)
 MODELS: dict[str, dict[str, Any]] = {
-    "naive": {}, "seasonal-naive": {}, "exponential-smoothing": {}, "arima": {}, "linear-window": {"window": 336},
-    "forecaster": {"window": 336}}
+    "naive": {}, "seasonal-naive": {}, "exponential-smoothing": {}, "arima": {}, "linear-window": {"window": WINDOW},
+    "forecaster": {"window": WINDOW}}
 
 
 def run(quick: bool, only: str) -> None:
@@ -49,8 +50,7 @@ class Bench:
         whole = read_series(path)
         train, valid, test = (whole.between(a, b) for a, b in ((0, 0.7), (0.7, 0.8), (0.8, 1.0)))
         for name in ("seasonal-naive", "exponential-smoothing", "linear-window", "forecaster"):
-            yield self._row("daily temperatures", name, {"horizon": 7, **({"window": 98} if name != "seasonal-naive" else {})},
-                            train, valid, test)
+            yield self._row("daily temperatures", name, {"horizon": 7, "window": sized(98, 14)}, train, valid, test)
 
     def _row(self, title: str, name: str, options: dict[str, Any], train: Series, valid: Series, test: Series,
              ) -> tuple[str, ...]:

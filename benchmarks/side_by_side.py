@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import os
 import platform
 import statistics
@@ -14,10 +16,31 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+SMOKE = "SEQLOOM_SMOKE" in os.environ  # set by `--smoke`, before anything of this folder is imported
+
+
+def sized(whole: Any, tiny: Any) -> Any:
+    """What a benchmark takes: the whole, or in a smoke run the tiny one."""
+    return tiny if SMOKE else whole
+
+
+def training(whole: dict[str, Any], quick: bool) -> dict[str, Any]:
+    """Options of training: all of it, twelve seconds of a quick run, two steps of a smoke run."""
+    return {"steps": 2} if SMOKE else {"minutes": 0.2} if quick else whole
+
+
+def peer(name: str) -> Any:
+    """Import a module of another program; None with a remark where there is none, and in a smoke run."""
+    try:
+        return None if SMOKE else importlib.import_module(name)
+    except ImportError:
+        print(f"(skipped: {name} is not installed)")
+        return None
+
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster ours is: median of the pairs, and their range."""
+    """How many times faster ours is: median of the pairs, and their range; NaN without a peer."""
 
     median: float
     low: float
@@ -29,20 +52,23 @@ class Ratio:
         return f"{self.median:.1f}x ({self.low:.1f}-{self.high:.1f})"
 
 
-def alternate(ours: Callable[[], float], peer: Callable[[], float], times: int) -> Ratio:
-    """Run both in turns; each returns the seconds it took."""
-    return ratio_of([(ours(), peer()) for _ in range(times)])
+def alternate(ours: Callable[[], float], peer: Callable[[], float] | None, times: int) -> Ratio:
+    """Run both in turns, or ours alone; each returns the seconds it took."""
+    return ratio_of([(ours(), peer() if peer else math.nan) for _ in range(sized(times, 1))])
 
 
-def alternate_calls(ours: Callable[[Any], object], peer: Callable[[Any], object], asked: Sequence[Any], times: int) -> Ratio:
+def alternate_calls(ours: Callable[[Any], object], peer: Callable[[Any], object] | None, asked: Sequence[Any],
+                    times: int) -> Ratio:
     """Seconds of one call of each, one after the other for each argument, so that both find the machine in the same state
     (threads of BLAS, for one, stay awake in a loop of products, and sleep between single ones)."""
-    ours(asked[0]), peer(asked[0])
+    sides = [ours, peer] if peer else [ours]
+    for call in sides:
+        call(asked[0])
     pairs = []
-    for _ in range(times):
-        spent = [0.0, 0.0]
+    for _ in range(sized(times, 1)):
+        spent = [0.0, 0.0 if peer else math.nan]
         for argument in asked:
-            for side, call in enumerate((ours, peer)):
+            for side, call in enumerate(sides):
                 start = time.perf_counter()
                 call(argument)
                 spent[side] += time.perf_counter() - start
@@ -118,10 +144,19 @@ def collect(suites: Mapping[str, Callable[[], Iterable[tuple[str, ...]]]], only:
     rows = []
     for name, suite in suites.items():
         if only in name:
+            before = len(rows)
             for row in suite():
                 print("...", *row, file=sys.stderr, flush=True)
                 rows.append(row)
+            assert not SMOKE or len(rows) > before, f"{name} measures nothing"
     return rows
+
+
+def bundled_text() -> str:
+    """Return the text that comes with seqloom, or its beginning."""
+    from seqloom import bundled
+
+    return bundled().text()[:sized(None, 30_000)]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -131,6 +166,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def table(title: str, rows: list[tuple[str, ...]], header: tuple[str, ...]) -> None:
+    assert rows or not SMOKE, f"{title}: no rows"
     print(f"\n## {title}\n\n{machine()}\n")
     print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
     for row in rows:

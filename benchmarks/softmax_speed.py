@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks.side_by_side import Ratio, alternate, collect, table
+from benchmarks.side_by_side import Ratio, alternate, collect, sized, table
 
 Row = tuple[str, str, str, str]
 BATCH, STEPS = 20, 35
@@ -37,7 +37,7 @@ def loss_rows(times: int) -> Iterator[Row]:
     from seqloom.nn.losses import linear_cross_entropy
 
     peak = sgemm_peak()
-    for vocab_size, width in ((10_000, 200), (10_000, 650), (33_278, 200), (33_278, 400)):
+    for vocab_size, width in sized(((10_000, 200), (10_000, 650), (33_278, 200), (33_278, 400)), ((50, 8),)):
         torch.manual_seed(0)
         n = BATCH * STEPS
         features = torch.randn(n, width, requires_grad=True)
@@ -62,11 +62,11 @@ def loss_rows(times: int) -> Iterator[Row]:
 def lstm_rows(times: int) -> Iterator[Row]:
     import torch
 
-    for width in (200, 650):
+    for width in sized((200, 650), (8,)):
         steps = []
         for kind in ("ours", "full"):
             torch.manual_seed(0)
-            loss, parameters = lstm_step(kind, 10_000, width)
+            loss, parameters = lstm_step(kind, sized(10_000, 50), width)
             steps.append(timed(loss, parameters))
         ratio = alternate(*steps, times)
         yield (f"training step without optimiser, torch's LSTM 2 x {width} on both sides, V = 10,000",
@@ -75,10 +75,10 @@ def lstm_rows(times: int) -> Iterator[Row]:
 
 def memory_rows() -> Iterator[Row]:
     """A process each: what a second training step needs above what rests between steps."""
-    for width in (200, 650):
+    for width in sized((200, 650), (8,)):
         need = {}
         for kind in ("ours", "full"):
-            code = f"from benchmarks.softmax_speed import print_peak; print_peak({kind!r}, 50_000, {width})"
+            code = f"from benchmarks.softmax_speed import print_peak; print_peak({kind!r}, {sized(50_000, 500)}, {width})"
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             if done.returncode != 0:
                 print(f"(skipped: peak memory, {done.stderr.strip().splitlines()[-1]})")
@@ -154,11 +154,12 @@ def sgemm_peak() -> float:
     """The best rate of a square product here, in operations a second."""
     import torch
 
-    a, out, best = torch.randn(2048, 2048), torch.empty(2048, 2048), 0.0
+    n = sized(2048, 64)
+    a, out, best = torch.randn(n, n), torch.empty(n, n), 0.0
     for _ in range(7):
         start = time.perf_counter()
         torch.mm(a, a, out=out)
-        best = max(best, 2 * 2048 ** 3 / (time.perf_counter() - start))
+        best = max(best, 2 * n ** 3 / (time.perf_counter() - start))
     return best
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import alternate, collect, data, seconds, table
+from benchmarks.side_by_side import alternate, bundled_text, collect, data, peer, seconds, table
 
 Row = tuple[str, str, str, str]
 
@@ -70,7 +70,7 @@ class Bench:
         size = path.stat().st_size / 1e6
         ours = Tokenizer(kind="bpe", vocab_size=8000).fit(read(path))
         ours.save(self.work / "bpe")
-        peer = tokenizers.Tokenizer.from_file(str(self.work / "bpe" / "tokenizer.json"))
+        other = tokenizers.Tokenizer.from_file(str(self.work / "bpe" / "tokenizer.json"))
 
         def theirs(encode: Callable[[list[str]], list[Any]]) -> np.ndarray:
             lines = path.read_text("utf-8").split("\n")[:-1]
@@ -81,10 +81,10 @@ class Bench:
             return np.array(ids, np.uint16)
 
         found = encode_corpus(ours, read(path), unit="line")
-        same = np.array_equal(found, theirs(peer.encode_batch))
+        same = np.array_equal(found, theirs(other.encode_batch))
         for name in ("encode_batch", "encode_batch_fast"):
             ratio = alternate(lambda: seconds(lambda: encode_corpus(ours, read(path), unit="line")),
-                              lambda n=name: seconds(lambda: theirs(getattr(peer, n))), self.times)
+                              lambda n=name: seconds(lambda: theirs(getattr(other, n))), self.times)
             yield (f"file to ids, BPE of 8,000 ({'the same ids' if same else 'OTHER IDS'})",
                    f"tokenizers {name}, {size / ratio.peer:.1f} MB/s", f"{size / ratio.ours:.1f} MB/s", str(ratio))
 
@@ -108,16 +108,12 @@ class Bench:
         text = path.read_bytes()
         exact = made.decode_bytes(made.encode(text)) == text
         peers: dict[str, Callable[[], object]] = {"tokenizers": train_tokenizers}
-        try:
-            import sentencepiece
-
+        if sentencepiece := peer("sentencepiece"):
             peers["sentencepiece"] = lambda: sentencepiece.SentencePieceTrainer.train(
                 input=str(path), model_prefix=str(self.work / "sp"), vocab_size=8000, model_type="bpe", minloglevel=2)
-        except ImportError:
-            print("(skipped: sentencepiece is not installed)")
-        for name, peer in peers.items():
+        for name, other in peers.items():
             ratio = alternate(lambda: seconds(lambda: Tokenizer(kind="bpe", vocab_size=8000).fit(read(path))),
-                              lambda p=peer: seconds(p), self.times)
+                              lambda p=other: seconds(p), self.times)
             yield (f"training BPE, V = 8,000 ({'round trip exact' if exact else 'ROUND TRIP BROKEN'})",
                    f"{name}, {ratio.peer:.2f} s", f"{ratio.ours:.2f} s", str(ratio))
 
@@ -134,29 +130,24 @@ class Bench:
             yield f"normalising by {recipe}", "", f"{len(text) / spent / 1e6:.1f} MB/s", ""
 
     def words(self) -> list[str]:
-        from seqloom import bundled
-
-        found = re.findall("[a-z]+", bundled().text().lower())
+        found = re.findall("[a-z]+", bundled_text().lower())
         return found[:20_000] if self.quick else found
 
     def stem(self) -> Iterator[Row]:
         """Running words and different words, each time by a new stemmer."""
-        try:
-            from nltk.stem import LancasterStemmer, PorterStemmer, SnowballStemmer
-        except ImportError:
-            print("(skipped: nltk is not installed)")
-            return
         from seqloom.text.stems import Stemmer
 
-        running = self.words()
-        peers = {"porter": lambda: PorterStemmer(mode=PorterStemmer.ORIGINAL_ALGORITHM),
-                 "snowball": lambda: SnowballStemmer("english"), "lancaster": LancasterStemmer}
+        running, nltk = self.words(), peer("nltk.stem")
+        peers = {"porter": lambda: nltk.PorterStemmer(mode=nltk.PorterStemmer.ORIGINAL_ALGORITHM),
+                 "snowball": lambda: nltk.SnowballStemmer("english"), "lancaster": lambda: nltk.LancasterStemmer()}
+        if nltk is None:
+            del peers["lancaster"]  # ours is NLTK's
         for label, words in (("running", running), ("different", sorted(set(running)))):
             for name, make in peers.items():
-                mine, other = Stemmer(name).all(words), map(make().stem, words)  # type: ignore[arg-type]
-                equal = np.mean([a == b for a, b in zip(mine, other)])
+                mine, other = Stemmer(name).all(words), map(make().stem, words) if nltk else ()  # type: ignore[arg-type]
+                equal = np.mean([a == b for a, b in zip(mine, other)] or np.nan)
                 ratio = alternate(lambda n=name, w=words: seconds(lambda: Stemmer(n).all(w)),
-                                  lambda m=make, w=words: seconds(lambda: list(map(m().stem, w))), self.times)
+                                  nltk and (lambda m=make, w=words: seconds(lambda: list(map(m().stem, w)))), self.times)
                 yield (f"{name} stems of {len(words):,} {label} words ({equal:.2%} equal)",
                        f"NLTK, {len(words) / ratio.peer / 1e3:.0f} k words/s",
                        f"{len(words) / ratio.ours / 1e3:.0f} k words/s", str(ratio))
@@ -176,19 +167,17 @@ class Bench:
         alone = np.mean([lemma(row[1]).lower() == row[2].lower() for row in rows])
         theirs: Callable[[str, str], str] | None = None
         try:
-            from nltk.stem import WordNetLemmatizer
-
             tags = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
-            wordnet = WordNetLemmatizer()
+            wordnet = peer("nltk.stem").WordNetLemmatizer()
             wordnet.lemmatize("mice")
             theirs = lambda word, pos: wordnet.lemmatize(word.lower(), tags[pos])  # noqa: E731
-        except (ImportError, LookupError):
+        except (AttributeError, LookupError):
             print("(skipped: nltk or its WordNet data is not installed)")
-        peer = ""
+        found = ""
         if theirs is not None:
-            peer = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
+            found = f"NLTK WordNet, {np.mean([theirs(row[1], row[3]).lower() == row[2].lower() for row in rows]):.1%}"
         yield (f"lemmas of {len(rows):,} nouns, verbs, adjectives, adverbs of UD English EWT test, their part of "
-               "speech given", peer, f"{right:.1%} ({alone:.1%} without)", "")
+               "speech given", found, f"{right:.1%} ({alone:.1%} without)", "")
         if theirs is None:
             return
         pairs = [(row[1], row[3]) for row in rows] * (1 if self.quick else 10)
@@ -218,4 +207,4 @@ class Bench:
                        for found in (sentences(" ".join(paragraph)), paragraph)]
             ours, gold, both = ours + len(borders[0]), gold + len(borders[1]), both + len(borders[0] & borders[1])
         yield ("sentences of UD English EWT test (web text, much of it without full stops)", "",
-               f"precision {both / ours:.1%}, recall {both / gold:.1%}", "")
+               f"precision {both / max(ours, 1):.1%}, recall {both / gold:.1%}", "")

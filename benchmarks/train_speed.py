@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.side_by_side import Ratio, alternate, collect, table
+from benchmarks.side_by_side import Ratio, alternate, collect, sized, table
 
 Row = tuple[str, str, str, str]
-BATCH, STEPS, WORDS = 20, 35, 10_000
+BATCH, STEPS, WORDS = 20, sized(35, 3), sized(10_000, 50)
 
 
 def run(quick: bool, only: str) -> None:
@@ -34,7 +34,7 @@ def run(quick: bool, only: str) -> None:
 class Bench:
     def __init__(self, quick: bool) -> None:
         self.times = 2 if quick else 9
-        self.sizes = (200,) if quick else (200, 650)
+        self.sizes = sized((200,) if quick else (200, 650), (8,))
 
     def suites(self) -> dict[str, Callable[[], Iterator[Row]]]:
         return {"recurrence": self.recurrence, "ragged": self.ragged, "step": self.step}
@@ -67,8 +67,8 @@ class Bench:
 
         from seqloom.nn.recurrent import RecurrentStack
 
-        for cell, width, least, most in (("lstm", 128, 22, 28), ("lstm", 256, 22, 28), ("gru", 128, 22, 28),
-                                         ("lstm", 128, 5, 45), ("gru", 128, 5, 45)):
+        whole = (("lstm", 128, 22, 28), ("lstm", 256, 22, 28), ("gru", 128, 22, 28), ("lstm", 128, 5, 45), ("gru", 128, 5, 45))
+        for cell, width, least, most in sized(whole, (("lstm", 8, 2, 5), ("gru", 8, 2, 5))):
             lengths = torch.linspace(least, most, 32).long()[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
             stack = RecurrentStack(width, width, cell=cell, bidirectional=True)
             peer = _same_weights(stack, getattr(torch.nn, cell.upper())(width, width, batch_first=True, bidirectional=True))
@@ -124,14 +124,15 @@ def _sgemm_peak() -> float:
     """Operations a second of a large product."""
     import torch
 
-    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    n = sized(1024, 64)
+    a, b = torch.randn(n, n), torch.randn(n, n)
     a @ b
     times = []
     for _ in range(7):
         start = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - start)
-    return 2 * 1024**3 / min(times)
+    return 2 * n**3 / min(times)
 
 
 def _repeated(loss: Callable[[], Any], parameters: list[Any], repeats: int) -> Callable[[], float]:

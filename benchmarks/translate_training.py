@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import translate_joeynmt
-from benchmarks.side_by_side import alternate, collect, data, seconds, table
+from benchmarks.side_by_side import SMOKE, alternate, collect, data, seconds, sized, table
 
 Row = tuple[str, str, str, str]
-WIDTH, LAYERS, HEADS, DROPOUT, SMOOTHING = 256, 3, 4, 0.1, 0.1
+WIDTH, LAYERS, HEADS, DROPOUT, SMOOTHING = sized(256, 16), sized(3, 1), 4, 0.1, 0.1
 STEPS = 12  # of a measurement
 
 
@@ -52,6 +52,8 @@ def training(quick: bool, kind: str) -> Iterator[Row]:
 
 def peers(kind: str, batches: Any, vocabulary: int) -> Iterator[tuple[str, Callable[[int], None]]]:
     yield "plain torch", plain_updates(kind, batches, vocabulary)
+    if SMOKE:
+        return
     size = int(batches.sources.steps["ids"].max()) + 1
     try:
         joeynmt = translate_joeynmt.updates(kind, batches, size, vocabulary, width=WIDTH, layers=LAYERS, heads=HEADS,

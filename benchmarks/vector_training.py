@@ -15,11 +15,10 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import side_by_side
-from benchmarks.side_by_side import Ratio, alternate, collect, data, table
+from benchmarks.side_by_side import Ratio, alternate, collect, data, peer, sized, table
 
 Row = tuple[str, ...]
 GENSIM = """
@@ -40,7 +39,8 @@ model.save_model(out)
 """
 SETS = {"analogies": "questions-words.txt", "WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt",
         "Rare Words": "EN-RW-STANFORD.txt"}
-SEEDS = {"skip-gram": range(1, 4), "cbow": range(1, 10), "fasttext": range(1, 4)}  # those of CBOW differ most
+SEEDS = sized({"skip-gram": range(1, 4), "cbow": range(1, 10), "fasttext": range(1, 4)},  # those of CBOW differ most
+              dict.fromkeys(("skip-gram", "cbow", "fasttext"), range(1, 2)))
 EPOCHS, SUBWORD_EPOCHS = 5, 2
 SHORT = 11  # pairs of runs that take seconds, which the noise of the machine changes by half
 
@@ -53,7 +53,9 @@ def run(quick: bool, only: str) -> None:
 
 def run_quality(quick: bool, only: str) -> None:
     """The same text, epochs and rate on both sides; each figure is the mean over the seeds and their range."""
-    kept = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seqloom" / "vector-quality"
+    from seqloom.paths import cache_directory
+
+    kept = cache_directory() / "vector-quality"
     kept.mkdir(parents=True, exist_ok=True)
     bench = Bench(quick, kept)
     table("what the vectors are worth", collect({"quality": bench.quality}, only), ("vectors", *SETS))
@@ -71,22 +73,18 @@ class Bench:
     # ---- speed
 
     def _word2vec(self, architecture: str) -> Iterator[Row]:
-        if find_spec("gensim") is None:
-            print("(skipped: gensim is not installed)")
-            return
+        gensim = peer("gensim")
         for name, text, epochs in self._texts(1, 5):
             took = alternate(lambda t=text, e=epochs: self._ours(t, "word2vec", e, "--architecture", architecture),
-                             lambda t=text, e=epochs: self._gensim(t, architecture, e),
+                             gensim and (lambda t=text, e=epochs: self._gensim(t, architecture, e)),
                              SHORT if architecture == "cbow" and name == "WikiText-2" else self.times)
             yield self._row(f"{architecture}, {name}, {epochs} epochs", "gensim, file mode", took, text, epochs)
 
     def fasttext(self) -> Iterator[Row]:
-        if find_spec("fasttext") is None:
-            print("(skipped: fasttext is not installed)")
-            return
+        fasttext = peer("fasttext")
         for name, text, epochs in self._texts(1, 1, 3_000):
             took = alternate(lambda t=text, e=epochs: self._ours(t, "fasttext", e),
-                             lambda t=text, e=epochs: self._fasttext(t, e), self.times)
+                             fasttext and (lambda t=text, e=epochs: self._fasttext(t, e)), self.times)
             yield self._row(f"fastText skip-gram with n-grams, {name}, {epochs} epochs", "fasttext, 12 threads", took, text,
                             epochs)
 
@@ -139,10 +137,10 @@ class Bench:
         if text is None or None in sets.values():
             return
         for kind, rate in (("skip-gram", 0.025), ("cbow", 0.05)):  # the rates of the authors' program
-            for side in ("ours", "gensim"):
+            for side in ("ours", *(["gensim"] if peer("gensim") else [])):
                 yield self._judged(f"word2vec {kind}, rate {rate}, {side}", sets, [
                     self._kept(f"{side}-{kind}-{rate}-{seed}", text, side, kind, rate, seed) for seed in SEEDS[kind]])
-        for side in ("ours", "fasttext"):
+        for side in ("ours", *(["fasttext"] if peer("fasttext") else [])):
             yield self._judged(f"fastText skip-gram, rate 0.05, {SUBWORD_EPOCHS} epochs, {side}", sets, [
                 self._kept(f"ft-{side}-{seed}", text, side, "fasttext", 0.05, seed) for seed in SEEDS["fasttext"]])
 

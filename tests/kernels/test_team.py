@@ -45,25 +45,31 @@ from tests.sharing import PATIENCE, helped, shared_by
 
 
 class Counts(NamedTuple):
-    """A job that counts how often each part was done."""
+    """A job that counts how often each part was done, but for one that cannot be done."""
 
     times: np.ndarray
-    step: int
+    broken: int  # -1: none
 
 
 @overload(do_parts)
 def _count(job, low, high):
     def run(job, low, high):
         for part in range(low, high):
-            job.times[part] += job.step
+            if part == job.broken:
+                raise ValueError("cannot be done")
+            job.times[part] += 1
 
     return run if job.instance_class is Counts else None
 
 
 @njit(nogil=True)
+def count_into(team, times, work, broken):
+    share(team, Counts(times, broken), len(times), work)
+
+
 def count(team, parts, work):
     times = np.zeros(parts, np.int64)
-    share(team, Counts(times, 1), parts, work)
+    count_into(team, times, work, -1)
     return times
 
 
@@ -157,36 +163,13 @@ def test_a_helper_that_does_not_begin_is_not_waited_for():
     assert (state(team, 2), team[LOCK], team[HELPED]) == (ASLEEP, 0, 0)
 
 
-class Failing(NamedTuple):
-    """A job one part of which cannot be done."""
-
-    times: np.ndarray
-    broken: int
-
-
-@overload(do_parts)
-def _fail(job, low, high):
-    def run(job, low, high):
-        for part in range(low, high):
-            if part == job.broken:
-                raise ValueError("cannot be done")
-            job.times[part] += 1
-
-    return run if job.instance_class is Failing else None
-
-
-@njit(nogil=True)
-def count_failing(team, times, broken):
-    share(team, Failing(times, broken), len(times), 1 << 20)
-
-
 @pytest.mark.parametrize("broken", [0, 5, 99])
 def test_an_error_is_raised_when_all_have_ended(broken):
     """And the team goes on."""
     team, times = new_team(), np.zeros(100, np.int64)
     team[THREADS], team[WORTH], team[OWN + WORDS + STATE] = 2, 1, READY
     with pytest.raises(MemoryError):
-        count_failing(team, times, broken)
+        count_into(team, times, 1 << 20, broken)
     assert times.max() == 1
     assert (team[LOCK], state(team, 1)) == (0, READY)
     assert count(team, 50, 1 << 20).tolist() == [1] * 50
@@ -196,10 +179,10 @@ def test_an_error_is_raised_when_all_have_ended(broken):
 def test_a_helper_that_fails_is_ready_again():
     def work(team):
         with pytest.raises(MemoryError):
-            count_failing(team, np.zeros(1 << 20, np.int64), (1 << 20) - 1)  # the helper's own
+            count_into(team, np.zeros(1 << 20, np.int64), 1 << 20, (1 << 20) - 1)  # the helper's own
         return state(team, 1)
 
-    count_failing(new_team(), np.zeros(1, np.int64), -1)  # compiled
+    count(new_team(), 1, 0)  # compiled
     assert join_in(work) in (READY, ASLEEP)
 
 

@@ -337,8 +337,10 @@ def test_scores_are_errors_in_units_of_the_usual_one_whatever_spread_a_model_exp
     np.testing.assert_allclose(unsure.anomalies(values[400:]).scores[""][1], scores)
 
 
-def test_the_rate_of_anomalies_is_that_of_usual_steps():
-    noise = np.random.default_rng(0).normal(size=12_000)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_rate_of_anomalies_is_that_of_usual_steps(columns):
+    """A step is as unexpected as the most unexpected of its columns."""
+    noise = np.random.default_rng(0).normal(size=(12_000, columns))
     model = LinearWindow(horizon=1, season=1, window=10).fit(noise[:6000])
     for rate in (0.005, 0.05):
         assert len(model.anomalies(noise[6000:], rate=rate)) / 6000 == pytest.approx(rate, rel=0.4)

@@ -38,8 +38,9 @@ def small(request, model):
 
 @pytest.mark.parametrize("shape", [(40, 64), (3, 70), (17, 5)])
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape):
-    weight = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+@pytest.mark.parametrize("centre", [0, 9])  # far from zero, which what is beyond the last column must not bring in
+def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape, centre):
+    weight = np.random.default_rng(0).normal(centre, size=shape).astype(np.float32)
     weight[1] *= 1000  # spoils only its own blocks
     weight[2] = 0
     blocks = Blocks.of(weight, bits)
@@ -49,6 +50,15 @@ def test_a_weight_is_off_by_half_a_step_of_its_block(bits, shape):
     assert (np.abs(found - weight) <= step / 2 * 1.001 + np.abs(least) * 2 ** -11 + 1e-7).all()
     size = np.abs(weight).max(axis=1, keepdims=True) if bits == 8 else np.ptp(weight, axis=1)[:, None]
     assert (step <= size / (127 if bits == 8 else 15) * 1.002 + np.abs(least) * 2 ** -11).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_tiny_weights_keep_their_size(bits):
+    """Steps between float16 are as large as the scale itself here; one too small would cut off the largest weights."""
+    weight = (np.geomspace(1e-6, 1e-4, 64)[:, None] * np.linspace(-1, 1, BLOCK)).astype(np.float32)
+    blocks = Blocks.of(weight, bits)
+    apart = np.abs(blocks.tiles().floats() - weight)
+    assert (apart <= blocks.scale.astype(np.float64) * 0.501 + 2.0 ** -24).all()
 
 
 @pytest.mark.parametrize("bits", [8, 4])

@@ -16,6 +16,7 @@ from seqloom.decoding.stepper import select  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.sequence.encoded import Encoded  # noqa: E402
 from seqloom.models.sequence.sizes import Sizes  # noqa: E402
+from seqloom.models.translate.model import TranslationModel  # noqa: E402
 from seqloom.models.translate.pairs import PairBatches, encode_texts  # noqa: E402
 from seqloom.models.translate.preparing import hold_out, subword_size  # noqa: E402
 from seqloom.models.translate.seq2seq import Seq2Seq  # noqa: E402
@@ -348,3 +349,10 @@ def test_bleu_chooses_the_weights_where_asked():
     model = fitted("seq2seq", valid=PAIRS[:9], train=TrainConfig(steps=4, batch_size=8, evaluate_every=2), select_by="bleu")
     assert 0 <= model.fit_info["valid_bleu"] <= 100
     assert "valid_nats" in fitted("seq2seq", valid=PAIRS[:9]).fit_info
+
+
+def test_the_highest_bleu_is_the_best(monkeypatch):
+    found = iter([1.0, 5.0, 3.0, 2.0])
+    monkeypatch.setattr(TranslationModel, "_greedy_bleu", lambda self, network, pairs: next(found))
+    model = fitted("seq2seq", valid=PAIRS[:9], train=TrainConfig(steps=4, batch_size=8, evaluate_every=1), select_by="bleu")
+    assert model.fit_info["valid_bleu"] == 5
