@@ -12,9 +12,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 LEVELS = {
     "cli": 11, "serve": 11,
-    "tasks": 10,
-    "inspect": 9,
-    "comparison": 8, "interop": 8, "testing": 8,
+    "comparison": 10,
+    "tasks": 9,
+    "views": 8, "interop": 8, "testing": 8,
     "models": 7,
     "training": 6,
     "contracts": 5,

@@ -18,7 +18,7 @@ from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import ConfigError, suggest_known
-from seqloom.metrics.bootstrap import Paired, paired, paired_statistic, ratio
+from seqloom.metrics.bootstrap import paired_rows, ratio
 from seqloom.metrics.result import Result
 from seqloom.metrics.slices import as_names
 from seqloom.metrics.tagging import span_counts
@@ -70,18 +70,12 @@ def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequ
 
 
 def _row(clean: _Judged, changed: _Judged, samples: int) -> dict[str, Any]:
-    difference = _difference(changed.both, clean.both, samples)
+    difference = paired_rows(changed.both, clean.both, samples=samples)
     row = {changed.metric: ratio(changed.both), "difference": difference.difference,
            "difference_interval": (difference.low, difference.high), "p_value": difference.p_value}
     if clean.answers is not None and changed.answers is not None:
         row["answers_changed"] = _share(clean.answers, changed.answers)
     return row
-
-
-def _difference(changed: np.ndarray, clean: np.ndarray, samples: int) -> Paired:
-    if (changed[:, 1] == clean[:, 1]).all() and (clean[:, 1] > 0).all():
-        return paired(changed[:, 0], clean[:, 0], clean[:, 1], samples=samples)
-    return paired_statistic(changed, clean, ratio, samples=samples)
 
 
 def _share(before: Sequence[Any], after: Sequence[Any]) -> float:

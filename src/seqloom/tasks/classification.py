@@ -89,6 +89,7 @@ class Classifying(Predicting):
 
 class Classification(Task):
     name, phrase = "classifier", "a classifier"
+    ladder = "seqloom.comparison.classification:ClassificationLadder"
     data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, a "
                  "directory with one folder a class, or a label and a series of numbers a line; none, or -, is standard input.")
     reading, judging, predicting, perturbing = LabelledReading, LabelJudging, Classifying, Perturbing
@@ -229,7 +230,7 @@ def _usual_length(model: Classifier) -> int | None:
 
 def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:
     from seqloom.data.examples import in_one_line
-    from seqloom.inspect import explanations
+    from seqloom.views import explanations
 
     texts, found = [], []
     for text in units:

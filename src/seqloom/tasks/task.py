@@ -80,6 +80,7 @@ class Task(ABC):
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
+    ladder: ClassVar[str] = ""  # "module:attribute" of how its models are compared, imported when asked; empty: they are not
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
 
     @abstractmethod
@@ -107,7 +108,7 @@ class Task(ABC):
 
     def chart(self, result: Any) -> Sheet:
         """What there is to see of a result."""
-        from seqloom.inspect import errors
+        from seqloom.views import errors
 
         return errors(result)
 

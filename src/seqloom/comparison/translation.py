@@ -18,11 +18,11 @@ import numpy as np
 from seqloom.charts.alignment import length_chart
 from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score
 from seqloom.data.parallel import Parallel
 from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
 from seqloom.data.parallel_report import count_words
-from seqloom.data.splitting import hashed_parts
+from seqloom.data.splitting import hashed_order, hashed_parts
 from seqloom.encoder_table import has_cell
 from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
@@ -64,13 +64,13 @@ RUNGS = (
 NETWORKS = RUNGS[2:]  # which read arrays of numbers too
 
 
-class PairLadder(Ladder):
+class TranslationLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
     notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
              "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
              "those of the references. Networks translate by greedy search.")
-    size_unit, score_unit, unit_heading = "pairs", "pairs", "pairs"
+    size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
     overlapping = "the test sources"
     columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
                                    Column("length", "length_ratio", ".2f"))
@@ -116,6 +116,11 @@ class PairLadder(Ladder):
         together = "equal pairs" if repeats_sources(data) else "equal sources"
         return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
 
+    def units(self, data: Parallel) -> tuple[np.ndarray, np.ndarray, Sequence[bool]]:
+        """Pairs in the order of their hashes; those that must not be divided stay together."""
+        order, may_begin = hashed_order(undivided(data))
+        return np.array(order, np.int64), np.ones(len(order)), may_begin
+
     def size(self, part: Parallel) -> int:
         return len(part)
 
@@ -135,15 +140,19 @@ class PairLadder(Ladder):
         first = scores[self.measure.key]
         measures = {name: score.value for name, score in {self.measure.key: first, **scores}.items()}
         measures |= {"length_ratio": scores["bleu"].details["length_ratio"], "pairs": len(test)}
-        return Judged(measures, first.interval(), first.statistics, np.ones(len(test)), len(test), seconds)
+        named = {self.measure.key: first, **{key: scores[key] for key in ("bleu", "chrf", "exact_match")}}
+        return Judged(measures, [_score(one) for one in named.values()], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         from seqloom.decoding.translation_config import TranslationConfig
 
         return str(model.signature(parts.test, TranslationConfig(beams=1)))
 
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        return bootstrap.paired_sums(a[0], b[0], self.formula)
+    def interval(self, rows: np.ndarray) -> tuple[float, float]:
+        return bootstrap.interval_of_sums(rows, self.formula)
+
+    def difference(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        return bootstrap.paired_sums(a, b, self.formula)
 
     def warm_up(self) -> None:
         pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
@@ -157,7 +166,7 @@ class PairLadder(Ladder):
         assert comparison.bench is not None
         lengths, unit = lengths_of(comparison.bench.splits.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
-        rows = {r.name: by_length({self.measure.key: score(comparison.segments[r.name][0])}, lengths, unit)
+        rows = {r.name: by_length({self.measure.key: score(comparison.rows[r.name])}, lengths, unit)
                 for r in comparison.results}
         return {"lengths": rows, "examples": self.examples(comparison)}
 
@@ -188,7 +197,7 @@ class PairLadder(Ladder):
             page.table(["", example["source"]], [[name, text] for name, text in example.items() if name != "source"])
 
 
-class ShortLadder(PairLadder):
+class ShortLadder(TranslationLadder):
     """Where targets are a word or two, such as dates and names."""
 
     measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
@@ -199,7 +208,7 @@ class ShortLadder(PairLadder):
     formula = staticmethod(mean_of)
 
 
-class ArrayLadder(PairLadder):
+class ArrayLadder(TranslationLadder):
     """Where sources are arrays of numbers."""
 
     commands = ("seqloom translate {path} FILE.npy",)
@@ -211,7 +220,7 @@ class ShortArrayLadder(ShortLadder):
     commands, python, rungs = ArrayLadder.commands, ArrayLadder.python, NETWORKS
 
 
-class ManyLadder(PairLadder):
+class ManyLadder(TranslationLadder):
     """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
 
     measure = Measure("bits_per_character", "bits per character", "bits/char", lower=True, unit="bits")
@@ -237,7 +246,7 @@ class ManyLadder(PairLadder):
         score = CorpusScore(self.measure.title, rows, mean_of, higher_is_better=False)
         measures = {self.measure.key: score.value, "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
                     "pairs": len(test)}
-        return Judged(measures, score.interval(), rows, np.ones(len(test)), len(test), seconds)
+        return Judged(measures, [_score(score)], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test))
@@ -252,6 +261,11 @@ class ManyLadder(PairLadder):
 
 class ManyArrayLadder(ManyLadder):
     commands, python = ("seqloom translate {path} FILE.npy --search sample",), ArrayLadder.python
+
+
+def _score(one: CorpusScore) -> Score:
+    return Score(one.name, one.statistics, lambda rows: float(one.formula(rows.sum(axis=0))),
+                 "higher" if one.higher_is_better else "lower")
 
 
 def _usual_length(texts: Sequence[str]) -> float:

@@ -10,19 +10,22 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
-from seqloom.comparison.bench import Bench, NotPossible, Rung
-from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
-from seqloom.comparison.options import SeriesComparing
+from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
+from seqloom.comparison.ladder import FOLDS, Column, Judged, Ladder, Parts, Score, Trial, columns
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bootstrap, forecasting
+from seqloom.metrics import forecasting
 from seqloom.registry import model_class
+from seqloom.tasks.forecasting import SeriesComparing
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page
@@ -58,7 +61,7 @@ RUNGS = (
 )
 
 
-class SeriesLadder(Ladder):
+class ForecastingLadder(Ladder):
     name, task, models = "forecasting", "forecaster", "forecasters"
     measure = Measure("mse", "mean squared error", "MSE", lower=True, form=".4f")
     notes = ("MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
@@ -66,13 +69,12 @@ class SeriesLadder(Ladder):
              "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
              "held.")
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
-    learn_unit, learn_heading = "steps", "steps"
+    learn_unit, learn_heading, resampled = "steps", "steps", "stretches of time"
     columns = (Column("MAE", "mae", ".4f"), Column("MASE", "mase", ".3f"), Column("80 %", "coverage_80", ".1%"),
                Column("95 %", "coverage_95", ".1%"))
     commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
     python = "seqloom.load({path}).forecast(history)"
     rungs: Sequence[Rung] = RUNGS
-    comparing = SeriesComparing
     former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
     ahead: int = USUAL  # steps that are forecast, once the data is known
@@ -111,14 +113,26 @@ class SeriesLadder(Ladder):
                                 "smaller horizon, or more data")
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
+    def brought(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
+        """Each part follows the one before."""
+        if (parts := super().brought(data, valid, test)) is None:
+            return None
+        after = None if parts.valid is None else parts.valid.following(data)
+        return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+
+    def folds(self, data: Series, n: int | None) -> list[Parts]:
+        """The data in one part more: each but the first is forecast, after learning from all before it."""
+        n = n or max(2, min(FOLDS, len(data) // 2))
+        borders = [k / (n + 1) for k in range(1, n + 2)]
+        return [Parts(data.between(0, low), None, data.between(low, high), "") for low, high in pairwise(borders)]
+
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
         since = self.options.since
         if (parts := self.brought(data, valid, test)) is not None:
             if since is not None:
                 raise ConfigError("since says where the test part of the data begins, but other data was "
                                   "given for that; leave one out")
-            after = None if parts.valid is None else parts.valid.following(data)
-            return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+            return parts
         first, second = SHARES
         if since is None:
             return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
@@ -131,7 +145,7 @@ class SeriesLadder(Ladder):
     def _horizon(self, parts: Parts) -> int:
         return self.options.horizon or horizon_of(parts.train)
 
-    def suited(self, parts: Parts) -> SeriesLadder:
+    def suited(self, parts: Parts) -> ForecastingLadder:
         made = copy.copy(self)
         made.ahead = self._horizon(parts)
         made.options = replace(self.options, horizon=made.ahead)
@@ -157,8 +171,16 @@ class SeriesLadder(Ladder):
         seconds = time.perf_counter() - start
         metrics, _ = forecasting.judge(done.truth, done.point, done.bands, done.origins, columns=model.columns,
                                        std=model.scale["std"], naive=model.scale["naive"], samples=0)
-        values, weights = forecasting.segments(done.truth - done.point, done.origins, ahead)
-        return Judged(metrics, bootstrap.interval(values, weights), values, weights, len(done.truth), seconds)
+        errors = done.truth - done.point
+        scores = [Score(name, columns(*forecasting.segments(each, done.origins, ahead)), better="lower")
+                  for name, each in (("MSE", errors), ("MAE", np.sqrt(np.abs(errors))))]
+        return Judged(metrics, scores, len(done.truth), seconds)
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Forecast as many steps as both models can."""
+        made = copy.copy(self)
+        made.ahead = min(attempt.model.horizon for attempt in attempts)
+        return Ladder.trial(made, attempts, parts, **fit)
 
     # ---- the report
 
