@@ -9,7 +9,7 @@ import pytest
 from seqloom import Copy, Dictionary, Parallel, Seq2Seq, TrainConfig, compare, read_parallel
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.report import write_report
-from seqloom.comparison.translation import RUNGS, ArrayLadder, ManyLadder, ShortArrayLadder, ShortLadder, TranslationLadder
+from seqloom.comparison.translation import RUNGS, ManyLadder, ShortLadder, TranslationLadder
 from seqloom.data.parallel_parts import has_many_targets
 from seqloom.data.recognise import pairs_in
 from seqloom.errors import ConfigError, DataError
@@ -134,7 +134,7 @@ def test_one_target_that_is_repeated_is_not_many():
 def test_arrays_are_compared_without_rungs_that_need_words(tmp_path):
     pytest.importorskip("torch")
     vectors = np.random.default_rng(0).normal(size=(40, 3))
-    for texts, ladder in ((["one two three four"] * 40, ArrayLadder), (["one", "two"] * 20, ShortArrayLadder)):
+    for texts, ladder in ((["one two three four"] * 40, TranslationLadder), (["one", "two"] * 20, ShortLadder)):
         np.save(tmp_path / "x.npy", vectors)
         (tmp_path / "y.txt").write_text("\n".join(texts))
         place = tmp_path / "x.npy", tmp_path / "y.txt"

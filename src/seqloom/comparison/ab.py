@@ -31,6 +31,7 @@ from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.bench import OWN, Attempt, Bench, Rung
 from seqloom.comparison.ladder import Count, Ladder, Parts, Score, Trial
+from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
@@ -113,9 +114,8 @@ class ABResult:
     def table(self) -> str:
         """The comparison as text."""
         rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:6], widths[1:6])), row[6]])
-                 for row in rows]
+        numbers = aligned(rows[0][:6], [row[:6] for row in rows[1:]]).split("\n")
+        lines = [f"{line}  {row[6]}" for line, row in zip(numbers, rows)]
         head = [f"{self.model} on {self.corpus} ({self.fingerprint[:8]}), {self.runs}",
                 f"A: {_shown(self.a)}", f"B: {_shown(self.b)}", ""]
         end = [sentence] if (sentence := self.sentence()) else []

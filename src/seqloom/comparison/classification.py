@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, 
 from seqloom.comparison.pictures import best_of_groups
 from seqloom.data.in_memory import has_labels
 from seqloom.data.labelled import Labelled, as_labelled
+from seqloom.data.recognise import labels_in
 from seqloom.data.splitting import example_digest, hashed_order, hashed_parts
 from seqloom.encoder_table import has_encoder
-from seqloom.errors import ConfigError, DataError
+from seqloom.errors import ConfigError
 from seqloom.metrics import classification
 from seqloom.views.calibration import wilson
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from seqloom.comparison.result import Comparison
     from seqloom.metrics.result import Result
 
-SMALLEST = 20  # texts; fewer say nothing
 MOST = 4  # rungs that are looked at closely
 KINDS = 15  # of errors that are listed
 
@@ -59,14 +59,9 @@ class AnnotatedLadder(Ladder):
 
     def details(self, comparison: Comparison) -> dict[str, Result]:
         """The best rung of each group, judged with all that can be said."""
-        bench = comparison.bench
-        assert bench is not None
         sign = -1 if not self.measure.lower else 1
         chosen = sorted(best_of_groups(comparison), key=lambda r: sign * r.value)[:MOST]
-        return {r.name: bench.fitted[r.name].evaluate(bench.splits.test, samples=0) for r in chosen}
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": {name: result.details for name, result in details.items()}}
+        return {r.name: comparison.fitted[r.name].evaluate(comparison.test, samples=0) for r in chosen}
 
     def pictures(self, comparison: Comparison, details: dict[str, Result]) -> dict[str, Any]:
         charts, best = {}, details[comparison.best.name].details
@@ -125,9 +120,10 @@ class ClassificationLadder(AnnotatedLadder):
              "the mean of the F1 of all classes; calibration error, how far the probabilities are from how often the model "
              "is right.")
     size_unit, score_unit, unit_heading, resampled = "texts", "texts", "texts", "texts"
-    overlapping = "the test texts"
+    overlapping, bundled, recognised = "the test texts", "data with labels", "the data has labels"
+    data_class, as_data = Labelled, staticmethod(as_labelled)
     columns = (Column("macro F1", "macro_f1", ".3f"), Column("cal. error", "calibration_error", ".3f"))
-    commands: ClassVar[tuple[str, ...]] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
+    commands: tuple[str, ...] = ('seqloom predict {path} FILE', 'echo "some text" | seqloom predict {path} --proba')
     python = 'seqloom.load({path}).predict("some text")'
     rungs: Sequence[Rung] = RUNGS
 
@@ -136,21 +132,13 @@ class ClassificationLadder(AnnotatedLadder):
             return None
         return Rung(name, "network", "", unfitted("classifier", encoder=name), 0, f"the encoder {name}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Labelled):
-            return "the data has labels"
-        if isinstance(data, Path):
-            from seqloom.data.recognise import labels_in
+    def recognises_file(self, path: Path) -> str:
+        return labels_in(path)
 
-            return labels_in(data)
+    def recognises_values(self, data: Any) -> str:
         if has_labels(data):
             return "the frame has a column of labels"
         return "each text has a label" if _pairs(data, str) else ""
-
-    def read(self, data: Any) -> Labelled:
-        if data is None:
-            raise DataError("there is no bundled data with labels; give a file")
-        return as_labelled(data)
 
     def split(self, data: Labelled, valid: Labelled | None, test: Labelled | None) -> Parts:
         if data.multi_label:
@@ -158,10 +146,9 @@ class ClassificationLadder(AnnotatedLadder):
         if data.pairs:
             raise ConfigError(f"{data.name} has pairs of texts, which only classifiers on a converted encoder read; compare "
                               "those with seqloom ab")
-        if len(data) < SMALLEST:
-            raise DataError(f"{data.name}: {len(data)} texts are too few to compare models; give at least {SMALLEST}")
-        if (parts := self.brought(data, valid, test)) is not None:
-            return parts
+        return super().split(data, valid, test)
+
+    def cut(self, data: Labelled) -> Parts:
         train, held, last = (data.part(places) for places in hashed_parts(data.examples, FRACTIONS))
         return Parts(train, held, last, "80/10/10 by texts in hashed order, equal texts together")
 
@@ -173,17 +160,13 @@ class ClassificationLadder(AnnotatedLadder):
     def suited(self, parts: Parts) -> Ladder:
         return self if isinstance(parts.train.examples[0], str) else NumberLadder()
 
-    def size(self, part: Labelled) -> int:
-        return len(part)
-
     def overlap(self, parts: Parts) -> float:
         known = {example_digest(example) for example in parts.train.examples}
         return sum(example_digest(example) in known for example in parts.test.examples) / len(parts.test)
 
     def smaller(self, train: Labelled, part: int) -> Labelled | None:
         """The first ones, which are in no order that has to do with their classes where the data was split here."""
-        n = len(train) // part
-        some = train.part(slice(0, n)) if n >= SMALLEST // 2 else None
+        some = super().smaller(train, part)
         return some if some is not None and len(some.classes) > 1 else None
 
     def judge(self, model: Any, parts: Parts) -> Judged:
@@ -193,7 +176,7 @@ class ClassificationLadder(AnnotatedLadder):
         seconds = time.perf_counter() - start
         said = model.labels_of(np.exp(log_probs))
         if model.multi_label:
-            return Judged({}, _several_labels(test.labels, said), len(test), seconds)
+            return Judged({}, _several_labels(test.labels, said), len(test), seconds, said)
         names, gold = list(map(str, model.classes)), list(map(str, test.labels))
         metrics, _, _ = classification.judge(names, gold, [""] * len(test), log_probs, samples=0, examples=0)
         both = np.array([gold, list(map(str, said))]).T
@@ -202,7 +185,7 @@ class ClassificationLadder(AnnotatedLadder):
             nats = [-min(row[names.index(label)], 0.0) for label, row in zip(gold, log_probs)]
             scores.append(Score("nats per text", columns(nats), better="lower"))
         measures = {key: metrics[key] for key in ("accuracy", "macro_f1", "nats_per_text", "calibration_error", "texts")}
-        return Judged(measures, scores, len(test), seconds)
+        return Judged(measures, scores, len(test), seconds, said)
 
     def warm_up(self) -> None:
         texts = [("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")]

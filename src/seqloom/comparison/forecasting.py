@@ -20,6 +20,7 @@ from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.ladder import FOLDS, Column, Judged, Ladder, Parts, Score, Trial, columns
+from seqloom.data.recognise import times_in
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
@@ -74,6 +75,8 @@ class ForecastingLadder(Ladder):
                Column("95 %", "coverage_95", ".1%"))
     commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
     python = "seqloom.load({path}).forecast(history)"
+    bundled, recognised = "series", "the data is a series"
+    data_class, as_data = Series, staticmethod(as_series)
     rungs: Sequence[Rung] = RUNGS
     former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
@@ -84,19 +87,8 @@ class ForecastingLadder(Ladder):
             return None
         return Rung(name, "network", "", _made("forecaster", encoder=name), 0, f"patches of the last steps, the encoder {name}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Series):
-            return "the data is a series"
-        if isinstance(data, Path):
-            from seqloom.data.recognise import times_in
-
-            return times_in(data)
-        return ""
-
-    def read(self, data: Any) -> Series:
-        if data is None:
-            raise DataError("there is no bundled series; give a file")
-        return as_series(data)
+    def recognises_file(self, path: Path) -> str:
+        return times_in(path)
 
     def short_name(self, data: Series) -> str:
         return Path(data.name).name or data.name
@@ -154,9 +146,6 @@ class ForecastingLadder(Ladder):
     def bench(self, parts: Parts) -> Bench:
         return replace(super().bench(parts), options={"horizon": self.ahead, "season": self.options.season})
 
-    def size(self, part: Series) -> int:
-        return len(part)
-
     def smaller(self, train: Series, part: int) -> Series | None:
         """The last steps, which are nearest to those to come."""
         some = train.between(1 - 1 / part, 1.0).alone()
@@ -185,19 +174,12 @@ class ForecastingLadder(Ladder):
     # ---- the report
 
     def details(self, comparison: Comparison) -> dict[str, Result]:
-        bench = comparison.bench
-        assert bench is not None
-        test = bench.splits.test
-        return {r.name: bench.fitted[r.name].evaluate(test, horizon=self.ahead, samples=0) for r in comparison.results}
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": {name: result.details for name, result in details.items()}}
+        return {r.name: comparison.fitted[r.name].evaluate(comparison.test, horizon=self.ahead, samples=0)
+                for r in comparison.results}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         """The last forecast of the best rung against what came."""
-        bench = comparison.bench
-        assert bench is not None
-        model, test, ahead = bench.fitted[comparison.best.name], bench.splits.test, self.ahead
+        model, test, ahead = comparison.model, comparison.test, self.ahead
         track = test.tracks[0]
         at = len(track) - ahead
         made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -66,6 +67,7 @@ class Judged(NamedTuple):
     scores: list[Score]  # likewise; where there are further ones, `ab` compares them too
     scored: int  # how many units
     seconds: float  # how long that took
+    answers: list[Any] | None = None  # of classifiers, which can be compared one by one
 
 
 class Count(NamedTuple):
@@ -108,11 +110,15 @@ class Ladder(ABC):
     columns: tuple[Column, ...] = ()
     shows_tokens: ClassVar[bool] = False  # whether the table says what tokens a rung reads
     overlapping: ClassVar[str] = "the test data"  # what `overlap` is a share of
-    commands: ClassVar[tuple[str, ...]]  # how a saved model is used, with {path}
-    python: ClassVar[str]  # the same in Python
+    commands: tuple[str, ...]  # how a saved model is used, with {path}
+    python: str  # the same in Python
     minutes: ClassVar[float] = 0.6  # that a network trains, by default
     curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
-    least: ClassVar[int] = 1  # units of training data of a point of the learning curve
+    smallest: ClassVar[int] = 20  # units that data must have; fewer say nothing
+    bundled: ClassVar[str] = "data"  # that does not come with seqloom, in a sentence
+    data_class: ClassVar[type]  # of the data, once it is read
+    as_data: Callable[[Any], Any]  # by which it is
+    recognised: ClassVar[str]  # why such data is for this ladder
     former_names: ClassVar[dict[str, str]] = {}  # of options of the task, each with the name that it has now
     options: Config = Config()
 
@@ -122,21 +128,40 @@ class Ladder(ABC):
         made.options = tasks.get(self.task).comparing(**options)
         return made
 
-    @abstractmethod
     def recognises(self, data: Any) -> str:
         """Why this data is for this ladder, in a few words; empty where it is not, or where that cannot be known."""
+        if isinstance(data, self.data_class):
+            return self.recognised
+        return self.recognises_file(data) if isinstance(data, Path) else self.recognises_values(data)
 
-    @abstractmethod
+    def recognises_file(self, path: Path) -> str:
+        """The same of a file."""
+        return ""
+
+    def recognises_values(self, data: Any) -> str:
+        """The same of lists and frames."""
+        return ""
+
     def read(self, data: Any) -> Any:
         """Whatever `fit` of these models accepts."""
+        if data is None:
+            raise DataError(f"there is no bundled {self.bundled}; give a file")
+        return self.as_data(data)
 
     def read_held_out(self, data: Any) -> Any:
         """Read what models are judged on."""
         return self.read(data)
 
-    @abstractmethod
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
         """The parts; `valid` and `test` are read, or None."""
+        if len(data) < self.smallest:
+            raise DataError(f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
+                            f"{self.smallest}")
+        return self.brought(data, valid, test) or self.cut(data)
+
+    def cut(self, data: Any) -> Parts:
+        """The parts, where no held-out data was given."""
+        raise NotImplementedError
 
     def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
         """The parts where held-out data was given; with one of two, that is what rungs are judged on. None: there is none."""
@@ -164,9 +189,9 @@ class Ladder(ABC):
         """Itself, or a variant that suits this data better."""
         return self
 
-    @abstractmethod
     def size(self, part: Any) -> int:
         """Of a part of the data, in `size_unit`."""
+        return len(part)
 
     @property
     @abstractmethod
@@ -195,9 +220,10 @@ class Ladder(ABC):
         """Only the measure."""
         return float(next(iter(self.judge(model, parts).measures.values())))
 
-    @abstractmethod
     def smaller(self, train: Any, part: int) -> Any:
         """The first 1/part of training data; None where that is too little."""
+        n = len(train) // part
+        return train.part(slice(0, n)) if n >= self.smallest // 2 else None
 
     def bench(self, parts: Parts) -> Bench:
         return Bench(parts, minutes=self.minutes)
@@ -248,7 +274,8 @@ class Ladder(ABC):
         return None
 
     def details_json(self, details: Any) -> dict[str, Any]:
-        return {}
+        """Plain values of these: as they are, or of results by rung."""
+        return {"details": {name: getattr(one, "details", one) for name, one in details.items()}}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         """Charts besides those that all reports have, by the name of their file (see `pictures.NAMES`)."""

@@ -14,6 +14,7 @@ from seqloom.charts.measure import BITS
 from seqloom.charts.passage import SCRIPT, STYLE, passage_chart, passage_html
 from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.ladder import FRACTIONS, Column, Count, Judged, Ladder, Parts, Score, Trial, columns, cuts
+from seqloom.comparison.pictures import best_of_groups, shown_first
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, network_rung, tokenizer_config
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
@@ -180,20 +181,15 @@ class LanguageLadder(Ladder):
 
     def details(self, comparison: Comparison) -> Details:
         """The coloured passage under every rung, and the calibration of the best rung of each group."""
-        from seqloom.comparison.pictures import best_of_groups
-
-        bench = comparison.bench
-        assert bench is not None
+        fitted, test = comparison.fitted, comparison.test
         chosen = best_of_groups(comparison)[:MOST_CALIBRATED]
-        return Details(passage(bench.fitted, bench.splits.test, guide=comparison.best.name),
-                       {r.name: calibration(bench.fitted[r.name], bench.splits.test) for r in chosen})
+        return Details(passage(fitted, test, guide=comparison.best.name),
+                       {r.name: calibration(fitted[r.name], test) for r in chosen})
 
     def details_json(self, details: Any) -> dict[str, Any]:
         return {"calibration": {name: one.to_dict() for name, one in details.calibrations.items()}} if details else {}
 
     def pictures(self, comparison: Comparison, details: Details) -> dict[str, Any]:
-        from seqloom.comparison.pictures import shown_first
-
         charts = {}
         if details.passage is not None:
             charts["passage"] = passage_chart({name: details.passage.pieces[name] for name in shown_first(comparison)})
@@ -202,8 +198,6 @@ class LanguageLadder(Ladder):
         return charts
 
     def sections(self, page: Page, comparison: Comparison, details: Details | None) -> None:
-        from seqloom.comparison.pictures import shown_first
-
         if details is None:
             return
         if details.passage is not None:

@@ -102,8 +102,19 @@ class Comparison:
     @property
     def model(self) -> Any:
         """The fitted model of the best rung."""
+        return self.fitted[self.best.name]
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """The models of all rungs."""
         assert self.bench is not None
-        return self.bench.fitted[self.best.name]
+        return self.bench.fitted
+
+    @property
+    def test(self) -> Any:
+        """The part of the data that they were judged on."""
+        assert self.bench is not None
+        return self.bench.splits.test
 
     @property
     def answer(self) -> Answer | None:

@@ -13,13 +13,10 @@ from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
 from seqloom.comparison.classification import AnnotatedLadder
 from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
+from seqloom.data.recognise import tags_in
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.encoder_table import has_encoder
-from seqloom.errors import DataError
 from seqloom.metrics import tagging
-
-SMALLEST = 20  # sentences; fewer say nothing
-
 
 RUNGS = (
     Rung("most-frequent", "trivial", "", unfitted("most-frequent-tag"), 1, "the most frequent tag of each word"),
@@ -38,7 +35,8 @@ class TaggingLadder(AnnotatedLadder):
              "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
              "without any error.")
     size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
-    overlapping = "the test sentences"
+    overlapping, bundled, recognised = "the test sentences", "data with tags", "the data has tags"
+    data_class, as_data = Tagged, staticmethod(as_tagged)
     columns: tuple[Column, ...] = (
         Column("unknown", "unknown_accuracy", ".1%"), Column("known", "known_accuracy", ".1%"),
         Column("sentences", "sentence_accuracy", ".1%"))
@@ -52,30 +50,18 @@ class TaggingLadder(AnnotatedLadder):
             return None
         return Rung(name, "network", "", unfitted("tagger", encoder=encoder, crf=name != encoder), 0, f"the encoder {encoder}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Tagged):
-            return "the data has tags"
-        if isinstance(data, Path):
-            from seqloom.data.recognise import tags_in
+    def recognises_file(self, path: Path) -> str:
+        return tags_in(path)
 
-            return tags_in(data)
+    def recognises_values(self, data: Any) -> str:
         first = data[0] if isinstance(data, list) and data else None
         both = isinstance(first, (tuple, list)) and len(first) == 2 and all(isinstance(part, (list, tuple)) for part in first)
         return "each word has a tag" if both else ""
 
-    def read(self, data: Any) -> Tagged:
-        if data is None:
-            raise DataError("there is no bundled data with tags; give a file")
-        return as_tagged(data)
-
     def suited(self, parts: Parts) -> Ladder:
         return SpanLadder() if parts.train.scheme else self
 
-    def split(self, data: Tagged, valid: Tagged | None, test: Tagged | None) -> Parts:
-        if len(data) < SMALLEST:
-            raise DataError(f"{data.name}: {len(data)} sentences are too few to compare models; give at least {SMALLEST}")
-        if (parts := self.brought(data, valid, test)) is not None:
-            return parts
+    def cut(self, data: Tagged) -> Parts:
         first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
         return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
                      "contiguous 80/10/10 by sentences")
@@ -91,10 +77,6 @@ class TaggingLadder(AnnotatedLadder):
         known = {tuple(words) for words in parts.train.sentences if len(words) >= 4}
         asked = [tuple(words) for words in parts.test.sentences if len(words) >= 4]  # shorter ones come again by chance
         return sum(words in known for words in asked) / len(asked) if asked else 0.0
-
-    def smaller(self, train: Tagged, part: int) -> Tagged | None:
-        n = len(train) // part
-        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         test, scheme = parts.test, model.learnt["scheme"]

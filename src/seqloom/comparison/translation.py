@@ -6,6 +6,7 @@ Networks translate by greedy search, so that a comparison takes its time for tra
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +23,9 @@ from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, 
 from seqloom.data.parallel import Parallel
 from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
 from seqloom.data.parallel_report import count_words
+from seqloom.data.recognise import pairs_in
 from seqloom.data.splitting import hashed_order, hashed_parts
 from seqloom.encoder_table import has_cell
-from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.bleu import bleu_of
 from seqloom.metrics.corpus_score import CorpusScore, Formula, mean_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from seqloom.charts.page import Page
     from seqloom.comparison.result import Comparison
 
-SMALLEST = 20  # pairs; fewer say nothing
 SHORT = 4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
 SPELLED = 5  # words of usual sources and targets, below which networks read and write characters
 SHOWN = 8  # translations in the report
@@ -71,11 +71,12 @@ class TranslationLadder(Ladder):
              "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
              "those of the references. Networks translate by greedy search.")
     size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
-    overlapping = "the test sources"
+    overlapping, bundled, recognised = "the test sources", "data with pairs", "the data has pairs"
+    data_class, as_data = Parallel, staticmethod(Parallel.of)
     columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
                                    Column("length", "length_ratio", ".2f"))
-    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
-    python: ClassVar[str] = 'seqloom.load({path}).translate("some text")'
+    commands: tuple[str, ...] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
+    python: str = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
     shown: ClassVar[dict[str, Any]] = {"beams": 1}  # how the translations of the report are searched for
@@ -86,32 +87,21 @@ class TranslationLadder(Ladder):
         return Rung(name, "network", "", _network("seq2seq", cell=name, encoder=f"bi{name}"), 0,
                     f"attention between networks of the cell {name}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Parallel):
-            return "the data has pairs"
-        from seqloom.data.recognise import pairs_in
+    def recognises_file(self, path: Path) -> str:
+        return pairs_in(path)
 
-        if isinstance(data, Path) or (isinstance(data, tuple) and all(isinstance(path, Path) for path in data)):
-            return pairs_in(data)
-        return ""
-
-    def read(self, data: Any) -> Parallel:
-        if data is None:
-            raise DataError("there is no bundled data with pairs; give a file")
-        return Parallel.of(data)
+    def recognises_values(self, data: Any) -> str:
+        return pairs_in(data) if isinstance(data, tuple) and all(isinstance(path, Path) for path in data) else ""
 
     def suited(self, parts: Parts) -> Ladder:
-        if has_many_targets(parts.train):
-            return ManyArrayLadder() if parts.train.numeric else ManyLadder()
-        if _usual_length(parts.train.targets) < SHORT:
-            return ShortArrayLadder() if parts.train.numeric else ShortLadder()
-        return ArrayLadder() if parts.train.numeric else self
+        made = (ManyLadder() if has_many_targets(parts.train) else
+                ShortLadder() if _usual_length(parts.train.targets) < SHORT else copy.copy(self))
+        if parts.train.numeric:
+            made.rungs, made.python = NETWORKS, "seqloom.load({path}).translate(array)"
+            made.commands = (made.commands[0].replace("FILE", "FILE.npy"),)
+        return made
 
-    def split(self, data: Parallel, valid: Parallel | None, test: Parallel | None) -> Parts:
-        if len(data) < SMALLEST:
-            raise DataError(f"{data.name}: {len(data)} pairs are too few to compare models; give at least {SMALLEST}")
-        if (parts := self.brought(data, valid, test)) is not None:
-            return parts
+    def cut(self, data: Parallel) -> Parts:
         train, held, last = (data.part(places) for places in hashed_parts(undivided(data), FRACTIONS))
         together = "equal pairs" if repeats_sources(data) else "equal sources"
         return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
@@ -121,15 +111,8 @@ class TranslationLadder(Ladder):
         order, may_begin = hashed_order(undivided(data))
         return np.array(order, np.int64), np.ones(len(order)), may_begin
 
-    def size(self, part: Parallel) -> int:
-        return len(part)
-
     def overlap(self, parts: Parts) -> float:
         return float(known_pairs(parts.test, parts.train).mean())
-
-    def smaller(self, train: Parallel, part: int) -> Parallel | None:
-        n = len(train) // part
-        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         test = parts.test
@@ -163,24 +146,18 @@ class TranslationLadder(Ladder):
 
     def details(self, comparison: Comparison) -> dict[str, Any]:
         """Quality by length of the source, and some translations by every rung."""
-        assert comparison.bench is not None
-        lengths, unit = lengths_of(comparison.bench.splits.test.sources)
+        lengths, unit = lengths_of(comparison.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
         rows = {r.name: by_length({self.measure.key: score(comparison.rows[r.name])}, lengths, unit)
                 for r in comparison.results}
         return {"lengths": rows, "examples": self.examples(comparison)}
 
     def examples(self, comparison: Comparison) -> list[dict[str, str]]:
-        bench = comparison.bench
-        assert bench is not None
-        some = bench.splits.test.part(slice(0, SHOWN))
-        said = {r.name: bench.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
+        some = comparison.test.part(slice(0, SHOWN))
+        said = {r.name: comparison.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
         return [{"source": source if isinstance(source, str) else f"{len(source)} frames", "target": target,
                  **{name: texts[i] for name, texts in said.items()}}
                 for i, (source, target) in enumerate(zip(some.sources, some.targets))]
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": details}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         form = ".1%" if self.measure.form.endswith("%") else ".1f"
@@ -208,18 +185,6 @@ class ShortLadder(TranslationLadder):
     formula = staticmethod(mean_of)
 
 
-class ArrayLadder(TranslationLadder):
-    """Where sources are arrays of numbers."""
-
-    commands = ("seqloom translate {path} FILE.npy",)
-    python = "seqloom.load({path}).translate(array)"
-    rungs: Sequence[Rung] = NETWORKS
-
-
-class ShortArrayLadder(ShortLadder):
-    commands, python, rungs = ArrayLadder.commands, ArrayLadder.python, NETWORKS
-
-
 class ManyLadder(TranslationLadder):
     """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
 
@@ -229,7 +194,7 @@ class ManyLadder(TranslationLadder):
              "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
              "model's own tokens, comparable between models with the same ones.")
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
-    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE --search sample",
+    commands: tuple[str, ...] = ("seqloom translate {path} FILE --search sample",
                                            'echo "some label" | seqloom translate {path} --search sample')
     python = 'seqloom.load({path}).translate("some label", search="sample")'
     rungs: Sequence[Rung] = NETWORKS  # the others give no probability to a target that they have not seen
@@ -257,10 +222,6 @@ class ManyLadder(TranslationLadder):
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         return {}
-
-
-class ManyArrayLadder(ManyLadder):
-    commands, python = ("seqloom translate {path} FILE.npy --search sample",), ArrayLadder.python
 
 
 def _score(one: CorpusScore) -> Score:

@@ -110,9 +110,6 @@ class VectorLadder(Ladder):
         beginning = train.beginning(1 / part) if (train.n_bytes or 0) // part >= LEAST else None
         return beginning if beginning is not None and (beginning.n_bytes or 0) >= LEAST else None
 
-    def learnt_units(self, model: Any, parts: Parts) -> int:
-        return self.size(parts.train)
-
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test.fingerprint))
 
@@ -164,12 +161,10 @@ class VectorLadder(Ladder):
     # ---- the report
 
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
-        bench = comparison.bench
-        first = bench.splits.test.files[0] if bench is not None else None
-        if bench is None or first is None or not first.sections:
+        if comparison.bench is None or not (first := comparison.test.files[0]).sections:
             return
         page.heading("Analogies by section")
-        tables = {r.name: bench.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
+        tables = {r.name: comparison.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
         page.table(["section", *tables], [[name, *(_share(rows[i]["accuracy"]) for rows in tables.values())]
                                           for i, name in enumerate(first.sections)])
 
