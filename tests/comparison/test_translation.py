@@ -8,12 +8,14 @@ import pytest
 
 from seqloom import Copy, Dictionary, Parallel, Seq2Seq, TrainConfig, compare, read_parallel
 from seqloom.comparison import ladder as ladders
+from seqloom.comparison.ab import ab
 from seqloom.comparison.report import write_report
 from seqloom.comparison.translation import RUNGS, ManyLadder, ShortLadder, TranslationLadder
 from seqloom.data.parallel_parts import has_many_targets
 from seqloom.data.recognise import pairs_in
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
+from tests.comparison.folding import folds
 
 NOUNS = [("dog", "Hund"), ("boy", "Junge"), ("man", "Mann"), ("friend", "Freund"), ("bird", "Vogel")]
 VERBS = [("sees", "sieht"), ("hears", "hört"), ("finds", "findet"), ("likes", "mag")]
@@ -154,3 +156,14 @@ def test_too_few_pairs_are_refused(tmp_path):
         compare(Parallel.of(PAIRS[:3]), work=tmp_path)
     with pytest.raises(DataError, match="no bundled data with pairs"):
         compare(task="translation", work=tmp_path)
+
+
+def test_two_translators_by_cross_validation(data):
+    done = ab(data, a="copy", b="dictionary", folds=3)
+    assert (done.winner, done.runs) == ("b", "3 folds")
+    parts = folds(TranslationLadder(), data, 3)
+    assert all(not set(train.sources) & set(test.sources) for train, test in parts)
+    said = [text for train, test in parts for text in Dictionary().fit(train).translate(test.sources)]
+    right = bleu(said, [target for _, test in parts for target in test.targets])
+    assert done["BLEU"].b == pytest.approx(right.value)
+    assert [figure.over for figure in done.figures] == ["pairs"] * 3
