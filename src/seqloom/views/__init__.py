@@ -49,7 +49,7 @@ _MODULES = {
 }
 _PUBLIC = {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = list(_PUBLIC)
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
@@ -59,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
