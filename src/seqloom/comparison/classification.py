@@ -169,6 +169,9 @@ class ClassificationLadder(AnnotatedLadder):
         some = super().smaller(train, part)
         return some if some is not None and len(some.classes) > 1 else None
 
+    def refuses(self, model: Any) -> str:
+        return "it predicts several labels for an example" if model.multi_label else ""
+
     def judge(self, model: Any, parts: Parts) -> Judged:
         test = parts.test
         start = time.perf_counter()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MOST, Config, option
-from seqloom.tasks.task import Command, Judging, Outcome, Task, shown, strict_option
+from seqloom.tasks.task import Command, Judging, Outcome, Task, check_chart, shown, strict_option
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
@@ -74,10 +74,7 @@ class Forecasting(Task):
                            usual_key=model.key_column if model else None)
 
     def evaluate(self, model: Forecaster, place: str, paths: tuple[str, ...], reading: SeriesReading, judging: Any) -> Outcome:
-        if judging.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(judging.chart)
+        check_chart(judging.chart)
         data = self.read(paths, reading, model)
         result = model.evaluate(data, horizon=judging.horizon, since=judging.since)
         if judging.chart is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_held_out_text, read_text
+from seqloom.tasks.task import Command, Outcome, Task, TextReading, check_chart, read_held_out_text, read_text
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -90,10 +90,7 @@ class LanguageModeling(Task):
 
     def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
         """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""
-        if judging.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(judging.chart)
+        check_chart(judging.chart)
         if judging.dynamic and (judging.against is not None or judging.chart is not None):
             raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                               "time")
