@@ -311,6 +311,13 @@ def test_models_of_ones_own_are_rungs(place):
         compare("x " * 5000, task="text", rungs=[own], work=place)
 
 
+def test_a_classifier_of_several_labels_is_no_rung(place):
+    several = seqloom.FastTextClassifier(epochs=1).fit([("good fun", ["pos", "new"]), ("dull", ["neg"])] * 10)
+    found = compare(Labelled.of(reviews(40)), rungs=["majority", several], work=place)
+    assert [r.name for r in found.results] == ["majority"]
+    assert "several labels" in found.skipped[0].reason
+
+
 def test_a_model_of_an_unknown_class_is_trained_each_time(place):
     class Mine(Majority):
         pass
