@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +14,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 LEVELS = {
     "cli": 11, "serve": 11,
-    "tasks": 10,
-    "inspect": 9,
-    "comparison": 8, "interop": 8, "testing": 8,
+    "comparison": 10,
+    "tasks": 9,
+    "views": 8, "interop": 8, "testing": 8,
     "models": 7,
     "training": 6,
     "contracts": 5,
@@ -83,6 +85,13 @@ def test_the_design_shows_levels_and_imports():
                 graph.setdefault(place(path), set()).add(parts[1])
     table = page[page.index("| | imports |"):].split("\n\n")[0]
     assert {own: set(names.split(", ")) for own, names in re.findall(r"^\| ([a-z]+) \| ([a-z, ]+) \|$", table, re.M)} == graph
+
+
+def test_the_package_hides_no_inspect_of_the_standard_library():
+    """Python that is started in the package's folder looks there first; dataclasses need `inspect`."""
+    done = subprocess.run([sys.executable, "-c", "import dataclasses, inspect; inspect.signature(dataclasses.dataclass)"],
+                          cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_folder_has_a_level():

@@ -119,10 +119,10 @@ def test_what_it_declares_is_what_torch_has(toy, which):
 
 
 def test_a_run_that_was_pulled_out_resumes_to_the_bit(toy, tmp_path, monkeypatch):
-    from seqloom.models.language.task_net import LanguageTask
+    from seqloom.models.language.task_net import LanguageTraining
     from seqloom.training import loop
 
-    config, loss = TrainConfig(steps=20, evaluate_every=7), LanguageTask.loss
+    config, loss = TrainConfig(steps=20, evaluate_every=7), LanguageTraining.loss
     whole = language(toy).fit(TEXT, train=config)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # after every step
     calls = []
@@ -133,10 +133,10 @@ def test_a_run_that_was_pulled_out_resumes_to_the_bit(toy, tmp_path, monkeypatch
             raise RuntimeError("pulled the plug")
         return loss(*arguments)
 
-    monkeypatch.setattr(LanguageTask, "loss", broken)
+    monkeypatch.setattr(LanguageTraining, "loss", broken)
     with pytest.raises(RuntimeError, match="plug"):
         language(toy).fit(TEXT, train=config, run=tmp_path / "run")
-    monkeypatch.setattr(LanguageTask, "loss", loss)
+    monkeypatch.setattr(LanguageTraining, "loss", loss)
     resumed = language(toy).fit(TEXT, train=config, run=tmp_path / "run")
     assert all(np.array_equal(whole.weights[name], resumed.weights[name]) for name in whole.weights)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from seqloom._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from seqloom import inspect as inspect
     from seqloom import testing as testing
+    from seqloom import views as inspect  # noqa: F401
     from seqloom.comparison.ab import ab as ab
     from seqloom.comparison.robustness import robustness as robustness
     from seqloom.comparison.run import compare as compare
@@ -128,8 +128,8 @@ def _public() -> dict[str, str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    if name in ("inspect", "testing"):
-        return import_module(f"seqloom.{name}")
+    if name in ("inspect", "testing"):  # no folder is called inspect: in src/seqloom it would hide the standard library's
+        return import_module("seqloom.views" if name == "inspect" else "seqloom.testing")
     if name.startswith("__") or name not in (public := _public()):
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
     return getattr(import_module(public[name]), name)

@@ -21,7 +21,7 @@ from seqloom.errors import shortened
 T = TypeVar("T")
 
 
-class Task(Protocol):
+class Bar(Protocol):
     def advance(self, amount: int = 1) -> None: ...
 
     def note(self, text: str) -> None:
@@ -30,8 +30,8 @@ class Task(Protocol):
 
 
 class Reporter(Protocol):
-    def begin(self, label: str, total: int | None, unit: str) -> Task: ...
-    def end(self, task: Task) -> None: ...
+    def begin(self, label: str, total: int | None, unit: str) -> Bar: ...
+    def end(self, task: Bar) -> None: ...
     def say(self, message: str) -> None: ...
 
 
@@ -74,7 +74,7 @@ def current() -> Reporter | None:
 
 
 @contextmanager
-def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
+def task(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
     reporter = current()
     if reporter is None:
         yield _Silent()

@@ -66,7 +66,7 @@ class Pace:
         return ", ".join(parts + ([f"{_time(left)} left"] if left is not None else []))
 
 
-class PlainTask:
+class PlainBar:
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.pace, self.beside = label, Pace(total, unit), ""
         self.shown = time.monotonic()
@@ -86,8 +86,8 @@ class PlainTask:
 class PlainReporter:
     """For logs and pipes."""
 
-    def begin(self, label: str, total: int | None, unit: str) -> PlainTask:
-        return PlainTask(label, total, unit)
+    def begin(self, label: str, total: int | None, unit: str) -> PlainBar:
+        return PlainBar(label, total, unit)
 
     def end(self, task: Any) -> None:
         pass
@@ -96,7 +96,7 @@ class PlainReporter:
         _write(message)
 
 
-class BarTask:
+class LiveBar:
     """Its bar appears when it has been at work for a while, also where it has not got anywhere yet."""
 
     def __init__(self, reporter: BarReporter, label: str, total: int | None, unit: str) -> None:
@@ -153,8 +153,8 @@ class BarReporter:
         return Progress(TextColumn("{task.description}"), BarColumn(BAR), *texts, Fitting(""), console=console, transient=True,
                         redirect_stdout=False)  # results are no part of the display
 
-    def begin(self, label: str, total: int | None, unit: str) -> BarTask:
-        return BarTask(self, label, total, unit)
+    def begin(self, label: str, total: int | None, unit: str) -> LiveBar:
+        return LiveBar(self, label, total, unit)
 
     def end(self, task: Any) -> None:
         task.timer.cancel()
@@ -178,7 +178,7 @@ class BarReporter:
                 _write(message)
 
 
-class NotebookTask:
+class NotebookBar:
     """One output of the cell, which is written anew as the work goes on and cleared at its end."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
@@ -221,15 +221,15 @@ class NotebookReporter(PlainReporter):
     """For kernels of Jupyter; needs nothing that IPython does not bring."""
 
     def begin(self, label: str, total: int | None, unit: str) -> Any:
-        return NotebookTask(label, total, unit)
+        return NotebookBar(label, total, unit)
 
     def end(self, task: Any) -> None:
         task.clear()
 
 
 class SilentReporter(PlainReporter):
-    def begin(self, label: str, total: int | None, unit: str) -> PlainTask:
-        task = PlainTask(label, total, unit)
+    def begin(self, label: str, total: int | None, unit: str) -> PlainBar:
+        task = PlainBar(label, total, unit)
         task.shown = float("inf")
         return task
 

@@ -34,13 +34,13 @@ def test_while_steps_are_timed(tmp_path):
     pytest.importorskip("torch")
     slow = """
 import time
-from seqloom.models.language.task_net import LanguageTask
+from seqloom.models.language.task_net import LanguageTraining
 
 def loss(*_):
     print("now", flush=True)
     time.sleep(3000)
 
-LanguageTask.loss = loss
+LanguageTraining.loss = loss
 from seqloom.cli.main import run
 run()
 """

@@ -15,7 +15,7 @@ import pytest
 import seqloom as library
 from seqloom.cli.translate import Job
 from seqloom.comparison import bench, run
-from seqloom.comparison.labels import LabelLadder
+from seqloom.comparison.classification import ClassificationLadder
 from seqloom.contracts import Forecaster
 from seqloom.data.documents import CHUNK, Document
 from seqloom.data.parquet import Parquet
@@ -332,10 +332,10 @@ def held_out(sources, targets):
 def test_compare_makes_each_model_once(seqloom, tmp_path, monkeypatch):
     made = Counter()
     model_class, choose = bench.model_class, run._choose
-    monkeypatch.setattr(LabelLadder, "warm_up", lambda self: None)
+    monkeypatch.setattr(ClassificationLadder, "warm_up", lambda self: None)
     monkeypatch.setattr(bench, "model_class", lambda name: made.update([name]) or model_class(name))
     monkeypatch.setattr(run, "_choose", lambda *given: made.update(["rungs"]) or choose(*given))
-    monkeypatch.setattr(run.ladders, "get", lambda name, get=run.ladders.get: made.update([f"ladder {name}"]) or get(name))
+    monkeypatch.setattr(run.ladders, "of_data", lambda data, of=run.ladders.of_data: made.update(["ladder"]) or of(data))
     (tmp_path / "reviews.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in reviews(200)))
     args = ("compare", "reviews.tsv", "--rungs", "majority,bayes-1,cnn", "--minutes", 0.01, "--work", "work")
     names = {"majority": 1, "naive-bayes": 1}
@@ -350,7 +350,7 @@ def test_compare_makes_each_model_once(seqloom, tmp_path, monkeypatch):
         assert seqloom(*args).code == 0
         assert {name: made[name] for name in names} == names
         assert made["rungs"] == 1
-        assert made["ladder classification"] == 1
+        assert made["ladder"] == 1
 
 
 def test_a_drawn_forecast_is_made_once(seqloom, tmp_path, monkeypatch):

@@ -10,11 +10,12 @@ from click.testing import CliRunner
 from seqloom import NGram
 from seqloom.cli.main import main
 from seqloom.comparison.ab import ab
-from seqloom.comparison.trials import TextTrials
+from seqloom.comparison.language import LanguageLadder
 from seqloom.config import option
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.language.ngram import NGramConfig
+from tests.comparison.folding import folds
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_counts_are_those_of_plain_counting(lines: list[str]) -> None:
     for side, change in (("a", str), ("b", str.lower)):
         unknown = tokens = 0
         sizes, known = [], []
-        for train, test in TextTrials(lines).split(3):
+        for train, test in folds(LanguageLadder(), lines, 3):
             seen = {word for line in train.lines() for word in change(line).split()}
             asked = [word for line in test.lines() for word in change(line).split()]
             unknown += sum(word not in seen for word in asked)
@@ -66,7 +67,7 @@ def test_lossless_settings_are_compared_by_bytes(lines: list[str]) -> None:
     bits = {}
     for order in (2, 4):
         spent = size = 0.0
-        for train, test in TextTrials(lines).split(2):
+        for train, test in folds(LanguageLadder(), lines, 2):
             result = NGram(order=order, tokenizer="byte").fit(train).evaluate(test, samples=0)
             spent += result["bits_per_byte"] * result["bytes"]
             size += result["bytes"]
@@ -98,15 +99,15 @@ def test_other_units_are_refused(lines: list[str]) -> None:
 
 def test_folds_are_contiguous_and_whole() -> None:
     lines = [f"line {i}" for i in range(20)]
-    folds = TextTrials(lines).split(4)
-    assert [line for _, test in folds for line in test.lines()] == lines
-    for train, test in folds:
+    parts = folds(LanguageLadder(), lines, 4)
+    assert [line for _, test in parts for line in test.lines()] == lines
+    for train, test in parts:
         assert sorted([*train.lines(), *test.lines()]) == sorted(lines)
     for k, text in ((4, lines[:7]), (1, lines)):
         with pytest.raises(DataError, match="folds of"):
-            TextTrials(text).split(k)
+            folds(LanguageLadder(), text, k)
     with pytest.raises(DataError, match="too uneven"):
-        TextTrials(["x" * 10_000, *lines]).split(4)
+        folds(LanguageLadder(), ["x" * 10_000, *lines], 4)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,15 @@ import seqloom
 from seqloom import HMMTagger, NaiveBayes, NeuralForecaster, NeuralTagger, NGram, TrainConfig, Word2Vec
 from seqloom.cli.main import main
 from seqloom.comparison.ab import ab
-from seqloom.comparison.trials import LabelTrials, SeriesTrials, TagTrials, macro_f1
+from seqloom.comparison.classification import ClassificationLadder, macro_f1
+from seqloom.comparison.forecasting import ForecastingLadder
+from seqloom.comparison.tagging import TaggingLadder
 from seqloom.data.labelled import Labelled
 from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bootstrap import paired, paired_statistic, ratio
 from seqloom.testing.forecaster import hours
+from tests.comparison.folding import folds
 
 GOOD, BAD = ["fine", "great", "lovely", "clever", "warm"], ["dull", "bad", "slow", "flat", "cold"]
 
@@ -59,7 +62,7 @@ def test_stop_words_of_a_classifier(reviews: list[tuple[str, str]], tmp_path: Pa
     right = {}
     for side in "ab":
         results = [NaiveBayes(**values[side]).fit(train).evaluate(test, samples=0)
-                   for train, test in LabelTrials(seqloom.read_labelled(path)).split(4)]
+                   for train, test in folds(ClassificationLadder(), seqloom.read_labelled(path), 4)]
         right[side] = sum(result["accuracy"] * result["texts"] for result in results) / len(reviews)
         assert figure[side] == pytest.approx(right[side])
     assert figure["high"] < 0
@@ -70,7 +73,7 @@ def test_stop_words_of_a_classifier(reviews: list[tuple[str, str]], tmp_path: Pa
 def test_one_split_is_the_default_and_no_difference_is_said(reviews: list[tuple[str, str]]) -> None:
     found = ab(reviews, model="naive-bayes", a={"k": 1.0}, b={"k": 1.01})
     assert found.runs == "one of 10 parts held out"
-    (_, test), = LabelTrials(reviews).split(10)[-1:]
+    (_, test), = folds(ClassificationLadder(), reviews, 10)[-1:]
     assert len(test) == 20
     assert found.winner is None
     assert found.sentence() == "no clear difference in accuracy, p = 1"
@@ -87,21 +90,21 @@ def test_both_may_name_the_model(reviews: list[tuple[str, str]]) -> None:
 
 
 def test_labelled_parts_are_mixed_and_equal_texts_stay_together(reviews: list[tuple[str, str]]) -> None:
-    parts = LabelTrials([*reviews, *reviews[:50]]).split(5)
+    parts = folds(ClassificationLadder(), [*reviews, *reviews[:50]], 5)
     assert sorted(text for _, test in parts for text in test.texts) == sorted(text for text, _ in [*reviews, *reviews[:50]])
     for train, test in parts:
         assert not set(train.texts) & set(test.texts)
         assert len(test.classes) == 2  # though the file is sorted by class
     with pytest.raises(DataError, match="too uneven"):
-        LabelTrials([("the same", "a")] * 30).split(3)
+        folds(ClassificationLadder(), [("the same", "a")] * 30, 3)
     with pytest.raises(DataError, match="5 folds of 6 texts"):
-        LabelTrials(reviews[:6]).split(5)
+        folds(ClassificationLadder(), reviews[:6], 5)
 
 
 def test_taggers_are_judged_by_spans_or_by_words(names: Tagged) -> None:
     found = ab(names, model="hmm-tagger", a={"suffix": 0}, b={"suffix": 5}, folds=3)
     assert [figure.name for figure in found.figures] == ["span F1", "accuracy", "accuracy of unknown words"]
-    results = [HMMTagger(suffix=5).fit(train).evaluate(test, samples=0) for train, test in TagTrials(names).split(3)]
+    results = [HMMTagger(suffix=5).fit(train).evaluate(test, samples=0) for train, test in folds(TaggingLadder(), names, 3)]
     words = [result["words"] for result in results]
     assert found["accuracy"].b == pytest.approx(np.average([r["accuracy"] for r in results], weights=words))
     last = ab(names.part(slice(0, 40)), valid=names.part(slice(40, None)), model="hmm-tagger", a={"order": 1})
@@ -134,7 +137,7 @@ def test_encoders_of_a_tagger_and_of_a_forecaster_by_cross_validation(names: Tag
     assert (found.runs, found.a["encoder"], found.b["encoder"]) == ("2 folds", "lstm", "gru")
     how = TrainConfig(steps=3)
     made = [NeuralTagger(d_hidden=8, d_embed=8, encoder="gru").fit(train, train=how).evaluate(test, samples=0)
-            for train, test in TagTrials(names).split(2)]
+            for train, test in folds(TaggingLadder(), names, 2)]
     words = [result["words"] for result in made]
     assert found["accuracy"].b == pytest.approx(np.average([result["accuracy"] for result in made], weights=words))
     assert 0 < found["span F1"].p_value <= 1
@@ -149,7 +152,7 @@ def test_encoders_of_a_tagger_and_of_a_forecaster_by_cross_validation(names: Tag
     values = json.loads(done.output)
     assert [figure["name"] for figure in values["figures"]] == ["MSE", "MAE"]
     squares, n = 0.0, 0
-    for train, test in SeriesTrials(seqloom.read_series(path)).split(2):
+    for train, test in folds(ForecastingLadder(), seqloom.read_series(path), 2):
         model = NeuralForecaster(horizon=6, d_hidden=8, encoder="gru").fit(train, train=how)
         backtest = model.backtest(test, horizon=6)
         squares, n = squares + float(np.square(backtest.truth - backtest.point).sum()), n + backtest.truth.size

@@ -99,8 +99,8 @@ def test_each_row_is_what_the_kept_model_says(found, text, place, name):
     assert row.disk == sum(f.stat().st_size for f in kept(place, name).rglob("*") if f.is_file()) - sum(
         (kept(place, name) / extra).stat().st_size for extra in ("result.json", "segments.safetensors"))
     assert row.sample == (model.generate("", max_tokens=200, seed=3) if name != "uniform" else "")
-    costs = found.segments[name][0].sum() / math.log(2) / found.segments[name][1].sum()
-    assert costs == pytest.approx(row.bits_per_byte, rel=1e-6)
+    bits, n_bytes = found.rows[name].sum(axis=0)
+    assert bits / n_bytes == pytest.approx(row.bits_per_byte, rel=1e-6)
 
 
 def test_test_text_is_not_trained_on(found, text):
@@ -286,7 +286,7 @@ def test_a_single_segment_has_no_interval_and_that_is_valid_json(shakespeare, tm
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in rows))
     for _ in range(2):  # trained, then read from what was kept
         found = compare(tmp_path / "rows.jsonl", rungs=["byte-1", "byte-2"], work=tmp_path / "work", curve=True)
-        assert all(len(weights) == 1 for _, weights in found.segments.values())
+        assert all(len(rows) == 1 for rows in found.rows.values())
         assert all(math.isnan(end) for r in found.results for end in r.interval)
     write_report(found, tmp_path / "report")
 

@@ -9,12 +9,12 @@ from seqloom import Corpus, NGram, compare, progress
 from seqloom.comparison import curve as curves
 from seqloom.comparison.bench import Attempt, Bench
 from seqloom.comparison.curve import PARTS, CurvePoint, best_by_size, learning_curve, measure
+from seqloom.comparison.language import LanguageLadder
 from seqloom.comparison.rungs import RUNGS
 from seqloom.comparison.table import curve_table
-from seqloom.comparison.text import TextLadder
 
 NAMES = ["uniform", "byte-2", "byte-4", "bpe-2", "byte-mixture"]
-LADDER = TextLadder()
+LADDER = LanguageLadder()
 CHOSEN = [r for r in RUNGS if r.name in NAMES]
 
 

@@ -12,11 +12,11 @@ from seqloom import Corpus, compare
 from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.comparison.curve import CurvePoint
+from seqloom.comparison.language import LanguageLadder
 from seqloom.comparison.page import overtaking, report_page
 from seqloom.comparison.pictures import details, drawn, pictures, shown_first
 from seqloom.comparison.report import markdown, write_report
 from seqloom.comparison.result import Comparison, Skipped
-from seqloom.comparison.text import TextLadder
 
 RUNGS = ["uniform", "byte-1", "byte-4", "bpe-2", "byte-mixture"]
 NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "overview")
@@ -148,7 +148,7 @@ def test_a_report_is_there_whole_or_not_at_all(found, tmp_path, monkeypatch):
 
 
 def test_nothing_trained_is_a_page_too(tmp_path):
-    empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5, TextLadder(),
+    empty = Comparison("x", "f" * 64, "split", {"train": 1, "valid": 1, "test": 1}, 0.5, LanguageLadder(),
                        skipped=[Skipped("byte-1", "no time")])
     assert pictures(empty, details(empty)) == {}
     assert "No rung was trained" in report_page(empty, details(empty)).html()

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom import Labelled, Majority, NaiveBayes, Tagged, compare
+from seqloom import Labelled, Majority, NaiveBayes, Tagged, compare, tasks
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.labels import LabelLadder
+from seqloom.comparison.ab import ab
+from seqloom.comparison.classification import RUNGS, ClassificationLadder
 from seqloom.comparison.report import markdown, write_report
 from seqloom.data.recognise import labels_in, tags_in
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
+from seqloom.tasks.classification import Classification
 
 from .test_compare import listened
 
@@ -79,13 +81,13 @@ def test_classifiers_are_compared_by_accuracy(labelled):
 
 def test_texts_are_split_by_their_hashes_and_equal_ones_stay_together():
     data = Labelled.of(reviews(300) * 2)
-    parts = LabelLadder().split(data, None, None)
+    parts = ClassificationLadder().split(data, None, None)
     texts = [part.texts for part in (parts.train, parts.valid, parts.test)]
     assert sorted(itertools.chain(*texts)) == sorted(data.texts)
     assert not set(texts[0]) & set(texts[1])
     assert not set(texts[1]) & set(texts[2])
     assert [len(part) / 600 for part in texts] == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
-    turned = LabelLadder().split(Labelled.of((reviews(300) * 2)[::-1]), None, None)
+    turned = ClassificationLadder().split(Labelled.of((reviews(300) * 2)[::-1]), None, None)
     assert turned.test.texts == parts.test.texts  # whatever the order of the file
 
 
@@ -166,7 +168,7 @@ def test_spans_are_compared_by_f1(place):
     for r in found.results:
         result = found.bench.fitted[r.name].evaluate(test)
         assert r.span_f1 == r.value == result["span_f1"]
-        values, weights = found.segments[r.name]
+        values, weights = found.rows[r.name].T
         assert values.sum() / weights.sum() == pytest.approx(r.value)
         if r.name != found.best.name:
             assert found.difference(r.name, found.best.name).difference == pytest.approx(r.value - found.best.value)
@@ -250,26 +252,40 @@ def test_what_was_decided_is_said(place):
     assert any(message.startswith("comparing classifiers: the data has labels") for message in ear.said)
 
 
-def test_another_task_joins_by_registering(place, monkeypatch):
-    from seqloom.comparison.labels import RUNGS, LabelLadder
+class EmojiLadder(ClassificationLadder):
+    name, task, models = "emoji", "smile", "smiles"
+    rungs = RUNGS[:1]
 
-    class Emoji(LabelLadder):
-        name, models = "emoji", "emoji"
-        rungs = RUNGS[:1]
+    def recognises(self, data):
+        return "it smiles" if isinstance(data, str) and data.startswith(":-)") else ""
 
-        def recognises(self, data):
-            return "it smiles" if isinstance(data, str) and data.startswith(":-)") else ""
+    def read(self, data):
+        return Labelled.of(reviews(40), name="smiles")
 
-        def read(self, data):
-            return Labelled.of(reviews(40), name="smiles")
 
-    monkeypatch.setattr(ladders, "_registered", dict(ladders._registered))
-    ladders.register(Emoji())
+class Smiling(Classification):
+    name, phrase = "smile", "a smile"
+    ladder = f"{__name__}:EmojiLadder"
+
+
+class Smile(Majority):
+    task = "smile"
+
+
+class Smiler(Smile):
+    """Another one."""
+
+
+def test_another_task_brings_its_comparing(place, monkeypatch):
+    monkeypatch.setattr(tasks, "_registered", dict(tasks._registered))
+    tasks.register(Smiling())
     assert "emoji" in ladders.names()
+    assert (ladders.of_task("smile").name, ladders.get("emoji").name) == ("emoji", "emoji")
     found = compare(":-) :-)", work=place)
     assert (found.ladder.name, found.best.name) == ("emoji", "majority")
-    with pytest.raises(ConfigError, match="already"):
-        ladders.register(LabelLadder())
+    assert ab(":-)", a=Smile(), b=Smiler(), folds=2).winner is None
+    with pytest.raises(ConfigError, match="no comparison for models of the task 'masked language model'"):
+        ladders.of_task("masked language model")
 
 
 # ---- models of one's own
@@ -293,6 +309,15 @@ def test_models_of_ones_own_are_rungs(place):
     assert ear.trained() == []  # of the library's own kinds a finished one is used again
     with pytest.raises(ConfigError, match="cannot be compared with language models"):
         compare("x " * 5000, task="text", rungs=[own], work=place)
+
+
+def test_a_classifier_of_several_labels_is_no_rung(place):
+    pytest.importorskip("torch")
+    several = seqloom.NeuralClassifier(encoder="cnn", d_hidden=4).fit(
+        [("good fun", ["pos", "new"]), ("dull", ["neg"])] * 10, train=seqloom.TrainConfig(steps=2))
+    found = compare(Labelled.of(reviews(40)), rungs=["majority", several], work=place)
+    assert [r.name for r in found.results] == ["majority"]
+    assert "several labels" in found.skipped[0].reason
 
 
 def test_a_model_of_an_unknown_class_is_trained_each_time(place):

@@ -11,8 +11,8 @@ from seqloom.charts.spec import specification
 from seqloom.cli.main import main
 from seqloom.data.corpus import Corpus, read
 from seqloom.data.describe import describe
-from seqloom.inspect import description
 from seqloom.text.segment import words
+from seqloom.views import description
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from seqloom import GPT, GRU, LSTM, NPLM, RNN, TrainConfig  # noqa: E402
-from seqloom.models.language.task_net import LanguageTask  # noqa: E402
+from seqloom.models.language.task_net import LanguageTraining  # noqa: E402
 from seqloom.models.network.sizes import Size  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.devices import on_device  # noqa: E402
@@ -87,7 +87,7 @@ def parts(cls, ids, carry, **train):
     model = made(cls, carry=carry, learned_start=True) if cls in (RNN, LSTM, GRU) else made(cls, carry=carry)
     model.tokenizer = model.make_tokenizer(TEXT)
     size, config = Size(8), TrainConfig(**train)
-    task = LanguageTask(model, model.batches(ids, config), size, ids, None, CPU, config)
+    task = LanguageTraining(model, model.batches(ids, config), size, ids, None, CPU, config)
     torch.manual_seed(0)
     return model, task, task.build()
 
@@ -138,7 +138,7 @@ def test_what_is_trained_is_what_is_scored(cls):
 
 @pytest.mark.parametrize("cls", [LSTM, GPT])
 def test_without_carry_cut_off_and_resumed_is_the_same_to_the_bit(cls, tmp_path, monkeypatch):
-    whole, loss = fitted(cls, steps=30, carry=False, dropout=0.1), LanguageTask.loss
+    whole, loss = fitted(cls, steps=30, carry=False, dropout=0.1), LanguageTraining.loss
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # after every step
     for fail_at in (9, 8):
         calls = []
@@ -149,10 +149,10 @@ def test_without_carry_cut_off_and_resumed_is_the_same_to_the_bit(cls, tmp_path,
                 raise RuntimeError("pulled the plug")
             return loss(*arguments)
 
-        monkeypatch.setattr(LanguageTask, "loss", broken)
+        monkeypatch.setattr(LanguageTraining, "loss", broken)
         with pytest.raises(RuntimeError, match="plug"):
             fitted(cls, steps=30, carry=False, dropout=0.1, place=tmp_path / "r")
-    monkeypatch.setattr(LanguageTask, "loss", loss)
+    monkeypatch.setattr(LanguageTraining, "loss", loss)
     assert same(whole, fitted(cls, steps=30, carry=False, dropout=0.1, place=tmp_path / "r"))
 
 

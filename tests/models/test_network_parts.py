@@ -26,7 +26,7 @@ from seqloom.text.tokenizer import Tokenizer  # noqa: E402
 from seqloom.training.batches import Batch, Examples  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from seqloom.training.schedules import DelayedGroup  # noqa: E402
-from seqloom.training.task import Criterion  # noqa: E402
+from seqloom.training.trainable import Criterion  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXTS, LABELS = RNG.integers(2, 10, (40, 6)), RNG.integers(0, 2, 40)

@@ -12,7 +12,7 @@ from seqloom import GPT, GRU, LSTM, NPLM, RNN, Tokenizer, TrainConfig, progress 
 from seqloom.decoding.stepper import log_probs_by_steps  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.interop.vectors import write_vectors  # noqa: E402
-from seqloom.models.language.task_net import LanguageTask  # noqa: E402
+from seqloom.models.language.task_net import LanguageTraining  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.training import loop  # noqa: E402
 from seqloom.training.checkpoint import Run  # noqa: E402
@@ -93,7 +93,7 @@ def test_resume_to_the_bit(place, tmp_path, monkeypatch, cut, optimizer):
     train = {"steps": 10, "optimizer": optimizer}
     whole = fitted(LSTM, place, train=train, **options)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    plain, calls = LanguageTask.loss, []
+    plain, calls = LanguageTraining.loss, []
 
     def unplugged(self, *given):
         calls.append(1)
@@ -101,7 +101,7 @@ def test_resume_to_the_bit(place, tmp_path, monkeypatch, cut, optimizer):
             raise RuntimeError("pulled the plug")
         return plain(self, *given)
 
-    monkeypatch.setattr(LanguageTask, "loss", unplugged)
+    monkeypatch.setattr(LanguageTraining, "loss", unplugged)
     with pytest.raises(RuntimeError, match="pulled the plug"):
         fitted(LSTM, place, run=tmp_path / "run", train=train, **options)
     kept, meta = Run(tmp_path / "run").load()

@@ -104,7 +104,7 @@ class _LinearTask:
     counted, unit = "values", "squared error"
 
     def __init__(self, model: ToyForecaster, data: Series, valid: Series | None) -> None:
-        from seqloom.training.task import Criterion
+        from seqloom.training.trainable import Criterion
 
         self.criterion, self.window = Criterion("MSE"), model.config.window
         self.inputs, self.targets = model.windows(data.values)

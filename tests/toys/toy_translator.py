@@ -147,7 +147,7 @@ class _PairsTask:
     counted, unit = "tokens", "nats"
 
     def __init__(self, model: ToyTranslator, data: Pairs, valid: Pairs | None) -> None:
-        from seqloom.training.task import Criterion
+        from seqloom.training.trainable import Criterion
 
         self.criterion, self.model, self.valid = Criterion("exact match", higher_is_better=True), model, valid
         target = model.tokenizers["target"]

@@ -41,7 +41,7 @@ def command(model: str, data: tuple[str, ...], rate: float, since: str | None, c
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
     found = loaded.anomalies(series, rate=rate, since=since)
     if chart is not None:
-        from seqloom.inspect import anomalies
+        from seqloom.views import anomalies
 
         anomalies(found, loaded.label()).save(chart)
     emit(found.to_dict()) if as_json else click.echo(str(found))

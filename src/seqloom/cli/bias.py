@@ -81,7 +81,7 @@ def command(vectors: str, tests: tuple[str, ...], words: str | None, direction: 
     if usable_pairs and len(usable_pairs) < len(pairs):
         say(f"skipped {len(pairs) - len(usable_pairs)} of {len(pairs)} pairs: a word has no vector")
     if chart is not None and line is not None:
-        from seqloom.inspect import leaning
+        from seqloom.views import leaning
 
         leaning(summary).save(chart)
     if output is not None and after is not None:

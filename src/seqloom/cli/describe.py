@@ -45,7 +45,7 @@ def command(text: tuple[str, ...], held_out: str | None, kinds: str | None, size
                           kinds=tuple(kinds.replace(",", " ").split()) if kinds else KINDS, sizes=numbers,
                           normalize=normalize)
     if chart is not None:
-        from seqloom.inspect import description
+        from seqloom.views import description
 
         description(statistics).save(chart)
     emit(statistics.to_dict()) if as_json else click.echo(statistics.table())

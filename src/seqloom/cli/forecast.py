@@ -41,7 +41,7 @@ def command(model: str, data: tuple[str, ...], horizon: int | None, since: str |
     series = Forecasting().read(data, SeriesReading(**given(SeriesReading, options)), loaded)
     found = loaded.forecast(series, horizon, since=since)
     if chart is not None:
-        from seqloom.inspect.series import forecast_sheet
+        from seqloom.views.series import forecast_sheet
 
         forecast_sheet(loaded, series, found).save(chart)
     if not as_json:

@@ -37,8 +37,8 @@ def command(model: str, chart: str | None, text: str | None, as_json: bool) -> N
     if chart is not None or text is not None:
         _draw(model, chart, text)
     if config["model"] in MODELS and hasattr(model_class(config["model"]), "top_words"):
-        from seqloom.inspect.hidden import state_words
         from seqloom.storage import load
+        from seqloom.views.hidden import state_words
 
         config["states"] = state_words(load(model))
     config["disk"] = sum(f.stat().st_size for f in Path(model).rglob("*") if f.is_file())
@@ -74,8 +74,8 @@ def _in_force(config: dict[str, Any]) -> dict[str, Any]:
 
 def _draw(model: str, chart: str | None, text: str | None) -> None:
     from seqloom.charts.files import check_target
-    from seqloom.inspect import states
     from seqloom.storage import load
+    from seqloom.views import states
 
     if chart is None:
         raise ConfigError("--text says what --chart draws; give --chart FILE too")

@@ -70,7 +70,7 @@ def command(runs: tuple[str, ...], output: str | None, by: str | None, as_json: 
 
 
 def _draw_runs(names: list[str], target: str | None, by: str, as_json: bool) -> None:
-    from seqloom.inspect import training_curves
+    from seqloom.views import training_curves
 
     sheet = training_curves(names, by=by)
     if target is not None:

@@ -50,7 +50,7 @@ def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) ->
     result = robustness(loaded, task.read(data, reading), perturb=perturbing.perturb or PERTURBATIONS,
                         typo_rate=perturbing.typo_rate, seed=perturbing.seed)
     if perturbing.chart is not None:
-        from seqloom.inspect import robustness as picture
+        from seqloom.views import robustness as picture
 
         picture(result).save(perturbing.chart)
     outcome = shown(result)

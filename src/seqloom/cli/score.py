@@ -61,9 +61,9 @@ def command(model: str, text: tuple[str, ...], tokens: bool, colour: bool, force
 
 def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:
     from seqloom.charts.terminal import legend, show, wanted
-    from seqloom.comparison.passage import pieces
-    from seqloom.inspect.costs import scale
     from seqloom.tasks.text_scores import units
+    from seqloom.views.costs import scale
+    from seqloom.views.passage import pieces
 
     borders, per = scale(model)
     painted = wanted(sys.stdout, forced=forced)

@@ -145,7 +145,7 @@ def _one_line(text: str) -> str:
 def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     """One line with its alignment."""
     from seqloom.charts.files import check_target
-    from seqloom.inspect import alignment
+    from seqloom.views import alignment
 
     check_target(chart)
     lines = list(itertools.islice(sources, 2))

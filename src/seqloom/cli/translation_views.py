@@ -34,7 +34,7 @@ def trace_command(model: str, source: str | None, top: int, chart: str | None, a
     the best translation. SOURCE is one text; without it, the first line of standard input.
     """
     from seqloom.charts.files import check_target
-    from seqloom.inspect import trace
+    from seqloom.views import trace
 
     if chart is not None:
         check_target(chart)
@@ -69,8 +69,8 @@ def exposure_command(model: str, data: tuple[str, ...], chart: str | None, as_js
     model's own greedy translation up to there (free running); their difference is the exposure-bias gap.
     """
     from seqloom.charts.files import check_target
-    from seqloom.inspect import exposure_bias
     from seqloom.metrics.tables import numbers
+    from seqloom.views import exposure_bias
 
     if chart is not None:
         check_target(chart)

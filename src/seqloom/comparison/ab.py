@@ -2,8 +2,8 @@
 
 A and B are two sets of options of one model, or two models of one task. Both learn from the same training part and are
 measured on the same held-out one, so every figure comes in pairs, and what counts is the spread of the differences. By
-default the last tenth is held out; with `folds` each part of the data is, once. How a task splits its data and what it is
-measured by is in `trials`.
+default the last tenth is held out; with `folds` each part of the data is, once. So this is a comparison of two rungs: how
+a task splits its data and what it is measured by is said by its `Ladder`.
 
 What may be compared. A likelihood is the probability of a text. A setting that loses part of the text (a normaliser,
 unknown words) gives the probability of a different, easier text, and its perplexity falls without anything having
@@ -19,15 +19,19 @@ different words is no statistic of segments (a resample has fewer of them), so t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from seqloom import progress
 from seqloom._version import __version__
-from seqloom.comparison.trials import TRIALS, Better, Count, Scores, Trial, Trials
+from seqloom.comparison import ladder as ladders
+from seqloom.comparison.bench import OWN, Attempt, Bench, Rung
+from seqloom.comparison.ladder import Count, Ladder, Parts, Score, Trial
+from seqloom.comparison.table import aligned
 from seqloom.contracts.base import Model
 from seqloom.errors import ConfigError
 from seqloom.metrics import bootstrap
@@ -35,8 +39,6 @@ from seqloom.metrics.result import plain
 from seqloom.metrics.segments import MOST
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
-
-PARTS = 10  # of which one is held out where there are no folds
 
 Options = Mapping[str, Any]  # "model": the name of the model, where the two differ
 
@@ -53,7 +55,7 @@ class Figure:
     high: float
     over: str  # what the interval is over: lines, texts, ..., or folds (then it is the range)
     p_value: float | None = None
-    better: Better = ""
+    better: str = ""
 
     @property
     def clear(self) -> bool:
@@ -112,9 +114,8 @@ class ABResult:
     def table(self) -> str:
         """The comparison as text."""
         rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:6], widths[1:6])), row[6]])
-                 for row in rows]
+        numbers = aligned(rows[0][:6], [row[:6] for row in rows[1:]]).split("\n")
+        lines = [f"{line}  {row[6]}" for line, row in zip(numbers, rows)]
         head = [f"{self.model} on {self.corpus} ({self.fingerprint[:8]}), {self.runs}",
                 f"A: {_shown(self.a)}", f"B: {_shown(self.b)}", ""]
         end = [sentence] if (sentence := self.sentence()) else []
@@ -137,14 +138,15 @@ class Setting:
     train: TrainConfig | None = None
     fit: dict[str, Any] | None = None
 
-    def fresh(self, extra: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
-        """A new model, and the arguments of its `fit`; `extra`: the seed, where there are several."""
+    def attempt(self, parts: Parts, extra: dict[str, Any]) -> Attempt:
+        """Make a new model, to be fitted with its arguments; `extra`: the seed, where there are several."""
         own = {f.name for f in fields(self.model.config_class)}
         options = self.options | {name: value for name, value in extra.items() if name in own}
-        fit = dict(self.fit or {})
+        fitting = dict(self.fit or {})
         if self.train is not None:
-            fit["train"] = replace(self.train, **{name: value for name, value in extra.items() if name not in own})
-        return self.model(**options), fit
+            fitting["train"] = replace(self.train, **{name: value for name, value in extra.items() if name not in own})
+        rung = Rung(self.model.name, OWN, "", lambda bench: self.model(**options), 1, "", fitting=fitting)
+        return Attempt(rung, Bench(parts))
 
     @property
     def has_seed(self) -> bool:
@@ -162,7 +164,7 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
     once. With `seeds` the same part is held out for each seed, and the metric is averaged over them.
     """
     first, second = (_setting(one, both or {}, model, device) for one in (a, b))
-    task = _task(first, second)
+    ladder = _ladder(first, second)
     if first == second:
         raise ConfigError("A and B are the same; give one of them an option, for example --b normalize=case=lower "
                           "(b={'normalize': 'case=lower'})")
@@ -171,20 +173,19 @@ def ab(data: Any, *, a: Options | Model | str | None = None, b: Options | Model 
             raise ConfigError(f"{setting.model.name} has no seed, so a second run gives the same result; use folds")
     if folds is not None and valid is not None:
         raise ConfigError("folds hold out parts of the data, valid is separate held-out data; give one of them")
-    trials = TRIALS[task](data, valid)
-    parts, how = _parts(trials, folds, bool(seeds))
-    chosen: list[tuple[Any, dict[str, Any]]] = [(parts[-1], {"seed": seed}) for seed in seeds] or [(p, {}) for p in parts]
+    whole = ladder.read(data)
+    parts, runs = _parts(ladder, whole, valid, folds, len(seeds))
+    ladder = ladder.suited(parts[0])
+    chosen: list[tuple[Parts, dict[str, Any]]] = [(parts[-1], {"seed": seed}) for seed in seeds] or [(p, {}) for p in parts]
     made: list[Trial] = []
     with progress.task("A/B", len(chosen), "runs") as bar:
-        for (train, test), extra in chosen:
-            models, fits = zip(*(setting.fresh(extra) for setting in (first, second)))
-            made.append(trials.measure(models, fits, train, test))
+        for part, extra in chosen:
+            made.append(ladder.trial([setting.attempt(part, extra) for setting in (first, second)], part))
             bar.advance()
     names = list(dict.fromkeys([first.model.name, second.model.name]))
     shown = [{**({"model": s.model.name} if len(names) > 1 else {}), **s.options, **_given(s.train)} for s in (first, second)]
-    runs = f"{how}, {len(seeds)} seed{'s' * (len(seeds) != 1)}" if seeds else how
-    return ABResult(" and ".join(names), shown[0], shown[1], runs, trials.data.name, trials.data.fingerprint[:16],
-                    _figures(made, bool(seeds), samples), made[0].notes)
+    return ABResult(" and ".join(names), shown[0], shown[1], runs, whole.name, whole.fingerprint[:16],
+                    _figures(made, ladder.resampled, bool(seeds), samples), made[0].notes)
 
 
 def _setting(one: Options | Model | str | None, both: Options, model: str, device: str | None) -> Setting:
@@ -205,59 +206,62 @@ def _setting(one: Options | Model | str | None, both: Options, model: str, devic
                    TrainConfig.from_dict(of_training), fit)
 
 
-def _task(first: Setting, second: Setting) -> str:
+def _ladder(first: Setting, second: Setting) -> Ladder:
     if first.model.task != second.model.task:
         raise ConfigError(f"A and B are for different tasks: {first.model.name} ({first.model.task}) and "
                           f"{second.model.name} ({second.model.task})")
-    if first.model.task not in TRIALS:
-        raise ConfigError(f"ab compares {', '.join(TRIALS)}; {first.model.name} is for another task ({first.model.task}): "
-                          "fit it with each setting and evaluate both on the same held-out data")
-    return first.model.task
+    return ladders.of_task(first.model.task)
 
 
-def _parts(trials: Trials, folds: int | None, last: bool) -> tuple[list[tuple[Any, Any]], str]:
+def _parts(ladder: Ladder, data: Any, valid: Any, folds: int | None, seeds: int) -> tuple[list[Parts], str]:
     """Training and held-out parts, and what they are in words."""
-    if trials.valid is not None:
-        return [(trials.data, trials.valid)], f"judged on {trials.valid.name}"
-    if folds is not None or not trials.has_folds:
-        return trials.split(folds or 2), f"last of {folds} folds" if last else f"{folds} folds"
-    n = max(2, min(PARTS, len(trials) // 2))
-    return trials.split(n)[-1:], f"one of {n} parts held out"
+    if valid is not None:
+        held = ladder.read_held_out(valid)
+        parts, how = ladder.brought(data, None, held), f"judged on {held.name}"
+        assert parts is not None
+        made = [parts]
+    else:
+        made = ladder.folds(data, folds)
+        if folds is None:
+            made, how = made[-1:], f"one of {len(made)} parts held out"
+        else:
+            how = f"last of {folds} folds" if seeds else f"{folds} folds"
+    return made, f"{how}, {seeds} seed{'s' * (seeds != 1)}" if seeds else how
 
 
-def _figures(made: list[Trial], seeded: bool, samples: int) -> list[Figure]:
-    figures = [_figure([trial.scores[i] for trial in made], seeded, samples) for i in range(len(made[0].scores))
-               if all(len(trial.scores) > i and trial.scores[i].name == made[0].scores[i].name for trial in made)]
-    return figures + [_over_folds([trial.counts[i] for trial in made[:1 if seeded else None]])
-                      for i in range(len(made[0].counts))]
+def _figures(made: list[Trial], over: str, seeded: bool, samples: int) -> list[Figure]:
+    every = zip(*(trial.scores for trial in made))
+    figures = [_figure(list(pairs), over, seeded, samples) for pairs in every if len({pair[0].name for pair in pairs}) == 1]
+    return figures + [_over_folds(list(counts)) for counts in zip(*(trial.counts for trial in made[:1 if seeded else None]))]
 
 
-def _figure(scores: list[Scores], seeded: bool, samples: int) -> Figure:
+def _figure(pairs: list[tuple[Score, Score]], over: str, seeded: bool, samples: int) -> Figure:
     """One metric over all runs: folds one after the other, or the mean over seeds of the same part."""
-    name, _, _, statistic, better, over = scores[0]
-    join = np.stack if seeded else np.concatenate
-    a, b = (join([getattr(one, side) for one in scores]) for side in "ab")
-    if not seeded:
-        a, b = a[None], b[None]
-    a, b = a.swapaxes(0, 1), b.swapaxes(0, 1)  # (segments, seeds, m)
+    name, _, statistic, better = pairs[0][0]
+    rows = [(np.stack if seeded else np.concatenate)([pair[side].rows for pair in pairs]) for side in (0, 1)]
+    if rows[0].dtype.kind == "U":  # labels: the statistic takes their numbers
+        numbers = np.unique(np.stack(rows), return_inverse=True)[1].reshape(2, *rows[0].shape)
+        rows = list(numbers)
+    a, b = (side.swapaxes(0, 1) if seeded else side[:, None] for side in rows)  # (segments, seeds, m)
     if statistic is bootstrap.ratio:
         a, b = a.mean(axis=1), b.mean(axis=1)
         if len(a) > MOST:  # neighbours together: more would not make an interval better, only slower
             starts = np.unique(np.linspace(0, len(a), MOST, endpoint=False).astype(np.int64))
             a, b = np.add.reduceat(a, starts), np.add.reduceat(b, starts)
-    if statistic is bootstrap.ratio and np.array_equal(a[:, 1], b[:, 1]) and (a[:, 1] > 0).all():
-        paired = bootstrap.paired(b[:, 0], a[:, 0], a[:, 1], samples=samples)
-        values = [float(side[:, 0].sum() / side[:, 1].sum()) for side in (a, b)]
+        mean = statistic
     else:
-        def mean(rows: np.ndarray) -> float:
-            return statistic(rows) if rows.ndim == 2 else float(np.mean([statistic(rows[:, k]) for k in range(rows.shape[1])]))
+        mean = partial(_mean, statistic)
+    paired = bootstrap.paired_rows(b, a, mean, samples=samples)
+    return Figure(name, mean(a), mean(b), paired.difference, paired.low, paired.high, over, paired.p_value, better)
 
-        paired, values = bootstrap.paired_statistic(b, a, mean, samples=samples), [mean(a), mean(b)]
-    return Figure(name, values[0], values[1], paired.difference, paired.low, paired.high, over, paired.p_value, better)
+
+def _mean(statistic: Callable[[np.ndarray], float], rows: np.ndarray) -> float:
+    """Of the statistics of all seeds."""
+    return float(np.mean([statistic(rows[:, k]) for k in range(rows.shape[1])]))
 
 
 def _over_folds(counts: list[Count]) -> Figure:
-    a, b = (np.array([getattr(count, side) for count in counts]) for side in "ab")
+    a, b = np.array([count.values for count in counts], np.float64).T
     gaps = b - a
     return Figure(counts[0].name, float(a.mean()), float(b.mean()), float(gaps.mean()), float(gaps.min()), float(gaps.max()),
                   "folds")

@@ -91,6 +91,7 @@ class Rung:
     given: Any = None  # a model that somebody gave as an object
     training: Mapping[str, Any] = field(default_factory=dict)  # options of training that are not the defaults
     place: Path | None = None  # where a model that was trained elsewhere is saved
+    fitting: Mapping[str, Any] | None = None  # arguments of `fit`, where they are given and not the comparison's
 
     @classmethod
     def of(cls, model: Any, taken: Iterable[str]) -> Rung:
@@ -167,11 +168,13 @@ class Attempt:
     def _member_key(self, other: Rung) -> str:
         return self.bench.keys.get(other.name) or Attempt(other, self.bench).key
 
-    def fit(self) -> Any:
-        """Fit the model and return it."""
+    def fit(self, **more: Any) -> Any:
+        """Fit the model and return it; `more`: arguments of its `fit`."""
         rung, bench, model, parts = self.rung, self.bench, self.model, self.bench.splits
         if rung.finished:
             return model
+        if rung.fitting is not None:
+            return model.fit(parts.train, **rung.fitting, **more)
         if rung.on_others:
             return model.fit(parts.valid)  # the weights are learnt on text that no member has seen
         extra: dict[str, Any] = {"tokenizer": bench.tokenizer(rung.tokenizer)} if rung.tokenizer else {}

@@ -29,7 +29,7 @@ class Kept(NamedTuple):
     """A finished rung."""
 
     result: RungResult
-    segments: tuple[np.ndarray, np.ndarray]  # values and weights
+    rows: np.ndarray  # of its score, by segment
     model: Any
 
 
@@ -37,17 +37,17 @@ def reuse(target: Path) -> Kept | None:
     """A rung that was finished before; anything unreadable is trained again."""
     try:
         values = json.loads((target / "result.json").read_text(encoding="utf-8"))
-        arrays = read_arrays(target / "segments.safetensors")
+        rows = read_arrays(target / "segments.safetensors")["rows"]
         result = RungResult(**values | {"interval": tuple(map(float, values["interval"])),
                                         "measures": {k: _number(v) for k, v in values["measures"].items()}})
-        return Kept(result, (arrays["costs"], arrays["weights"]), storage.load(target))
+        return Kept(result, rows, storage.load(target))
     except (OSError, ValueError, TypeError, KeyError, SeqloomError):
         return None
 
 
-def write_result(partial: Path, result: RungResult, segments: tuple[np.ndarray, np.ndarray]) -> None:
+def write_result(partial: Path, result: RungResult, rows: np.ndarray) -> None:
     """Beside the model in its directory."""
-    write_arrays(partial / "segments.safetensors", {"costs": segments[0], "weights": segments[1]})
+    write_arrays(partial / "segments.safetensors", {"rows": rows})
     text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
     (partial / "result.json").write_text(text, encoding="utf-8")
 

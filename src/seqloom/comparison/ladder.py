@@ -1,7 +1,7 @@
 """What a task says about comparing: one object that knows its data, its rungs and how a fitted one is judged.
 
-The engine (`run`) does the rest, the same for all: order, time, memory, what is kept, the table, the report, the answer. A
-task of another package joins with a subclass of `Ladder` and `register`.
+The engine (`run`, and `ab` for two rungs) does the rest, the same for all: order, time, memory, what is kept, folds, paired
+differences, the table, the report, the answer. A task names its ladder (`Task.ladder`), and is asked for it.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from seqloom.comparison.bench import Rung
+from seqloom import tasks
+from seqloom.comparison.bench import Attempt, Bench, Rung
 from seqloom.config import Config
-from seqloom.errors import ConfigError, suggest_known
+from seqloom.errors import ConfigError, DataError, suggest_known
 from seqloom.metrics import bootstrap
 from seqloom.progress import reporting
 
 if TYPE_CHECKING:
     from seqloom.charts.measure import Measure
     from seqloom.charts.page import Page
-    from seqloom.comparison.bench import Bench
     from seqloom.comparison.result import Comparison, RungResult
 
 FRACTIONS = (0.8, 0.1, 0.1)
+FOLDS = 10  # of which one is held out, unless it is said how many
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,38 @@ class Parts:
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
+class Score(NamedTuple):
+    """A metric of one model by segments of the test part, which are resampled, so that differences can be paired."""
+
+    name: str
+    rows: np.ndarray  # (segments, m)
+    statistic: Callable[[np.ndarray], float] = bootstrap.ratio  # what the metric is of the rows
+    better: Literal["lower", "higher", ""] = "higher"
+
+
 class Judged(NamedTuple):
     """A fitted model on the test part."""
 
     measures: dict[str, Any]  # plain values by name, the ladder's measure first
-    interval: tuple[float, float]  # of that one
-    values: np.ndarray  # by segment of the test part (lines, texts, sentences), for paired differences
-    weights: np.ndarray  # the measure is sum(values) / sum(weights), but for a factor
+    scores: list[Score]  # likewise; where there are further ones, `ab` compares them too
     scored: int  # how many units
     seconds: float  # how long that took
+    answers: list[Any] | None = None  # of classifiers, which can be compared one by one
 
 
-Segments = tuple[np.ndarray, np.ndarray]  # values and weights
+class Count(NamedTuple):
+    """A number of each of two models that is no statistic of segments, such as the size of a vocabulary."""
+
+    name: str
+    values: tuple[float, float]
+
+
+class Trial(NamedTuple):
+    """What two models gave on one held-out part; the first metric is the one they are judged by."""
+
+    scores: list[tuple[Score, Score]]
+    counts: Sequence[Count] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Column(NamedTuple):
@@ -77,6 +100,7 @@ class Ladder(ABC):
     measure: Measure
     notes: ClassVar[str]  # what the columns mean
     data_word: ClassVar[str] = "data"  # in a sentence: text
+    resampled: ClassVar[str]  # what a segment of the test part is: lines
     size_unit: ClassVar[str]  # in which parts of the data are counted: bytes
     score_unit: ClassVar[str]  # what is scored: tokens
     unit_heading: ClassVar[str]  # that unit in a heading: tok
@@ -86,33 +110,58 @@ class Ladder(ABC):
     columns: tuple[Column, ...] = ()
     shows_tokens: ClassVar[bool] = False  # whether the table says what tokens a rung reads
     overlapping: ClassVar[str] = "the test data"  # what `overlap` is a share of
-    commands: ClassVar[tuple[str, ...]]  # how a saved model is used, with {path}
-    python: ClassVar[str]  # the same in Python
+    commands: tuple[str, ...]  # how a saved model is used, with {path}
+    python: str  # the same in Python
     minutes: ClassVar[float] = 0.6  # that a network trains, by default
-    scale: ClassVar[float] = 1.0  # by which values are divided to be in the unit of the measure
     curve_families: ClassVar[tuple[str, ...] | None] = None  # whose learning curves are drawn; None: all
-    least: ClassVar[int] = 1  # units of training data of a point of the learning curve
-    comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
-    former_names: ClassVar[dict[str, str]] = {}  # of these options, each with the name that it has now
+    smallest: ClassVar[int] = 20  # units that data must have; fewer say nothing
+    bundled: ClassVar[str] = "data"  # that does not come with seqloom, in a sentence
+    data_class: ClassVar[type]  # of the data, once it is read
+    as_data: Callable[[Any], Any]  # by which it is
+    recognised: ClassVar[str]  # why such data is for this ladder
+    former_names: ClassVar[dict[str, str]] = {}  # of options of the task, each with the name that it has now
     options: Config = Config()
 
     def with_options(self, **options: Any) -> Self:
-        """A copy with options of its own (`comparing`)."""
+        """Return a copy with options that only this task has (`Task.comparing`)."""
         made = copy.copy(self)
-        made.options = self.comparing(**options)
+        made.options = tasks.get(self.task).comparing(**options)
         return made
 
-    @abstractmethod
     def recognises(self, data: Any) -> str:
         """Why this data is for this ladder, in a few words; empty where it is not, or where that cannot be known."""
+        if isinstance(data, self.data_class):
+            return self.recognised
+        return self.recognises_file(data) if isinstance(data, Path) else self.recognises_values(data)
 
-    @abstractmethod
+    def recognises_file(self, path: Path) -> str:
+        """The same of a file."""
+        return ""
+
+    def recognises_values(self, data: Any) -> str:
+        """The same of lists and frames."""
+        return ""
+
     def read(self, data: Any) -> Any:
         """Whatever `fit` of these models accepts."""
+        if data is None:
+            raise DataError(f"there is no bundled {self.bundled}; give a file")
+        return self.as_data(data)
 
-    @abstractmethod
+    def read_held_out(self, data: Any) -> Any:
+        """Read what models are judged on."""
+        return self.read(data)
+
     def split(self, data: Any, valid: Any, test: Any) -> Parts:
         """The parts; `valid` and `test` are read, or None."""
+        if len(data) < self.smallest:
+            raise DataError(f"{data.name}: {len(data)} {self.resampled} are too few to compare models; give at least "
+                            f"{self.smallest}")
+        return self.brought(data, valid, test) or self.cut(data)
+
+    def cut(self, data: Any) -> Parts:
+        """The parts, where no held-out data was given."""
+        raise NotImplementedError
 
     def brought(self, data: Any, valid: Any, test: Any) -> Parts | None:
         """The parts where held-out data was given; with one of two, that is what rungs are judged on. None: there is none."""
@@ -120,6 +169,17 @@ class Ladder(ABC):
             return Parts(data, valid, test, f"validated on {self.short_name(valid)}, tested on {self.short_name(test)}")
         held_out = valid if test is None else test
         return None if held_out is None else Parts(data, None, held_out, f"tested on {self.short_name(held_out)}")
+
+    def folds(self, data: Any, n: int | None) -> list[Parts]:
+        """Hold out each of n parts of like size once; None: of ten, or of fewer where there is little data."""
+        order, sizes, may_begin = self.units(data)
+        held = [order[low:high] for low, high in cuts(sizes, n, self.resampled, may_begin)]
+        every = np.arange(len(order))
+        return [Parts(data.part(np.setdiff1d(every, some)), None, data.part(np.sort(some)), "") for some in held]
+
+    def units(self, data: Any) -> tuple[np.ndarray, np.ndarray, Sequence[bool] | None]:
+        """Return the order in which folds take the units of data, their sizes, and where a fold may begin, if not anywhere."""
+        raise NotImplementedError
 
     def short_name(self, data: Any) -> str:
         """Of the data, for people."""
@@ -129,9 +189,9 @@ class Ladder(ABC):
         """Itself, or a variant that suits this data better."""
         return self
 
-    @abstractmethod
     def size(self, part: Any) -> int:
         """Of a part of the data, in `size_unit`."""
+        return len(part)
 
     @property
     @abstractmethod
@@ -143,7 +203,14 @@ class Ladder(ABC):
         return None
 
     @abstractmethod
-    def judge(self, model: Any, parts: Parts) -> Judged: ...
+    def judge(self, model: Any, parts: Parts) -> Judged:
+        """Evaluate a fitted model on the test part."""
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Fit two models, each with its own of these arguments, and pair what they give on the test part."""
+        models = [attempt.fit(**{name: each[i] for name, each in fit.items()}) for i, attempt in enumerate(attempts)]
+        first, second = (self.judge(model, parts).scores for model in models)
+        return Trial([pair for pair in zip(first, second) if pair[0].name == pair[1].name])
 
     def refuses(self, model: Any) -> str:
         """Why a fitted model of this task cannot be judged beside the others; empty where it can."""
@@ -153,13 +220,12 @@ class Ladder(ABC):
         """Only the measure."""
         return float(next(iter(self.judge(model, parts).measures.values())))
 
-    @abstractmethod
     def smaller(self, train: Any, part: int) -> Any:
         """The first 1/part of training data; None where that is too little."""
+        n = len(train) // part
+        return train.part(slice(0, n)) if n >= self.smallest // 2 else None
 
     def bench(self, parts: Parts) -> Bench:
-        from seqloom.comparison.bench import Bench
-
         return Bench(parts, minutes=self.minutes)
 
     def overlap(self, parts: Parts) -> float:
@@ -177,9 +243,14 @@ class Ladder(ABC):
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test))
 
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        """The first less the second on the same segments, each as (values, weights)."""
-        return bootstrap.paired(a[0] / self.scale, b[0] / self.scale, a[1])
+    def interval(self, rows: np.ndarray) -> tuple[float, float]:
+        """Return the interval of the measure, from its rows."""
+        values, weights = rows[rows[:, 1] > 0].T
+        return bootstrap.interval(values, weights)
+
+    def difference(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        """Return the first less the second, each by its rows of the same segments."""
+        return bootstrap.paired_rows(a, b)
 
     def sample(self, model: Any, rung: Rung, seed: int) -> str:
         """Something to read, where the model writes."""
@@ -203,7 +274,8 @@ class Ladder(ABC):
         return None
 
     def details_json(self, details: Any) -> dict[str, Any]:
-        return {}
+        """Plain values of these: as they are, or of results by rung."""
+        return {"details": {name: getattr(one, "details", one) for name, one in details.items()}}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         """Charts besides those that all reports have, by the name of their file (see `pictures.NAMES`)."""
@@ -213,50 +285,60 @@ class Ladder(ABC):
         """Add to the page what only this task has."""
 
 
-_BUILT_IN = {"text": "seqloom.comparison.text:TextLadder", "classification": "seqloom.comparison.labels:LabelLadder",
-             "tagging": "seqloom.comparison.tags:TagLadder", "vectors": "seqloom.comparison.word_vectors:VectorLadder",
-             "forecasting": "seqloom.comparison.series:SeriesLadder",
-             "translation": "seqloom.comparison.pairs:PairLadder"}
-_registered: dict[str, Ladder] = {}
+def every() -> Iterator[Ladder]:
+    """Return the ladder of each task that has one."""
+    return (_load(task.ladder) for task in tasks.every() if task.ladder)
 
 
-def register(ladder: Ladder) -> None:
-    """Make the ladder of another task known, for this process."""
-    if ladder.name in _BUILT_IN or _registered.get(ladder.name, ladder).__class__ is not ladder.__class__:
-        raise ConfigError(f"there is already a comparison named {ladder.name!r}; give yours another name")
-    _registered[ladder.name] = ladder
+@cache
+def _load(target: str) -> Ladder:
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)()
 
 
 def names() -> list[str]:
-    return list(dict.fromkeys([*_BUILT_IN, *_registered]))
+    return [ladder.name for ladder in every()]
 
 
 def get(name: str) -> Ladder:
     """The ladder of that name."""
-    if name in _BUILT_IN and name not in _registered:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        _registered[name] = getattr(import_module(module), attribute)()
-    if name not in _registered:
-        raise ConfigError(f"unknown task {name!r}{suggest_known(name, names())}")
-    return _registered[name]
-
-
-def every() -> Iterator[Ladder]:
-    return map(get, names())
+    for ladder in every():
+        if ladder.name == name:
+            return ladder
+    raise ConfigError(f"unknown task {name!r}{suggest_known(name, names())}")
 
 
 def of_data(data: Any) -> tuple[Ladder, str]:
-    """The ladder for this data, and why; text where no other recognises it."""
+    """The ladder for this data, and why; the first, of text, where no other recognises it."""
+    text, *others = every()
     with reporting(None):  # whoever reads it will say what is to be said
-        for ladder in every():
-            if ladder.name != "text" and (why := ladder.recognises(data)):
-                return ladder, why
-    return get("text"), ""
+        return next(((ladder, why) for ladder in others if (why := ladder.recognises(data))), (text, ""))
 
 
 def of_task(task: str) -> Ladder:
     """The ladder for models of that task."""
-    for ladder in every():
-        if ladder.task == task:
-            return ladder
-    raise ConfigError(f"there is no comparison for models of the task {task!r}")
+    if not (target := tasks.get(task).ladder):
+        raise ConfigError(f"there is no comparison for models of the task {task!r}; fit each and evaluate them on the same "
+                          "held-out data")
+    return _load(target)
+
+
+def columns(part: Any, whole: Any = 1.0) -> np.ndarray:
+    """Return rows for a ratio of sums over segments, (n, 2)."""
+    return np.stack(np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64)), axis=1)
+
+
+def cuts(sizes: np.ndarray, n: int | None, what: str, may_begin: Sequence[bool] | None = None) -> list[tuple[int, int]]:
+    """Return where n parts of like size begin and end, by the sizes of their units."""
+    count = len(sizes)
+    n = n or max(2, min(FOLDS, count // 2))
+    if n < 2 or count < 2 * n:
+        raise DataError(f"cannot make {n} folds of {count} {what}; give at least 2 folds and twice as many {what}")
+    ends = np.cumsum(sizes)
+    at = np.searchsorted(ends / max(ends[-1], 1), np.arange(1, n) / n + 1e-9, side="right").tolist()
+    if may_begin is not None:
+        at = [next((i for i in range(place, count) if may_begin[i]), count) for place in at]
+    borders = list(pairwise([0, *at, count]))
+    if not all(low < high for low, high in borders):
+        raise DataError(f"the {what} are too uneven for {n} folds; give fewer folds")
+    return borders

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from seqloom.charts import theme
 from seqloom.charts.curve import Point, learning_curves
 from seqloom.charts.ladder import Row, ladder
 from seqloom.charts.quality import Price, quality_against
+from seqloom.charts.sheet import Sheet
 from seqloom.comparison.result import Comparison, RungResult
+from seqloom.errors import ConfigError
 
 NAMES = ("ladder", "quality-time", "quality-size", "curve", "passage", "calibration", "confusion", "forecast", "lengths",
          "overview")
@@ -64,6 +67,18 @@ def overview(comparison: Comparison) -> Any:
         both.append(quality_against(timed, "seconds", m).properties(width=400, height=theme.HEIGHT,
                                                                     title="Quality against training time"))
     return alt.hconcat(*both, spacing=40).resolve_scale(color="independent", shape="independent")
+
+
+def comparison(result: Comparison) -> Sheet:
+    """Charts of `seqloom.compare`: a page is the report, a picture its overview; each chart by name is in the sheet."""
+    from seqloom.comparison.page import report_page
+    from seqloom.comparison.table import title
+
+    if not result.results:
+        raise ConfigError("no rung was trained; there is nothing to draw")
+    more = cache(lambda: details(result))  # read the test part again: only when drawn, and once
+    return Sheet(title(result), lambda page: pictures(result, more()), result.to_dict(),
+                 arrange=lambda charts: overview(result), page=lambda sheet: report_page(result, more()))
 
 
 def curve_chart(comparison: Comparison) -> Any:

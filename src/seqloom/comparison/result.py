@@ -87,7 +87,7 @@ class Comparison:
     ladder: Ladder = field(repr=False)
     results: list[RungResult] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    segments: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)  # values and weights by rung
+    rows: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # of the score of each rung, by segment
     curve: Curve = field(default_factory=dict)  # by rung, where it was asked for
     places: dict[str, str] = field(default_factory=dict)  # where the model of each rung is kept
     saved: str | None = None  # where the best model was saved
@@ -102,8 +102,19 @@ class Comparison:
     @property
     def model(self) -> Any:
         """The fitted model of the best rung."""
+        return self.fitted[self.best.name]
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """The models of all rungs."""
         assert self.bench is not None
-        return self.bench.fitted[self.best.name]
+        return self.bench.fitted
+
+    @property
+    def test(self) -> Any:
+        """The part of the data that they were judged on."""
+        assert self.bench is not None
+        return self.bench.splits.test
 
     @property
     def answer(self) -> Answer | None:
@@ -128,7 +139,7 @@ class Comparison:
 
     def difference(self, a: str, b: str) -> bootstrap.Paired:
         """Rung a less rung b on the same segments, with interval and p-value, in the unit of the measure."""
-        return self.ladder.difference(self.segments[a], self.segments[b])
+        return self.ladder.difference(self.rows[a], self.rows[b])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what cannot be known (the interval of a single segment) is the text "nan"."""

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from seqloom import progress
+from seqloom.comparison import ladder as ladders
+from seqloom.comparison.ladder import Judged, Ladder, Parts
 from seqloom.contracts import Classifier, Tagger
 from seqloom.data.labelled import Labelled, as_labelled
 from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.errors import ConfigError, suggest_known
-from seqloom.metrics.bootstrap import Paired, paired, paired_statistic, ratio
+from seqloom.metrics.bootstrap import paired_rows, ratio
 from seqloom.metrics.result import Result
 from seqloom.metrics.slices import as_names
-from seqloom.metrics.tagging import span_counts
-
-
-class _Judged(NamedTuple):
-    metric: str
-    both: np.ndarray  # part and whole of each example, float64 (n, 2)
-    answers: list[Any] | None  # None where those of changed examples cannot be compared with the others
 
 
 def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequence[str] = PERTURBATIONS,
@@ -55,33 +48,37 @@ def robustness(model: Any, data: Any, labels: Any = None, *, perturb: str | Sequ
     given: Any = _tagged(model, data, labels) if isinstance(model, Tagger) else _labelled(model, data, labels)
     change: Any = perturb_tagged if isinstance(model, Tagger) else perturb_labelled
     model.remark_training_data(given.name, given.fingerprint)
-    clean, rows = _judge(model, given), []
+    ladder = ladders.of_task(model.task).suited(Parts(given, None, given, ""))
+    clean, rows = _judge(ladder, model, given), []
     with progress.task("perturbing", len(perturb), "kinds") as bar:
         for kind in perturb:
             changed = change(given, kind, typo_rate=typo_rate, seed=seed)
-            rows.append({"perturbation": kind, **_row(clean, _judge(model, changed), samples),
+            rows.append({"perturbation": kind, **_row(clean, _judge(ladder, model, changed), samples),
                          "changed": _share(_examples(given), _examples(changed))})
             bar.advance()
     signature = model.signature(given)
     extras = {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
     unit = "sentences" if isinstance(model, Tagger) else "texts"
-    return Result({clean.metric: ratio(clean.both), unit: len(given)}, replace(signature, seed=seed, extras=extras),
+    return Result({**_metric(clean), unit: len(given)}, replace(signature, seed=seed, extras=extras),
                   details={"robustness": rows})
 
 
-def _row(clean: _Judged, changed: _Judged, samples: int) -> dict[str, Any]:
-    difference = _difference(changed.both, clean.both, samples)
-    row = {changed.metric: ratio(changed.both), "difference": difference.difference,
+def _judge(ladder: Ladder, model: Any, data: Any) -> Judged:
+    return ladder.judge(model, Parts(None, None, data, ""))
+
+
+def _metric(judged: Judged) -> dict[str, float]:
+    score = judged.scores[0]
+    return {score.name.replace(" ", "_").lower(): ratio(score.rows)}
+
+
+def _row(clean: Judged, changed: Judged, samples: int) -> dict[str, Any]:
+    difference = paired_rows(changed.scores[0].rows, clean.scores[0].rows, samples=samples)
+    row = {**_metric(changed), "difference": difference.difference,
            "difference_interval": (difference.low, difference.high), "p_value": difference.p_value}
     if clean.answers is not None and changed.answers is not None:
         row["answers_changed"] = _share(clean.answers, changed.answers)
     return row
-
-
-def _difference(changed: np.ndarray, clean: np.ndarray, samples: int) -> Paired:
-    if (changed[:, 1] == clean[:, 1]).all() and (clean[:, 1] > 0).all():
-        return paired(changed[:, 0], clean[:, 0], clean[:, 1], samples=samples)
-    return paired_statistic(changed, clean, ratio, samples=samples)
 
 
 def _share(before: Sequence[Any], after: Sequence[Any]) -> float:
@@ -107,17 +104,3 @@ def _tagged(model: Tagger, data: Any, tags: Any) -> Tagged:
 
 def _examples(data: Labelled | Tagged) -> list[Any]:
     return data.sentences if isinstance(data, Tagged) else data.examples
-
-
-def _judge(model: Any, data: Any) -> _Judged:
-    if isinstance(data, Tagged):
-        predicted = model.predict(data.sentences)
-        if data.scheme is not None:
-            return _Judged("span_f1", span_counts(data.tags, predicted, data.scheme).astype(np.float64), None)
-        counts = [(sum(a == b for a, b in zip(*pair)), len(pair[0])) for pair in zip(data.tags, predicted)]
-        return _Judged("accuracy", np.array(counts, np.float64), None)
-    answers = model.predict(data.examples)
-    if not model.multi_label:
-        return _Judged("accuracy", np.array([(a == b, 1) for a, b in zip(answers, data.labels)], np.float64), answers)
-    sets = [(set(said), set(gold if isinstance(gold, tuple) else (gold,))) for said, gold in zip(answers, data.labels)]
-    return _Judged("micro_f1", np.array([(2 * len(a & b), len(a) + len(b)) for a, b in sets], np.float64), answers)

@@ -17,7 +17,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from seqloom import progress, storage
+from seqloom import progress, storage, tasks
 from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.bench import PRETRAINED, Attempt, Bench, NotPossible, Rung
@@ -58,7 +58,7 @@ def compare(data: Any = None, *, task: str | Ladder | None = None, rungs: Sequen
     brought = [(Path(place), _open(ladder, place)) for place in pretrained]
     wanted = _choose(ladder, rungs)  # refused before anything is read
     whole = ladder.read(data)
-    parts = ladder.split(whole, *(None if part is None else ladder.read(part) for part in (valid, test)))
+    parts = ladder.split(whole, *(None if part is None else ladder.read_held_out(part) for part in (valid, test)))
     general, ladder = ladder, ladder.suited(parts)
     if ladder.rungs != general.rungs:
         wanted = _choose(ladder, rungs)
@@ -115,13 +115,14 @@ def _open(ladder: Ladder, place: str | Path) -> Any:
 
 
 def _with_options(ladder: Ladder, options: dict[str, Any]) -> Ladder:
-    own = [f.name for f in fields(ladder.comparing)]
+    own = [f.name for f in fields(tasks.get(ladder.task).comparing)]
     for old, new in ladder.former_names.items():
         if old in options:
             options[new] = renamed(new, options.get(new), old, options.pop(old))
     for name in options:
         if name not in own:
-            others = [other.models for other in ladders.every() if name in {f.name for f in fields(other.comparing)}]
+            others = [other.models for other in ladders.every()
+                      if name in {f.name for f in fields(tasks.get(other.task).comparing)}]
             known = [*own, *inspect.signature(compare).parameters]
             where = f"; it is for {' and '.join(others)}" if others else suggest(name, known)
             raise ConfigError(f"a comparison of {ladder.models} has no option {name!r}{where}")
@@ -152,7 +153,7 @@ def _run(wanted: list[Rung], bench: Bench, place: Path, limit: float, out: Compa
         elif rung.place:
             out.places[rung.name] = str(rung.place)
         out.results.append(kept.result)
-        out.segments[rung.name] = kept.segments
+        out.rows[rung.name] = kept.rows
         yield kept.result
 
 
@@ -165,25 +166,27 @@ def _measure(attempt: Attempt, target: Path | None, out: Comparison) -> Kept:
     with peak_memory() as memory:
         model = attempt.fit()
     seconds = time.perf_counter() - start
+    if why := ladder.refuses(model):
+        raise NotPossible(why)
     judged = ladder.judge(model, parts)
+    rows = judged.scores[0].rows
     extra = bench.tokenizers[rung.tokenizer][1] if rung.tokenizer else 0.0
     trained, record = not rung.finished, {} if rung.place else model.fit_info  # the record of a stranger is not trusted
     result = RungResult(
-        name=rung.name, family=rung.family, measures=judged.measures, interval=judged.interval,
+        name=rung.name, family=rung.family, measures=judged.measures, interval=ladder.interval(rows),
         tokenizer=model.tokenizer_label(), parameters=model.parameters, train_seconds=seconds + extra if trained else None,
         train_speed=ladder.learnt_units(model, parts) / max(seconds, 1e-9) if trained else None,
         score_speed=judged.scored / max(judged.seconds, 1e-9), peak_memory=memory.peak if trained else None, disk=None,
         sample=ladder.sample(model, rung, bench.seed), signature=ladder.signature(model, parts), tokenizer_seconds=extra,
         fallbacks=record.get("fallbacks", {}), adds=rung.adds, pretrained=rung.family == PRETRAINED,
         **({"steps": record["steps"], "passes": record["epochs"]} if model.trained and not rung.place else {}))
-    segments = judged.values, judged.weights
     if target is None:
-        return Kept(replace(result, disk=_size(rung.place) if rung.place else _disk(model)), segments, model)
+        return Kept(replace(result, disk=_size(rung.place) if rung.place else _disk(model)), rows, model)
     with storage.writing(target) as partial:
         storage.write_model(model, partial)
         result = replace(result, disk=_size(partial))
-        write_result(partial, result, segments)
-    return Kept(result, segments, model)
+        write_result(partial, result, rows)
+    return Kept(result, rows, model)
 
 
 def _disk(model: Any) -> int | None:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqloom.charts.measure import Measure
-from seqloom.comparison.bench import Bench, NotPossible, Rung, unfitted
-from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Segments
+from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung, unfitted
+from seqloom.comparison.ladder import Column, Judged, Ladder, Parts, Score, Trial
 from seqloom.data.corpus import Corpus, as_corpus, bundled
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.vectors import Questions, as_questions, ranks, spearman
 
@@ -67,7 +67,7 @@ class VectorLadder(Ladder):
              "rank correlation (Spearman) with human scores. Questions with a word that has no vector are skipped: "
              "missing. The interval is a bootstrap over questions.")
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "questions", "questions"
-    test_unit, learn_unit, learn_heading = "questions", "bytes", "B"
+    test_unit, learn_unit, learn_heading, resampled = "questions", "bytes", "B", "questions"
     commands = ("seqloom nearest {path} WORD", "seqloom analogy {path} man king woman")
     python = 'seqloom.load({path}).nearest("word")'
     rungs: Sequence[Rung] = RUNGS
@@ -78,15 +78,19 @@ class VectorLadder(Ladder):
     def recognises(self, data: Any) -> str:
         return ""  # any text would do, so they must be asked for
 
-    def read(self, data: Any) -> Any:
-        if isinstance(data, (list, tuple)) and data and all(isinstance(one, (Path, Questions)) for one in data):
-            return Asked(tuple(map(as_questions, data)))
-        if isinstance(data, Questions):
-            return Asked((data,))
-        return data if isinstance(data, Asked) else bundled() if data is None else as_corpus(data)
+    def read(self, data: Any) -> Corpus:
+        return bundled() if data is None else as_corpus(data)
+
+    def read_held_out(self, data: Any) -> Asked:
+        """One file of questions, or several."""
+        return data if isinstance(data, Asked) else Asked(tuple(map(as_questions, data if isinstance(data, list) else [data])))
+
+    def folds(self, data: Corpus, n: int | None) -> list[Parts]:
+        raise ConfigError("word vectors are evaluated on questions, not on held-out text; give a file of analogies or "
+                          "similarities (--valid FILE, valid=...) and no folds")
 
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
-        if not isinstance(test, Asked) or valid is not None:
+        if test is None or valid is not None:
             raise ConfigError("word vectors are compared on files of analogies or similarities: give --on FILE "
                               "(test=[Path(...)]) and no other held-out data")
         return Parts(data, None, test, f"asked {test.name}")
@@ -106,9 +110,6 @@ class VectorLadder(Ladder):
         beginning = train.beginning(1 / part) if (train.n_bytes or 0) // part >= LEAST else None
         return beginning if beginning is not None and (beginning.n_bytes or 0) >= LEAST else None
 
-    def learnt_units(self, model: Any, parts: Parts) -> int:
-        return self.size(parts.train)
-
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test.fingerprint))
 
@@ -120,22 +121,36 @@ class VectorLadder(Ladder):
         if np.count_nonzero(~np.isnan(outcomes)) < 2:
             raise NotPossible(f"it has vectors for the words of fewer than two questions of {first.name}")
         gold = np.array([score for _, _, score in first.pairs]) if first.pairs else np.ones(len(outcomes))
-        value, interval = self.summary(outcomes, gold)
         more = {one.name: next(iter(model.evaluate(one).metrics.values())) for one in others}
         missing = int(np.count_nonzero(np.isnan(outcomes)))
-        measures = {self.measure.key: value, **more, "missing": missing, "questions": len(outcomes)}
-        return Judged(measures, interval, outcomes, gold, len(outcomes), seconds)
+        score = Score("analogies", np.stack([outcomes, gold], axis=1))
+        measures = {self.measure.key: self.value(score.rows), **more, "missing": missing, "questions": len(outcomes)}
+        return Judged(measures, [score], len(outcomes), seconds)
 
-    def summary(self, outcomes: np.ndarray, gold: np.ndarray) -> tuple[float, tuple[float, float]]:
-        """The measure and its interval."""
-        known = outcomes[~np.isnan(outcomes)]
-        return float(known.mean()), bootstrap.interval(known, np.ones(len(known)))
+    def value(self, rows: np.ndarray) -> float:
+        """Return the measure; questions without an answer are left out."""
+        return float(np.nanmean(rows[:, 0]))
 
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        both = ~np.isnan(a[0]) & ~np.isnan(b[0])
-        if not both.any():
+    def interval(self, rows: np.ndarray) -> tuple[float, float]:
+        return super().interval(rows[~np.isnan(rows[:, 0])])
+
+    def difference(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        """Of the questions that both could answer."""
+        both = ~np.isnan(a[:, 0]) & ~np.isnan(b[:, 0])
+        if np.count_nonzero(both) < 2:
             return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
-        return bootstrap.paired(a[0][both], b[0][both], a[1][both])
+        return self.paired(a[both], b[both])
+
+    def paired(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        return bootstrap.paired_rows(a, b)
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Count what a model cannot answer as wrong, and say so."""
+        (pair,) = super().trial(attempts, parts, **fit).scores
+        missing = [int(np.isnan(score.rows).sum()) for score in pair]
+        first, second = (score._replace(rows=np.nan_to_num(score.rows)) for score in pair)
+        note = f"questions with a word without a vector count as wrong: {missing[0]:,} for A, {missing[1]:,} for B"
+        return Trial([(first, second)], (), (note,) if any(missing) else ())
 
     def warm_up(self) -> None:
         text = "the king and the queen saw the man and the woman\n" * 3
@@ -146,12 +161,10 @@ class VectorLadder(Ladder):
     # ---- the report
 
     def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
-        bench = comparison.bench
-        first = bench.splits.test.files[0] if bench is not None else None
-        if bench is None or first is None or not first.sections:
+        if comparison.bench is None or not (first := comparison.test.files[0]).sections:
             return
         page.heading("Analogies by section")
-        tables = {r.name: bench.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
+        tables = {r.name: comparison.fitted[r.name].evaluate(first).details["sections"] for r in comparison.results}
         page.table(["section", *tables], [[name, *(_share(rows[i]["accuracy"]) for rows in tables.values())]
                                           for i, name in enumerate(first.sections)])
 
@@ -160,21 +173,33 @@ class SimilarityLadder(VectorLadder):
     """Similarities: how the order of the pairs agrees with people's."""
 
     measure = Measure("spearman", "rank correlation", "spearman", lower=False)
+    resampled = "pairs"
 
-    def summary(self, outcomes: np.ndarray, gold: np.ndarray) -> tuple[float, tuple[float, float]]:
-        known = ~np.isnan(outcomes)
-        rng, n = np.random.default_rng(0), int(np.count_nonzero(known))
-        rows = [rng.integers(0, n, n) for _ in range(SAMPLES)]
-        low, high = np.quantile([spearman(outcomes[known][row], gold[known][row]) for row in rows], [0.025, 0.975])
-        return spearman(outcomes[known], gold[known]), (float(low), float(high))
+    def value(self, rows: np.ndarray) -> float:
+        return spearman(*rows[~np.isnan(rows[:, 0])].T)
 
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        both = ~np.isnan(a[0]) & ~np.isnan(b[0])
-        if np.count_nonzero(both) < 2:
-            return bootstrap.Paired(math.nan, math.nan, math.nan, math.nan)
-        gold = ranks(a[1][both])
-        first, second = (np.stack([ranks(one[0][both]), gold], axis=1) for one in (a, b))
-        return bootstrap.paired_statistic(first, second, bootstrap.correlation)
+    def interval(self, rows: np.ndarray) -> tuple[float, float]:
+        known = rows[~np.isnan(rows[:, 0])]
+        rng, n = np.random.default_rng(0), len(known)
+        low, high = np.quantile([spearman(*known[rng.integers(0, n, n)].T) for _ in range(SAMPLES)], [0.025, 0.975])
+        return float(low), float(high)
+
+    def paired(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        return bootstrap.paired_statistic(_ranked(a), _ranked(b), bootstrap.correlation)
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Leave out the pairs that one of the models cannot answer, and say so."""
+        ((first, second),) = Ladder.trial(self, attempts, parts, **fit).scores
+        both = ~np.isnan(first.rows[:, 0]) & ~np.isnan(second.rows[:, 0])
+        if both.sum() < 2:
+            raise DataError(f"{parts.test.name}: fewer than two pairs have vectors in both models; nothing can be compared")
+        a, b = (Score("Spearman", _ranked(score.rows[both]), bootstrap.correlation) for score in (first, second))
+        return Trial([(a, b)], (), () if both.all() else (f"{(~both).sum():,} pairs were skipped: a word has no vector",))
+
+
+def _ranked(rows: np.ndarray) -> np.ndarray:
+    """Of both columns, the places in their order."""
+    return np.stack([ranks(column) for column in rows.T], axis=1)
 
 
 def _short(questions: Questions) -> str:

@@ -51,7 +51,7 @@ class Notes:
         return Content(self._text.hexdigest(), self._size, self._closed, self._rows.kept)
 
 
-def read_content(document: Document, bar: progress.Task) -> Content:
+def read_content(document: Document, bar: progress.Bar) -> Content:
     """Read a document for this alone."""
     notes = Notes()
     for piece in document.pieces():

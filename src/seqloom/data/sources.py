@@ -127,7 +127,7 @@ def _is_binary(document: Document) -> bool:
     return document.encoding == "utf-8" and table_kind(document.name) != "parquet" and document.looks_binary()
 
 
-def _read_once(document: Document, bar: progress.Task) -> Document:
+def _read_once(document: Document, bar: progress.Bar) -> Document:
     """The document with what there is to know of it; of a table only that it is text is known."""
     kind = table_kind(document.name)
     if kind is None:

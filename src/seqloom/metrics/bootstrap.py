@@ -113,6 +113,19 @@ def paired_statistic(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarr
     return Paired(difference, low, high, (far + 1) / (samples + 1))
 
 
+def paired_rows(a: np.ndarray, b: np.ndarray, statistic: Callable[[np.ndarray], float] | None = None, *,
+                samples: int = 1000) -> Paired:
+    """Compare a ratio of sums, or another statistic, of two models: `paired` where both have the same weights.
+
+    >>> rows = np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]])
+    >>> paired_rows(rows, rows)
+    Paired(difference=0.0, low=0.0, high=0.0, p_value=1.0)
+    """
+    if statistic in (None, ratio) and np.array_equal(a[:, 1], b[:, 1]) and (a[:, 1] > 0).all():
+        return paired(a[:, 0], b[:, 0], a[:, 1], samples=samples)
+    return paired_statistic(a, b, statistic or ratio, samples=samples)
+
+
 def interval_of_sums(rows: np.ndarray, formula: Callable[[np.ndarray], np.ndarray], *, level: float = 0.95,
                      samples: int = 1000, seed: int = 0) -> tuple[float, float]:
     """Between which values a formula of sums over segments lies, such as BLEU; `rows` (n, m), `formula` of sums (..., m).

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Judging, Outcome, Predicting, Task, batched, strict_option, text_batches
+from seqloom.tasks.task import Command, Judging, Outcome, Predicting, Task, batched, check_chart, strict_option, text_batches
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
@@ -89,6 +89,7 @@ class Classifying(Predicting):
 
 class Classification(Task):
     name, phrase = "classifier", "a classifier"
+    ladder = "seqloom.comparison.classification:ClassificationLadder"
     data_help = ("texts with labels: .tsv, .csv, .jsonl, .parquet, `label text` lines, fastText's `__label__x text`, a "
                  "directory with one folder a class, or a label and a series of numbers a line; none, or -, is standard input.")
     reading, judging, predicting, perturbing = LabelledReading, LabelJudging, Classifying, Perturbing
@@ -111,10 +112,7 @@ class Classification(Task):
     def predict(self, model: Any, paths: tuple[str, ...], options: Classifying) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
             raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
-        if options.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(options.chart)
+        check_chart(options.chart)
         _check_columns(model, options)
         batches = (_pairs(paths, options) if model.reads_pairs else
                    _lines_of_numbers(paths, options) if model.reads_numbers else text_batches(paths, options))
@@ -229,7 +227,7 @@ def _usual_length(model: Classifier) -> int | None:
 
 def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:
     from seqloom.data.examples import in_one_line
-    from seqloom.inspect import explanations
+    from seqloom.views import explanations
 
     texts, found = [], []
     for text in units:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seqloom.comparison.options import SeriesComparing
-from seqloom.config import Config, option
-from seqloom.tasks.task import Command, Judging, Outcome, Task, shown, strict_option
+from seqloom.config import MOST, Config, option
+from seqloom.tasks.task import Command, Judging, Outcome, Task, check_chart, shown, strict_option
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
@@ -43,11 +42,25 @@ class SeriesJudging(Judging):
                                      "where the training data ended].", metavar="TIME")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeriesComparing(Config):
+    """How forecasters are compared: the words are those of `fit` and `evaluate`."""
+
+    horizon: int | None = option(None, "Number of steps to forecast  [default: a season, at most 200 and a tenth of the "
+                                       "training data].", minimum=1, maximum=10_000)
+    season: int | None = option(None, "Steps of the cycle that repeats  [default: by the data: a day of hours, a week of days, "
+                                      "a year of months].", minimum=1, maximum=1_000_000)
+    since: str | int | None = option(
+        None, "Test forecasts from this time on; what comes before is for training and validation  [default: "
+        "the last 20 % of the time].", minimum=0, maximum=MOST, metavar="TIME")
+
+
 class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
     data_help = ("series: .csv, .tsv, .jsonl or .parquet with a column of times; none, or -, is standard input.")
     valid_help = "Data that follows: intervals are learned from the errors on it; networks choose their best weights by it."
     reading, judging, comparing = SeriesReading, SeriesJudging, SeriesComparing
+    ladder = "seqloom.comparison.forecasting:ForecastingLadder"
     commands: ClassVar = {
         "forecast": Command("seqloom.cli.forecast:command", "What comes next in a series, with intervals."),
         "anomalies": Command("seqloom.cli.anomalies:command", "Steps of a series that are not as expected."),
@@ -61,14 +74,11 @@ class Forecasting(Task):
                            usual_key=model.key_column if model else None)
 
     def evaluate(self, model: Forecaster, place: str, paths: tuple[str, ...], reading: SeriesReading, judging: Any) -> Outcome:
-        if judging.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(judging.chart)
+        check_chart(judging.chart)
         data = self.read(paths, reading, model)
         result = model.evaluate(data, horizon=judging.horizon, since=judging.since)
         if judging.chart is not None:
-            from seqloom.inspect import forecast
+            from seqloom.views import forecast
 
             forecast(model, data, horizon=judging.horizon, backtest=True).save(judging.chart)
         return shown(result)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_held_out_text, read_text
+from seqloom.tasks.task import Command, Outcome, Task, TextReading, check_chart, read_held_out_text, read_text
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel
@@ -33,6 +33,7 @@ class LanguageJudging(Config):
 
 class LanguageModeling(Task):
     name, phrase = "language model", "a language model"
+    ladder = "seqloom.comparison.language:LanguageLadder"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Held-out text to evaluate the model on after fitting."
     reading, judging, scoring = TextReading, LanguageJudging, TextReading
@@ -53,7 +54,7 @@ class LanguageModeling(Task):
         result = model.evaluate(corpus, dynamic=judging.dynamic, dynamic_lr=judging.dynamic_lr)
         rows = [row._asdict() for row in model.sparsity(corpus)] if judging.sparsity else []  # type: ignore[attr-defined]
         if judging.chart is not None:
-            from seqloom.inspect import portrait
+            from seqloom.views import portrait
 
             portrait(model, corpus).save(judging.chart)
         text = str(result) + (f"\n\n{_sparsity_table(rows)}" if rows else "")
@@ -89,10 +90,7 @@ class LanguageModeling(Task):
 
     def _check(self, model: LanguageModel, judging: LanguageJudging) -> LanguageModel | None:
         """Refuse, before anything is read, what this model cannot do; the second model, if there is one."""
-        if judging.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(judging.chart)
+        check_chart(judging.chart)
         if judging.dynamic and (judging.against is not None or judging.chart is not None):
             raise ConfigError("--against and --chart use the model as saved; leave out --dynamic, or evaluate one at a "
                               "time")
@@ -115,10 +113,28 @@ def _sparsity_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _difference(first: LanguageModel, second: LanguageModel, corpus: Corpus) -> dict[str, Any]:
-    from seqloom.comparison.paired import paired_difference
+    """How much the first model's cost differs from the second's on the same text; below zero the first is better.
 
-    unit, paired = paired_difference(first, second, corpus)
-    return {"unit": unit, **paired._asdict()}
+    Tokenizers may differ where both can spell every byte.
+    """
+    import numpy as np
+
+    from seqloom.contracts.reading import tally
+    from seqloom.metrics.bootstrap import paired
+    from seqloom.metrics.costs import SegmentCosts
+
+    by_bytes = first.tokenizer.lossless and second.tokenizer.lossless
+    if not by_bytes and (first.tokenizer != second.tokenizer or first.unit != second.unit):
+        raise ConfigError("the models cut the text into different tokens and at least one loses bytes, so their "
+                          "likelihoods cannot be compared: " + " and ".join(
+                              f"{m.tokenizer.label()} by {m.unit}" for m in (first, second)))
+    costs = []
+    for model in (first, second):
+        segments = SegmentCosts(model.tokenizer, model.unit, corpus)
+        tally(model, corpus, costs=segments)
+        values, weights = segments.result()
+        costs.append(values / np.log(2) if by_bytes else values)
+    return {"unit": "bits per byte" if by_bytes else "nats per token", **paired(costs[0], costs[1], weights)._asdict()}
 
 
 def _sentence(d: dict[str, Any], model: str, against: str) -> str:

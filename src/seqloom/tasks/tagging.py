@@ -39,6 +39,7 @@ class TaggingOptions(Predicting):
 
 class Tagging(Task):
     name, phrase = "tagger", "a tagger"
+    ladder = "seqloom.comparison.tagging:TaggingLadder"
     data_help = "sentences with tags: CoNLL columns, CoNLL-U, or word/TAG; none, or -, is standard input."
     reading, judging, predicting, perturbing = TaggedReading, SliceJudging, TaggingOptions, Perturbing
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}

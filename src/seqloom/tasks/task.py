@@ -80,6 +80,7 @@ class Task(ABC):
     scoring: ClassVar[type[Config] | None] = None  # options of `score`, likewise
     perturbing: ClassVar[type[Config] | None] = None  # options of `robustness`, likewise
     comparing: ClassVar[type[Config]] = Config  # options of `compare` that only this task has
+    ladder: ClassVar[str] = ""  # "module:attribute" of how its models are compared, imported when asked; empty: they are not
     commands: ClassVar[Mapping[str, Command]] = {}  # besides those that all tasks have; "inspect X" is view X of `inspect`
 
     @abstractmethod
@@ -92,10 +93,7 @@ class Task(ABC):
 
     def evaluate(self, model: Any, place: str, paths: tuple[str, ...], reading: Any, judging: Any) -> Outcome:
         """Judge the model of that place on data; draw what there is to see, if asked."""
-        if judging.chart is not None:
-            from seqloom.charts.files import check_target
-
-            check_target(judging.chart)
+        check_chart(judging.chart)
         result = self.judge(model, paths, reading, judging)
         if judging.chart is not None:
             self.chart(result).save(judging.chart)
@@ -107,7 +105,7 @@ class Task(ABC):
 
     def chart(self, result: Any) -> Sheet:
         """What there is to see of a result."""
-        from seqloom.inspect import errors
+        from seqloom.views import errors
 
         return errors(result)
 
@@ -158,6 +156,14 @@ class Task(ABC):
     def converted(self, model: Any) -> Outcome:
         """What was converted, in a few words."""
         return Outcome(model.summary(), {"model": model.name})
+
+
+def check_chart(path: str | None) -> None:
+    """Refuse, before any work, a place where a chart could not be written."""
+    if path is not None:
+        from seqloom.charts.files import check_target
+
+        check_target(path)
 
 
 def in_one_field(token: str) -> str:

@@ -49,6 +49,7 @@ class PairsJudging(TranslationConfig):
 
 class Translating(Task):
     name, phrase = "translator", "a translator"
+    ladder = "seqloom.comparison.translation:TranslationLadder"
     data_help = ("pairs: a table (.tsv, .csv, .jsonl, .parquet) with a column of sources and one of targets, or two files "
                  "with a source and its target in the same line; none, or -, is standard input.")
     reading, judging, scoring = PairsFiltering, PairsJudging, PairsReading
@@ -81,7 +82,7 @@ class Translating(Task):
         return model.evaluate(self.read(paths, reading), how=judging)
 
     def chart(self, result: Result) -> Sheet:
-        from seqloom.inspect import quality_by_length
+        from seqloom.views import quality_by_length
 
         return quality_by_length(result)
 

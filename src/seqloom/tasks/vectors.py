@@ -20,6 +20,7 @@ class VectorJudging(Config):
 
 class WordVectorsTask(Task):
     name, phrase = "word vectors", "word vectors"
+    ladder = "seqloom.comparison.word_vectors:VectorLadder"
     data, data_help = "TEXT", "files, directories or patterns; none, or -, is standard input."
     valid_help = "Analogies or word similarities to evaluate the vectors on after fitting."
     reading, judging = TextReading, VectorJudging

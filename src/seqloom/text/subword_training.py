@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 from seqloom import progress
 from seqloom.errors import DataError, SeqloomError
 from seqloom.kernels.parallel import interruptible
-from seqloom.progress import Task
+from seqloom.progress import Bar
 from seqloom.text.boundaries import cut_before_word
 from seqloom.text.subword import SPACE_RULE, Subword
 from seqloom.text.vocabulary import TokenCounts
@@ -42,7 +42,7 @@ _ALPHABET_SIZE = 1000  # WordPiece: the most frequent characters; others are unk
 _CHINESE = ((0x4E00, 0xA000), (0x3400, 0x4DC0), (0x20000, 0x30000), (0xF900, 0xFB00))  # words of one character
 
 
-def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundary: str, bar: Task) -> Subword:
+def train(kind: str, blocks: Iterator[bytes], size: int, min_count: int, boundary: str, bar: Bar) -> Subword:
     """Train a subword tokenizer with at most `size` ids on blocks of UTF-8."""
     filled = filter(None, blocks)
     first = next(filled, None)

@@ -11,7 +11,7 @@ import torch
 from seqloom import progress
 from seqloom.training.config import MINUTES, TrainConfig
 from seqloom.training.schedules import DelayedGroup
-from seqloom.training.task import Task
+from seqloom.training.trainable import Trainable
 from seqloom.training.update import Updater
 
 _WARM, _TIMED, _LONGEST = 2, 8, 20.0  # steps that are not counted, least number that are, seconds at most
@@ -20,7 +20,7 @@ _EVALUATIONS, _SHARE = 20, 0.1  # how many if the task does not say, and the mos
 _FEWEST = 100  # steps that are made however little data there is, where nothing is said about length
 
 
-def count_steps(task: Task, config: TrainConfig, device: torch.device,
+def count_steps(task: Trainable, config: TrainConfig, device: torch.device,
                 groups: Sequence[DelayedGroup] = (),
                 initial: Mapping[str, np.ndarray] | None = None) -> tuple[int, int]:
     """How many steps, and after how many of them to evaluate."""

@@ -18,7 +18,7 @@ from seqloom.storage import EVENTS
 from seqloom.training.checkpoint import LOG, Run, read_log
 from seqloom.training.config import TrainConfig
 from seqloom.training.ranks import is_first
-from seqloom.training.task import Task
+from seqloom.training.trainable import Trainable
 
 _FLUSH = 10  # seconds that an event may wait before it is on disk
 
@@ -33,7 +33,7 @@ def check_tensorboard(config: TrainConfig) -> None:
 class Log:
     """Sums what happens between two reports and writes them down; close it by leaving its block."""
 
-    def __init__(self, run: Run | None, config: TrainConfig, task: Task) -> None:
+    def __init__(self, run: Run | None, config: TrainConfig, task: Trainable) -> None:
         check_tensorboard(config)
         if config.tensorboard and run is None:
             raise ConfigError("tensorboard files are written into the directory of the run; give fit a run directory")

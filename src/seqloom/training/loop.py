@@ -31,7 +31,7 @@ from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
 from seqloom.training.schedules import DelayedGroup, Schedule
 from seqloom.training.states import leaves, rebuilt, shape_of
-from seqloom.training.task import Task
+from seqloom.training.trainable import Trainable
 from seqloom.training.update import Diverged, Update, Updater, frozen_network
 
 REPORTS = 200  # lines of the log, about
@@ -49,7 +49,7 @@ class Report:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
+def train(task: Trainable, config: TrainConfig, *, device: torch.device, run: files.Run | None = None,
           facts: dict[str, Any] | None = None, groups: Sequence[DelayedGroup] = (),
           initial: Mapping[str, np.ndarray] | None = None) -> Report:
     """Train until the steps are done or patience ends; the network of the report has the best weights.
@@ -75,7 +75,7 @@ def train(task: Task, config: TrainConfig, *, device: torch.device, run: files.R
         return _Loop(updater, run, fixed["steps"], fixed["evaluate_every"]).run_all()
 
 
-def _frozen_facts(task: Task) -> dict[str, str]:
+def _frozen_facts(task: Trainable) -> dict[str, str]:
     """Return what a run must have in common with its beginning because of a second, frozen network."""
     frozen = frozen_network(task)
     if frozen is None:
@@ -111,7 +111,7 @@ class _Loop:
         facts = {"steps": self.steps, "epochs": round(epochs, 3), **self.updater.clipper.report()}
         return Report(self.step, self.network, self.best, self.best_step or None, facts)
 
-    def _train(self, bar: progress.Task, interrupts: Interrupts) -> None:
+    def _train(self, bar: progress.Bar, interrupts: Interrupts) -> None:
         report_every, saved = max(self.steps // REPORTS, 1), time.monotonic()
         while self.step < self.steps and not self._out_of_patience():
             rate = self.schedule.rate(self.step)
@@ -141,7 +141,7 @@ class _Loop:
 
     # ---- reports and evaluation
 
-    def _report(self, bar: progress.Task, values: dict[str, Any]) -> None:
+    def _report(self, bar: progress.Bar, values: dict[str, Any]) -> None:
         counted = self.task.counted
         valid = "" if self.best is None else f", valid {self.log.shown(self.best, held_out=True)}"
         rate = f"{values[f'{counted}_per_s']:,} {counted}/s"

@@ -19,7 +19,7 @@ from seqloom.training.groups import delayed_groups
 from seqloom.training.optimizers import make_optimizer
 from seqloom.training.schedules import DelayedGroup
 from seqloom.training.states import detached, leading
-from seqloom.training.task import Task
+from seqloom.training.trainable import Trainable
 
 _HOPELESS = 3.0  # a loss so many times the first one, and above it by this much, is no learning
 
@@ -45,7 +45,7 @@ def load_weights(network: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
     network.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
 
 
-def frozen_network(task: Task) -> nn.Module | None:
+def frozen_network(task: Trainable) -> nn.Module | None:
     """Return the second network of a task, if it has one."""
     return getattr(task, "frozen_network", None)
 
@@ -61,7 +61,7 @@ def _freeze(frozen: nn.Module, trained: nn.Module, device: torch.device) -> None
 class Updater:
     """The network and all that changes with each update, but for the learning rate."""
 
-    def __init__(self, task: Task, config: TrainConfig, device: torch.device,
+    def __init__(self, task: Trainable, config: TrainConfig, device: torch.device,
                  groups: Sequence[DelayedGroup] = (),
                  initial: Mapping[str, np.ndarray] | None = None) -> None:
         """`initial`: weights by name that take the place of those that the network is built with."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from seqloom.models.sequence.building_net import Start
     from seqloom.models.sequence.published import Opened
-    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.models.sequence.task_net import SequenceTraining
 
 
 class NeuralClassifier(SequenceModel, Classifier):
@@ -163,9 +163,9 @@ class NeuralClassifier(SequenceModel, Classifier):
         return lambda examples: features(self.encode(examples))
 
     def _task(self, data: Labelled, valid: Labelled | None, start: Start, train: TrainConfig,
-              read: Callable[[list[Any]], Encoded]) -> SequenceTask:
-        from seqloom.models.sequence.task_net import SequenceTask, example_batches
-        from seqloom.training.task import Criterion
+              read: Callable[[list[Any]], Encoded]) -> SequenceTraining:
+        from seqloom.models.sequence.task_net import SequenceTraining, example_batches
+        from seqloom.training.trainable import Criterion
 
         targets, several = self._targets(data), self.multi_label
         weights, balanced = None, self.config.class_weights == "balanced" and not several
@@ -190,7 +190,7 @@ class NeuralClassifier(SequenceModel, Classifier):
                 right = log_probs.argmax(1) == wanted
                 return float(np.mean([right[wanted == c].mean() for c in np.unique(wanted)]) if balanced else right.mean())
 
-        return SequenceTask(example_batches(read(data.examples), train, targets, weights), criterion,
+        return SequenceTraining(example_batches(read(data.examples), train, targets, weights), criterion,
                             lambda: self._build(start), losses, judge)
 
     def _targets(self, data: Labelled) -> np.ndarray:

@@ -63,7 +63,7 @@ def memory_needed(n_tokens: int, order: int) -> int:
 
 
 def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int, eos_id: int,
-                 workspace: Workspace, bar: progress.Task) -> Levels:
+                 workspace: Workspace, bar: progress.Bar) -> Levels:
     """Levels of the n-grams that start in ids[lo:hi]; those that reach beyond see a few tokens more."""
     from seqloom.kernels.ngram_count import insert_bos
 
@@ -79,7 +79,7 @@ def _count_block(ids: np.ndarray, lo: int, hi: int, order: int, vocab_size: int,
 
 
 def _count_sequence(seq: np.ndarray, limit: int, order: int, vocab_size: int, eos_id: int, workspace: Workspace,
-                    bar: progress.Task, n_tokens: int) -> Levels:
+                    bar: progress.Bar, n_tokens: int) -> Levels:
     from seqloom.kernels import ngram_count as kernel
 
     n_words = vocab_size + 1

@@ -66,7 +66,7 @@ class DynamicReading:
                     self.past = Past()
         return out
 
-    def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Task) -> None:
+    def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Bar) -> None:
         """The next tokens of one sequence: scored, then learnt from, window by window."""
         device = next(self.network.parameters()).device
         for places, features in self.model.flat_features(self.network, ids, np.array([len(ids)]), device, self.window,

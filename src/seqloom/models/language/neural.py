@@ -102,7 +102,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
     def fit_ids(self, ids: np.ndarray, how: Fitting) -> None:
         config, device = prepare(self.name, how)
-        from seqloom.models.language.task_net import LanguageTask
+        from seqloom.models.language.task_net import LanguageTraining
         from seqloom.training.schedules import DelayedGroup
 
         ids, valid = (ids, how.valid) if how.valid is not None else self._held_out(ids)
@@ -124,7 +124,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         groups = []
         if self.config.pretrained_training == "gradual":
             groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
-        task = LanguageTask(self, batches, size, ids, valid, device, config, first)
+        task = LanguageTraining(self, batches, size, ids, valid, device, config, first)
         network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
                                         start=how.start)
         self.net.keep(network)

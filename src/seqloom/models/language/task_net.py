@@ -16,7 +16,7 @@ from seqloom.models.network.sizes import Size
 from seqloom.training.batches import Batches
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
-from seqloom.training.task import Criterion
+from seqloom.training.trainable import Criterion
 
 if TYPE_CHECKING:
     from seqloom.models.language.neural import NeuralLanguageModel
@@ -26,7 +26,7 @@ MOST_VALID = 20_000  # tokens of the valid text that are used during training
 VALID_ROWS = 32  # in which they are read side by side, as one row would take long
 
 
-class LanguageTask:
+class LanguageTraining:
     criterion, counted, unit = Criterion("nats"), "tokens", "nats"
 
     def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,

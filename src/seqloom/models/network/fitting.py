@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.training.schedules import DelayedGroup
-    from seqloom.training.task import Task
+    from seqloom.training.trainable import Trainable
 
 
 def check_idle(name: str, train: TrainConfig | None, idle: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ def prepare(name: str, how: Fitting) -> tuple[TrainConfig, torch.device]:
     return config, device
 
 
-def train_network(task: Task, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
+def train_network(task: Trainable, config: TrainConfig, device: torch.device, *, run: Path | None, facts: Mapping[str, Any],
                   groups: Sequence[DelayedGroup] = (),
                   start: Origin | None = None) -> tuple[torch.nn.Module, dict[str, Any]]:
     """Return the trained network, and what the model's record says of it.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.encoded import Encoded
-    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.models.sequence.task_net import SequenceTraining
     from seqloom.runtime.composition import SequenceNetwork
     from seqloom.runtime.examples import Examples
     from seqloom.training.config import TrainConfig
@@ -140,7 +140,7 @@ class SequenceModel(NetworkModel):
     def d_embed(self, first: FirstLayer | None) -> int:
         return first.dimensions if first is not None else self.config.d_embed or D_EMBED
 
-    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting, valid: Any,
+    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTraining], how: Fitting, valid: Any,
               opened: Opened | None = None) -> None:
         """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
         from seqloom.training.schedules import DelayedGroup

@@ -15,14 +15,14 @@ from seqloom.models.sequence.encoded import Encoded
 from seqloom.training.batches import Batch, Batches, Examples
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
-from seqloom.training.task import Criterion
+from seqloom.training.trainable import Criterion
 
 BATCH_SIZE, ENOUGH = 32, 30.0
 MOST_STEPS = 1 << 14  # of a batch with its padding, so that a few very long examples fit into memory
 
 
 @dataclass
-class SequenceTask:
+class SequenceTraining:
     batches: Batches
     criterion: Criterion
     make: Callable[[], nn.Module]

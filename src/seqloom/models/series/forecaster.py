@@ -70,12 +70,12 @@ class NeuralForecaster(NetworkModel, Forecaster):
 
     def fit_series(self, data: Series, how: Fitting) -> None:
         config, device = prepare(self.name, how)
-        from seqloom.models.series.forecaster_task import ForecastTask
+        from seqloom.models.series.forecaster_task import ForecastTraining
 
         valid = how.valid if how.valid is not data else None
         facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
                  "valid": None if valid is None else valid.fingerprint}
-        task = ForecastTask(self, data, valid, config)
+        task = ForecastTraining(self, data, valid, config)
         network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
         self.net.keep(network)
         self.fit_info |= record

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from seqloom.data.series import Series
 from seqloom.errors import DataError
 from seqloom.training.batches import Batch, Batches, Examples
-from seqloom.training.task import Criterion
+from seqloom.training.trainable import Criterion
 
 if TYPE_CHECKING:
     from seqloom.models.series.forecaster import NeuralForecaster
@@ -21,7 +21,7 @@ MOST_VALID = 500  # windows of each series that are looked at while training
 EPOCHS, STEPS = 5.0, 600  # that are enough where nothing is said; windows overlap, so a pass sees each value many times
 
 
-class ForecastTask:
+class ForecastTraining:
     criterion, counted, unit = Criterion("MSE"), "values", "squared error and pinball loss"
 
     def __init__(self, model: NeuralForecaster, data: Series, valid: Series | None, train: TrainConfig) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from seqloom.models.sequence.building_net import Start
     from seqloom.models.sequence.published import Opened
-    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.models.sequence.task_net import SequenceTraining
 
 UNKNOWN = "<unk>"  # the first in the table of words
 
@@ -107,7 +107,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def _train(self, data: Tagged, valid: Tagged | None, start: Start, how: Fitting,
                opened: Opened | None) -> None:
-        def task(train: TrainConfig, device: torch.device) -> SequenceTask:
+        def task(train: TrainConfig, device: torch.device) -> SequenceTraining:
             return self._task(data, valid, start, train, self._reading(opened, device))
 
         self.train(task, how, valid, opened)
@@ -130,9 +130,9 @@ class NeuralTagger(SequenceModel, Tagger):
         return self.features_of(opened, device) if opened is not None and self.config.frozen else lambda encoded: encoded
 
     def _task(self, data: Tagged, valid: Tagged | None, start: Start, train: TrainConfig,
-              read: Callable[[Encoded], Encoded]) -> SequenceTask:
-        from seqloom.models.sequence.task_net import SequenceTask, example_batches, tagged_steps
-        from seqloom.training.task import Criterion
+              read: Callable[[Encoded], Encoded]) -> SequenceTraining:
+        from seqloom.models.sequence.task_net import SequenceTraining, example_batches, tagged_steps
+        from seqloom.training.trainable import Criterion
 
         def losses(network: Any, batch: Any) -> torch.Tensor:
             return network.output.loss(network(batch.arrays), batch["targets"], tagged_steps(batch.arrays))
@@ -156,7 +156,7 @@ class NeuralTagger(SequenceModel, Tagger):
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
         batches = example_batches(read(encoded), train)
-        return SequenceTask(batches, criterion, lambda: self._build(start), losses, judge, "words")
+        return SequenceTraining(batches, criterion, lambda: self._build(start), losses, judge, "words")
 
     # ---- the network
 

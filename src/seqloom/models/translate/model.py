@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.models.sequence.building_net import Start
-    from seqloom.models.sequence.task_net import SequenceTask
+    from seqloom.models.sequence.task_net import SequenceTraining
     from seqloom.models.translate.decoder_net import NetworkDecoder
     from seqloom.training.config import TrainConfig
 
@@ -158,10 +158,10 @@ class TranslationModel(NetworkModel, Translator):
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
         return NOTHING
 
-    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start, train: TrainConfig) -> SequenceTask:
-        from seqloom.models.sequence.task_net import SequenceTask
+    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start, train: TrainConfig) -> SequenceTraining:
+        from seqloom.models.sequence.task_net import SequenceTraining
         from seqloom.models.translate.task_net import pair_loss
-        from seqloom.training.task import Criterion
+        from seqloom.training.trainable import Criterion
 
         c, by_bleu = self.config, self.config.select_by == "bleu"
         judge = None
@@ -176,7 +176,7 @@ class TranslationModel(NetworkModel, Translator):
 
         batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
                               batch_size=train.batch_size, seed=train.seed)
-        return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
+        return SequenceTraining(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
                             judge, counted="tokens", enough_epochs=ENOUGH)

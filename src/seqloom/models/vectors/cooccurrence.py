@@ -27,7 +27,7 @@ A_TOKEN = 24  # bytes of memory while a stretch of text is counted
 LONGEST_STRETCH = 1 << 31  # tokens; places in it are 32 bits
 
 Weighting = Literal["distance", "equal"]
-Task = Callable[["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]]  # lengths of rows, columns, totals
+Job = Callable[["_Scratch"], tuple[np.ndarray, np.ndarray, np.ndarray]]  # lengths of rows, columns, totals
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _weights(window: int, weighting: Weighting) -> tuple[np.ndarray, int]:
 
 
 def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weights: np.ndarray,
-                   symmetric: bool) -> Iterator[tuple[int, Task]]:
+                   symmetric: bool) -> Iterator[tuple[int, Job]]:
     """Counting the rows of a stretch of text, some rows a task."""
     from seqloom.kernels.cooccurrence import END, compact, count_rows, reach, sort_positions, word_counts
 
@@ -107,7 +107,7 @@ def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weight
     sort_positions(text, first, last, starts[:-1].copy(), positions)
     most = np.minimum(counts * (len(weights) * (1 + symmetric)), vocab_size - np.arange(vocab_size) * symmetric)
 
-    def count(rows: tuple[int, int]) -> Task:
+    def count(rows: tuple[int, int]) -> Job:
         def task(s: _Scratch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             lengths = np.empty(rows[1] - rows[0], np.int64)
             n = count_rows(text, positions, starts, *rows, weights, symmetric, *s.sums, lengths, *s.room)
@@ -119,13 +119,13 @@ def _stretch_tasks(ids: np.ndarray, low: int, high: int, vocab_size: int, weight
         yield int((starts[rows[1]] - starts[rows[0]]) * share), count(rows)
 
 
-def _merging_tasks(runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Iterator[tuple[int, Task]]:
+def _merging_tasks(runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Iterator[tuple[int, Job]]:
     """Adding up the same rows of all runs, some rows a task."""
     from seqloom.kernels.cooccurrence import merge_rows
 
     sizes = np.sum([np.diff(offsets) for offsets, _, _ in runs], axis=0)
 
-    def merge(low: int, high: int) -> Task:
+    def merge(low: int, high: int) -> Job:
         def task(s: _Scratch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             spans = [(offsets[low], offsets[high]) for offsets, _, _ in runs]
             columns = np.concatenate([columns[a:b] for (_, columns, _), (a, b) in zip(runs, spans)])
@@ -170,7 +170,7 @@ class _Pool:
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size, self.free = vocab_size, list[_Scratch]()
 
-    def run(self, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def run(self, task: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         try:
             scratch = self.free.pop()
         except IndexError:
@@ -180,7 +180,7 @@ class _Pool:
         return made
 
 
-def _piece_by_piece(tasks: Iterator[tuple[int, Task]],
+def _piece_by_piece(tasks: Iterator[tuple[int, Job]],
                     scratch: _Pool) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     return parallel_map(lambda task: (task[0], scratch.run(task[1])), tasks)
 

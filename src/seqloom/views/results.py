@@ -1,8 +1,7 @@
-"""What was measured, as charts: errors of a classifier or tagger, a description of a text, a comparison of models."""
+"""What was measured, as charts: errors of a classifier or tagger, a description of a text."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from seqloom.charts.confidence import reliability_chart
@@ -14,7 +13,6 @@ from seqloom.charts.vocabulary import Bar, Covered, bars, coverage, lengths
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seqloom.comparison.result import Comparison
     from seqloom.data.describe import Description
     from seqloom.metrics.result import Result
 
@@ -114,16 +112,3 @@ def _two_in_a_row(charts: Charts) -> Any:
     sized = [chart.properties(width=430, title=title) for title, chart in charts.items()]
     rows = [alt.hconcat(*sized[i:i + 2], spacing=40).resolve_scale(color="independent") for i in range(0, len(sized), 2)]
     return alt.vconcat(*rows, spacing=30)
-
-
-def comparison(result: Comparison) -> Sheet:
-    """Charts of `seqloom.compare`: a page is the report, a picture its overview; each chart by name is in the sheet."""
-    from seqloom.comparison.page import report_page
-    from seqloom.comparison.pictures import details, overview, pictures
-    from seqloom.comparison.table import title
-
-    if not result.results:
-        raise ConfigError("no rung was trained; there is nothing to draw")
-    more = cache(lambda: details(result))  # read the test part again: only when drawn, and once
-    return Sheet(title(result), lambda page: pictures(result, more()), result.to_dict(),
-                 arrange=lambda charts: overview(result), page=lambda sheet: report_page(result, more()))

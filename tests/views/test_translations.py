@@ -7,7 +7,7 @@ import pytest
 
 from seqloom import Copy, Dictionary, inspect
 from seqloom.errors import ConfigError
-from seqloom.inspect import translations
+from seqloom.views import translations
 from tests.own_models import Backwards
 
 PAIRS = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]

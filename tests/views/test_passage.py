@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from seqloom import Corpus, Mixture, NGram
-from seqloom.comparison.passage import choose, passage, pieces, pieces_between
 from seqloom.data.encode import encode_corpus
 from seqloom.metrics.costs import unit_lengths
+from seqloom.views.passage import choose, passage, pieces, pieces_between
 
 STRANGE = "née ☃ 你好 🙂 to be\n"
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
+from seqloom.charts.calibration import Forecasts, reliability
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
@@ -57,6 +58,12 @@ def calibration(model: LanguageModel, data: Any, *, positions: int = POSITIONS) 
     """How the model's probabilities agree with what came, at about so many positions of the data."""
     ids = encode_corpus(model.tokenizer, as_corpus(data), unit=model.unit).astype(np.int64)
     return collect(forecasts(model, ids, positions))
+
+
+def calibration_chart(calibrations: dict[str, Calibration]) -> Any:
+    """Draw how often forecasts of each probability came true."""
+    return reliability({name: [Forecasts(b.predicted, b.observed, b.low, b.high, b.n) for b in c.bins]
+                        for name, c in calibrations.items()})
 
 
 def collect(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Calibration:

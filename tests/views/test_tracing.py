@@ -8,7 +8,7 @@ import pytest
 
 from seqloom import Copy, inspect
 from seqloom.errors import ConfigError, DataError
-from tests.inspect.test_exposure import SOURCES, TARGETS, Steps, Trigrams
+from tests.views.test_exposure import SOURCES, TARGETS, Steps, Trigrams
 
 
 class Attentive(Trigrams):

@@ -5,18 +5,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seqloom.charts.measure import BITS
-from seqloom.comparison.bench import Bench, NotPossible, Rung
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts
+from seqloom.charts.passage import SCRIPT, STYLE, passage_chart, passage_html
+from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
+from seqloom.comparison.ladder import FRACTIONS, Column, Count, Judged, Ladder, Parts, Score, Trial, columns, cuts
+from seqloom.comparison.pictures import best_of_groups, shown_first
 from seqloom.comparison.rungs import NETWORK_MINUTES, RUNGS, network_rung, tokenizer_config
+from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled, overlap
+from seqloom.data.describe import known_types
 from seqloom.data.encode import encode_corpus
 from seqloom.data.shift import shift
 from seqloom.errors import DataError
-from seqloom.metrics import bootstrap, likelihood
+from seqloom.metrics import likelihood
 from seqloom.metrics.costs import segment_costs
+from seqloom.text.tokenizer import Tokenizer
+from seqloom.views.calibration import Calibration, calibration, calibration_chart
+from seqloom.views.passage import Passage, passage
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page
@@ -24,19 +34,29 @@ if TYPE_CHECKING:
 
 SMALLEST = 2000  # bytes; less text says nothing
 LEAST = 500  # bytes of training text of a point of the learning curve
+MOST_CALIBRATED = 4  # lines in the reliability diagram
 
 
-class TextLadder(Ladder):
+@dataclass
+class Details:
+    """What is computed for the report alone, from the fitted models."""
+
+    passage: Passage | None = None
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+
+
+class LanguageLadder(Ladder):
     name, task, models = "text", "language model", "language models"
     measure = BITS
     notes = ("Bits per byte: cross-entropy of the held-out text per byte, counting every byte; the interval is a "
              "bootstrap over lines. Perplexity is per token and comparable only for the same tokens.")
     data_word, size_unit, score_unit, unit_heading = "text", "bytes", "tokens", "tok"
+    resampled = "lines"
     shows_tokens, overlapping = True, "the longer test lines"
     columns = (Column("perplexity", "perplexity", ",.2f"),)
     commands = ('seqloom complete {path} "some text"', "seqloom generate {path}")
     python = "seqloom.load({path}).generate()"
-    minutes, scale = NETWORK_MINUTES, math.log(2)
+    minutes = NETWORK_MINUTES
     curve_families = ("n-gram", "hidden", "network", "mixture")
 
     @property
@@ -65,6 +85,13 @@ class TextLadder(Ladder):
         tenth = Corpus([*first.documents, *second.documents], f"{data.name}:valid")
         return Parts(train, tenth, parts.test, f"the last tenth validates, {parts.description}")
 
+    def folds(self, data: Corpus, n: int | None) -> list[Parts]:
+        """Contiguous parts of like size in bytes, which end where a line does."""
+        lines = list(data.lines())
+        places = cuts(np.array([len(line) + 1 for line in lines]), n, self.resampled)
+        return [Parts(Corpus.from_texts(lines[:low] + lines[high:]), None, Corpus.from_texts(lines[low:high]), "")
+                for low, high in places]
+
     def size(self, part: Corpus) -> int:
         return part.n_bytes or 0
 
@@ -84,8 +111,6 @@ class TextLadder(Ladder):
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         tokenizer = model.tokenizer
-        if why := self.refuses(model):
-            raise NotPossible(why)
         try:
             ids = encode_corpus(tokenizer, parts.test, unit=model.unit)
         except DataError as error:  # of a vocabulary that lacks some bytes
@@ -93,11 +118,23 @@ class TextLadder(Ladder):
         start = time.perf_counter()
         log_probs = model.text_log_probs(ids)
         seconds = time.perf_counter() - start
-        costs, weights = segment_costs(tokenizer, model.unit, parts.test, ids, log_probs)
-        low, high = (x / math.log(2) for x in bootstrap.interval(costs, weights))
+        nats, weights = segment_costs(tokenizer, model.unit, parts.test, ids, log_probs)
+        score = (Score("bits per byte", columns(nats / math.log(2), weights), better="lower") if tokenizer.lossless else
+                 Score("nats per token", columns(nats, weights), better="lower"))
         measures = {"bits_per_byte": likelihood.bits_per_byte(log_probs, parts.test.n_bytes or 0),
                     "perplexity": likelihood.perplexity(log_probs), "tokens": len(ids)}
-        return Judged(measures, (low, high), costs, weights, len(ids), seconds)
+        return Judged(measures, [score], len(ids), seconds)
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Add what can be said of any two tokenizers; where one loses text and the other is different, it is all."""
+        models, test = [attempt.model for attempt in attempts], parts.test
+        tokenizers = [model.make_tokenizer(parts.train) for model in models]
+        why = different_texts(models, tokenizers)
+        scores = [] if why else super().trial(attempts, parts, tokenizer=tokenizers, **fit).scores
+        scores += zip(*(_token_scores(tokenizer, test) for tokenizer in tokenizers))
+        a, b = tokenizers
+        counts = [Count("vocabulary", (a.vocab_size, b.vocab_size)), Count("known types", (_known(a, test), _known(b, test)))]
+        return Trial(scores, counts, (f"no likelihood: {why}",) if why else ())
 
     def quality(self, model: Any, parts: Parts) -> float:
         return float(model.bits_per_byte(parts.test))
@@ -142,20 +179,66 @@ class TextLadder(Ladder):
         return [f"On this text, with this time, {'counting' if ahead is first else 'a network'} wins: {ahead.name} "
                 f"reaches {ahead.value:.3f} bits per byte, {behind.name} {behind.value:.3f}."]
 
-    def details(self, comparison: Comparison) -> Any:
-        from seqloom.comparison.text_report import details
-
-        return details(comparison)
+    def details(self, comparison: Comparison) -> Details:
+        """The coloured passage under every rung, and the calibration of the best rung of each group."""
+        fitted, test = comparison.fitted, comparison.test
+        chosen = best_of_groups(comparison)[:MOST_CALIBRATED]
+        return Details(passage(fitted, test, guide=comparison.best.name),
+                       {r.name: calibration(fitted[r.name], test) for r in chosen})
 
     def details_json(self, details: Any) -> dict[str, Any]:
         return {"calibration": {name: one.to_dict() for name, one in details.calibrations.items()}} if details else {}
 
-    def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        from seqloom.comparison.text_report import pictures
+    def pictures(self, comparison: Comparison, details: Details) -> dict[str, Any]:
+        charts = {}
+        if details.passage is not None:
+            charts["passage"] = passage_chart({name: details.passage.pieces[name] for name in shown_first(comparison)})
+        if details.calibrations:
+            charts["calibration"] = calibration_chart(details.calibrations)
+        return charts
 
-        return pictures(comparison, details)
+    def sections(self, page: Page, comparison: Comparison, details: Details | None) -> None:
+        if details is None:
+            return
+        if details.passage is not None:
+            page.heading("Which rung predicts what")
+            page.text(f"A passage of the test part (from byte {details.passage.start:,}), each token coloured by its cost "
+                      "for each of its bytes. Choose two rungs; point at a token to see what both paid for it.")
+            page.raw(passage_html(details.passage.pieces, shown_first(comparison)), style=STYLE, script=SCRIPT)
+        if details.calibrations:
+            page.heading("Calibration")
+            page.chart(calibration_chart(details.calibrations), "how often forecasts of each probability came true")
+            page.text("All tokens of the vocabulary at sampled positions, grouped by the probability that they were given, "
+                      "against how often they came; bars are 95 % intervals. On the dashed line a model is as sure as it may "
+                      "be; below it, things come less often than it says.", kind="faint")
+            page.table(["rung", "misplaced probability", "by chance alone", "positions"],
+                       [[name, f"{k.error:.1%}", f"{k.chance:.1%}", f"{k.positions:,}"]
+                        for name, k in details.calibrations.items()])
 
-    def sections(self, page: Page, comparison: Comparison, details: Any) -> None:
-        from seqloom.comparison.text_report import sections
 
-        sections(page, comparison, details)
+def different_texts(models: Sequence[LanguageModel], tokenizers: Sequence[Tokenizer]) -> str:
+    """Why the likelihoods of two settings are of different texts; empty where they are not."""
+    if all(tokenizer.lossless for tokenizer in tokenizers):
+        return ""
+    if tokenizers[0] == tokenizers[1] and models[0].unit == models[1].unit:
+        return ""
+    cut = " and ".join(f"{t.label()} by {m.unit}" for m, t in zip(models, tokenizers))
+    return f"the settings cut the text differently ({cut}) and lose part of it, so they are of different texts"
+
+
+def _token_scores(tokenizer: Tokenizer, test: Corpus) -> list[Score]:
+    """How many tokens of each line are unknown, and how many it has."""
+    ids = encode_corpus(tokenizer, test, unit="line")
+    ends = ids == tokenizer.eos_id
+    line = np.cumsum(ends) - ends
+    tokens = np.bincount(line, ~ends)
+    unknown = np.bincount(line, ids == (-1 if tokenizer.unk_id is None else tokenizer.unk_id))
+    return [Score("unknown tokens", columns(unknown, tokens), better=""), Score("tokens a line", columns(tokens), better="")]
+
+
+def _known(tokenizer: Tokenizer, test: Corpus) -> float:
+    """Share of the different words of a text that the tokenizer knows."""
+    if tokenizer.kind not in ("whitespace", "word", "char"):
+        return 1.0
+    own = Tokenizer(**{**tokenizer.config.to_dict(), "vocab_size": None, "min_count": 1, "vocab_file": None})
+    return known_types(tokenizer, own.fit(test))

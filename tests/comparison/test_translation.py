@@ -8,12 +8,14 @@ import pytest
 
 from seqloom import Copy, Dictionary, Parallel, Seq2Seq, TrainConfig, compare, read_parallel
 from seqloom.comparison import ladder as ladders
-from seqloom.comparison.pairs import RUNGS, ArrayLadder, ManyLadder, PairLadder, ShortArrayLadder, ShortLadder
+from seqloom.comparison.ab import ab
 from seqloom.comparison.report import write_report
+from seqloom.comparison.translation import RUNGS, ManyLadder, ShortLadder, TranslationLadder
 from seqloom.data.parallel_parts import has_many_targets
 from seqloom.data.recognise import pairs_in
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.bleu import bleu
+from tests.comparison.folding import folds
 
 NOUNS = [("dog", "Hund"), ("boy", "Junge"), ("man", "Mann"), ("friend", "Freund"), ("bird", "Vogel")]
 VERBS = [("sees", "sieht"), ("hears", "hört"), ("finds", "findet"), ("likes", "mag")]
@@ -33,7 +35,7 @@ def found(data, tmp_path_factory):
 
 
 def test_every_rung_against_a_score_by_hand(found, data):
-    parts = PairLadder().split(data, None, None)
+    parts = TranslationLadder().split(data, None, None)
     assert found.sizes == {"train": len(parts.train), "valid": len(parts.valid), "test": len(parts.test)}
     assert not set(parts.train.sources) & set(parts.test.sources)
     models = {"copy": Copy(), "dictionary": Dictionary()}
@@ -45,7 +47,7 @@ def test_every_rung_against_a_score_by_hand(found, data):
         assert result.interval == scores[result.name].interval()
     assert found.best.name == "dictionary"
     assert found.best.measures["wer"] < 0.3  # of six words one: "the" has two translations
-    paired = found.ladder.difference(found.segments["copy"], found.segments["dictionary"])
+    paired = found.difference("copy", "dictionary")
     assert paired == scores["copy"].against(scores["dictionary"])
     assert paired.p_value < 0.01
 
@@ -65,7 +67,7 @@ def test_short_targets_are_judged_by_exact_matches(tmp_path):
     found = compare(Parallel.of(dates), work=tmp_path, rungs=["copy"])
     assert isinstance(found.ladder, ShortLadder)
     assert (found.best.value, next(iter(found.best.measures))) == (0.0, "exact_match")
-    bench = type("", (), {"splits": PairLadder().split(Parallel.of(dates), None, None)})
+    bench = type("", (), {"splits": TranslationLadder().split(Parallel.of(dates), None, None)})
     for rung in RUNGS[2:]:
         assert rung.make(bench).config.tokenizer == "char"
 
@@ -100,11 +102,11 @@ def test_which_data_has_pairs(tmp_path, data):
 
 def test_labels_are_in_all_parts():
     data = Parallel.of([(label, f"{label} {i}") for label in ("x", "y") for i in range(40)])
-    parts = PairLadder().split(data, None, None)
+    parts = TranslationLadder().split(data, None, None)
     assert {source for part in (parts.train, parts.test) for source in part.sources} == {"x", "y"}
     assert set(parts.train.sources) == {"x", "y"}
     assert "equal pairs together" in parts.description
-    assert PairLadder().overlap(parts) == 0.0
+    assert TranslationLadder().overlap(parts) == 0.0
 
 
 def test_many_targets_of_a_source_are_judged_by_their_probability(tmp_path):
@@ -112,8 +114,8 @@ def test_many_targets_of_a_source_are_judged_by_their_probability(tmp_path):
     pytest.importorskip("torch")
     names = [(label, f"{a}{b}{end}") for label, end in (("x", "us"), ("y", "ia")) for a in "bdfglm" for b in "aeiou"]
     data = Parallel.of(names)
-    parts = PairLadder().split(data, None, None)
-    assert type(PairLadder().suited(parts)) is ManyLadder
+    parts = TranslationLadder().split(data, None, None)
+    assert type(TranslationLadder().suited(parts)) is ManyLadder
     own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(parts.train, train=TrainConfig(steps=5))
     found = compare(data, work=tmp_path / "work", rungs=[own])
     bits = sum(-own.score(s, t) for s, t in zip(parts.test.sources, parts.test.targets)) / np.log(2)
@@ -134,14 +136,14 @@ def test_one_target_that_is_repeated_is_not_many():
 def test_arrays_are_compared_without_rungs_that_need_words(tmp_path):
     pytest.importorskip("torch")
     vectors = np.random.default_rng(0).normal(size=(40, 3))
-    for texts, ladder in ((["one two three four"] * 40, ArrayLadder), (["one", "two"] * 20, ShortArrayLadder)):
+    for texts, ladder in ((["one two three four"] * 40, TranslationLadder), (["one", "two"] * 20, ShortLadder)):
         np.save(tmp_path / "x.npy", vectors)
         (tmp_path / "y.txt").write_text("\n".join(texts))
         place = tmp_path / "x.npy", tmp_path / "y.txt"
         assert pairs_in(place) == "x.npy has arrays, for which y.txt may have texts"
-        parts = PairLadder().split(read_parallel(place), None, None)
-        assert [rung.name for rung in PairLadder().suited(parts).rungs] == ["plain", "attention", "transformer"]
-        assert type(PairLadder().suited(parts)) is ladder
+        parts = TranslationLadder().split(read_parallel(place), None, None)
+        assert [rung.name for rung in TranslationLadder().suited(parts).rungs] == ["plain", "attention", "transformer"]
+        assert type(TranslationLadder().suited(parts)) is ladder
     own = Seq2Seq(tokenizer="char", d_hidden=8, d_embed=8).fit(parts.train, train=TrainConfig(steps=2))
     found = compare(read_parallel(place), work=tmp_path / "work", rungs=[own])
     assert found.best.measures["pairs"] == 4
@@ -154,3 +156,14 @@ def test_too_few_pairs_are_refused(tmp_path):
         compare(Parallel.of(PAIRS[:3]), work=tmp_path)
     with pytest.raises(DataError, match="no bundled data with pairs"):
         compare(task="translation", work=tmp_path)
+
+
+def test_two_translators_by_cross_validation(data):
+    done = ab(data, a="copy", b="dictionary", folds=3)
+    assert (done.winner, done.runs) == ("b", "3 folds")
+    parts = folds(TranslationLadder(), data, 3)
+    assert all(not set(train.sources) & set(test.sources) for train, test in parts)
+    said = [text for train, test in parts for text in Dictionary().fit(train).translate(test.sources)]
+    right = bleu(said, [target for _, test in parts for target in test.targets])
+    assert done["BLEU"].b == pytest.approx(right.value)
+    assert [figure.over for figure in done.figures] == ["pairs"] * 3

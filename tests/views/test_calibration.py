@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from seqloom import Mixture, NGram
-from seqloom.comparison import calibration as calibrating
-from seqloom.comparison.calibration import EDGES, calibration, collect, forecasts
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
+from seqloom.views import calibration as calibrating
+from seqloom.views.calibration import EDGES, calibration, collect, forecasts
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Why a classifier gave its answer, as a picture: the text coloured by what each word adds, attention, the largest shares.
 
     >>> from seqloom import NaiveBayes
-    >>> from seqloom.inspect import explanation
+    >>> from seqloom.views import explanation
     >>> model = NaiveBayes().fit([("good fun", "+"), ("dull", "-"), ("good", "+"), ("so dull", "-")])
     >>> sheet = explanation(model, "a good day")
     >>> sheet.title, list(sheet.charts)

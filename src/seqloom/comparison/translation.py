@@ -6,6 +6,7 @@ Networks translate by greedy search, so that a comparison takes its time for tra
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -18,13 +19,13 @@ import numpy as np
 from seqloom.charts.alignment import length_chart
 from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score
 from seqloom.data.parallel import Parallel
 from seqloom.data.parallel_parts import has_many_targets, known_pairs, repeats_sources, undivided
 from seqloom.data.parallel_report import count_words
-from seqloom.data.splitting import hashed_parts
+from seqloom.data.recognise import pairs_in
+from seqloom.data.splitting import hashed_order, hashed_parts
 from seqloom.encoder_table import has_cell
-from seqloom.errors import DataError
 from seqloom.metrics import bootstrap
 from seqloom.metrics.bleu import bleu_of
 from seqloom.metrics.corpus_score import CorpusScore, Formula, mean_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from seqloom.charts.page import Page
     from seqloom.comparison.result import Comparison
 
-SMALLEST = 20  # pairs; fewer say nothing
 SHORT = 4  # words of a usual target, below which BLEU, which counts four words at a time, says nothing
 SPELLED = 5  # words of usual sources and targets, below which networks read and write characters
 SHOWN = 8  # translations in the report
@@ -64,18 +64,19 @@ RUNGS = (
 NETWORKS = RUNGS[2:]  # which read arrays of numbers too
 
 
-class PairLadder(Ladder):
+class TranslationLadder(Ladder):
     name, task, models = "translation", "translator", "translators"
     measure = Measure("bleu", "BLEU", "BLEU", lower=False, form=".1f")
     notes = ("BLEU as sacrebleu computes it (13a tokens, mixed case) and chrF, both up to 100; the interval is a bootstrap "
              "over pairs. Exact: share of translations that equal their references; length: tokens of the translations over "
              "those of the references. Networks translate by greedy search.")
-    size_unit, score_unit, unit_heading = "pairs", "pairs", "pairs"
-    overlapping = "the test sources"
+    size_unit, score_unit, unit_heading, resampled = "pairs", "pairs", "pairs", "pairs"
+    overlapping, bundled, recognised = "the test sources", "data with pairs", "the data has pairs"
+    data_class, as_data = Parallel, staticmethod(Parallel.of)
     columns: tuple[Column, ...] = (Column("chrF", "chrf", ".1f"), Column("exact", "exact_match", ".1%"),
                                    Column("length", "length_ratio", ".2f"))
-    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
-    python: ClassVar[str] = 'seqloom.load({path}).translate("some text")'
+    commands: tuple[str, ...] = ("seqloom translate {path} FILE", 'echo "some text" | seqloom translate {path}')
+    python: str = 'seqloom.load({path}).translate("some text")'
     rungs: Sequence[Rung] = RUNGS
     formula: Formula = staticmethod(bleu_of)
     shown: ClassVar[dict[str, Any]] = {"beams": 1}  # how the translations of the report are searched for
@@ -86,45 +87,32 @@ class PairLadder(Ladder):
         return Rung(name, "network", "", _network("seq2seq", cell=name, encoder=f"bi{name}"), 0,
                     f"attention between networks of the cell {name}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Parallel):
-            return "the data has pairs"
-        from seqloom.data.recognise import pairs_in
+    def recognises_file(self, path: Path) -> str:
+        return pairs_in(path)
 
-        if isinstance(data, Path) or (isinstance(data, tuple) and all(isinstance(path, Path) for path in data)):
-            return pairs_in(data)
-        return ""
-
-    def read(self, data: Any) -> Parallel:
-        if data is None:
-            raise DataError("there is no bundled data with pairs; give a file")
-        return Parallel.of(data)
+    def recognises_values(self, data: Any) -> str:
+        return pairs_in(data) if isinstance(data, tuple) and all(isinstance(path, Path) for path in data) else ""
 
     def suited(self, parts: Parts) -> Ladder:
-        if has_many_targets(parts.train):
-            return ManyArrayLadder() if parts.train.numeric else ManyLadder()
-        if _usual_length(parts.train.targets) < SHORT:
-            return ShortArrayLadder() if parts.train.numeric else ShortLadder()
-        return ArrayLadder() if parts.train.numeric else self
+        made = (ManyLadder() if has_many_targets(parts.train) else
+                ShortLadder() if _usual_length(parts.train.targets) < SHORT else copy.copy(self))
+        if parts.train.numeric:
+            made.rungs, made.python = NETWORKS, "seqloom.load({path}).translate(array)"
+            made.commands = (made.commands[0].replace("FILE", "FILE.npy"),)
+        return made
 
-    def split(self, data: Parallel, valid: Parallel | None, test: Parallel | None) -> Parts:
-        if len(data) < SMALLEST:
-            raise DataError(f"{data.name}: {len(data)} pairs are too few to compare models; give at least {SMALLEST}")
-        if (parts := self.brought(data, valid, test)) is not None:
-            return parts
+    def cut(self, data: Parallel) -> Parts:
         train, held, last = (data.part(places) for places in hashed_parts(undivided(data), FRACTIONS))
         together = "equal pairs" if repeats_sources(data) else "equal sources"
         return Parts(train, held, last, f"80/10/10 by pairs in hashed order, {together} together")
 
-    def size(self, part: Parallel) -> int:
-        return len(part)
+    def units(self, data: Parallel) -> tuple[np.ndarray, np.ndarray, Sequence[bool]]:
+        """Pairs in the order of their hashes; those that must not be divided stay together."""
+        order, may_begin = hashed_order(undivided(data))
+        return np.array(order, np.int64), np.ones(len(order)), may_begin
 
     def overlap(self, parts: Parts) -> float:
         return float(known_pairs(parts.test, parts.train).mean())
-
-    def smaller(self, train: Parallel, part: int) -> Parallel | None:
-        n = len(train) // part
-        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
 
     def judge(self, model: Any, parts: Parts) -> Judged:
         test = parts.test
@@ -135,15 +123,19 @@ class PairLadder(Ladder):
         first = scores[self.measure.key]
         measures = {name: score.value for name, score in {self.measure.key: first, **scores}.items()}
         measures |= {"length_ratio": scores["bleu"].details["length_ratio"], "pairs": len(test)}
-        return Judged(measures, first.interval(), first.statistics, np.ones(len(test)), len(test), seconds)
+        named = {self.measure.key: first, **{key: scores[key] for key in ("bleu", "chrf", "exact_match")}}
+        return Judged(measures, [_score(one) for one in named.values()], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         from seqloom.decoding.translation_config import TranslationConfig
 
         return str(model.signature(parts.test, TranslationConfig(beams=1)))
 
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        return bootstrap.paired_sums(a[0], b[0], self.formula)
+    def interval(self, rows: np.ndarray) -> tuple[float, float]:
+        return bootstrap.interval_of_sums(rows, self.formula)
+
+    def difference(self, a: np.ndarray, b: np.ndarray) -> bootstrap.Paired:
+        return bootstrap.paired_sums(a, b, self.formula)
 
     def warm_up(self) -> None:
         pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
@@ -154,24 +146,18 @@ class PairLadder(Ladder):
 
     def details(self, comparison: Comparison) -> dict[str, Any]:
         """Quality by length of the source, and some translations by every rung."""
-        assert comparison.bench is not None
-        lengths, unit = lengths_of(comparison.bench.splits.test.sources)
+        lengths, unit = lengths_of(comparison.test.sources)
         score = partial(CorpusScore, self.measure.key, formula=self.formula)
-        rows = {r.name: by_length({self.measure.key: score(comparison.segments[r.name][0])}, lengths, unit)
+        rows = {r.name: by_length({self.measure.key: score(comparison.rows[r.name])}, lengths, unit)
                 for r in comparison.results}
         return {"lengths": rows, "examples": self.examples(comparison)}
 
     def examples(self, comparison: Comparison) -> list[dict[str, str]]:
-        bench = comparison.bench
-        assert bench is not None
-        some = bench.splits.test.part(slice(0, SHOWN))
-        said = {r.name: bench.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
+        some = comparison.test.part(slice(0, SHOWN))
+        said = {r.name: comparison.fitted[r.name].translate(some.sources, **self.shown) for r in comparison.results}
         return [{"source": source if isinstance(source, str) else f"{len(source)} frames", "target": target,
                  **{name: texts[i] for name, texts in said.items()}}
                 for i, (source, target) in enumerate(zip(some.sources, some.targets))]
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": details}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         form = ".1%" if self.measure.form.endswith("%") else ".1f"
@@ -188,7 +174,7 @@ class PairLadder(Ladder):
             page.table(["", example["source"]], [[name, text] for name, text in example.items() if name != "source"])
 
 
-class ShortLadder(PairLadder):
+class ShortLadder(TranslationLadder):
     """Where targets are a word or two, such as dates and names."""
 
     measure = Measure("exact_match", "exact matches", "exact", lower=False, form=".1%")
@@ -199,19 +185,7 @@ class ShortLadder(PairLadder):
     formula = staticmethod(mean_of)
 
 
-class ArrayLadder(PairLadder):
-    """Where sources are arrays of numbers."""
-
-    commands = ("seqloom translate {path} FILE.npy",)
-    python = "seqloom.load({path}).translate(array)"
-    rungs: Sequence[Rung] = NETWORKS
-
-
-class ShortArrayLadder(ShortLadder):
-    commands, python, rungs = ArrayLadder.commands, ArrayLadder.python, NETWORKS
-
-
-class ManyLadder(PairLadder):
+class ManyLadder(TranslationLadder):
     """Where a source has many targets, as a label has: none is the right one, so what is measured is their probability."""
 
     measure = Measure("bits_per_character", "bits per character", "bits/char", lower=True, unit="bits")
@@ -220,7 +194,7 @@ class ManyLadder(PairLadder):
              "as one more character; less is better; the interval is a bootstrap over pairs. Nats per token: the same in the "
              "model's own tokens, comparable between models with the same ones.")
     columns = (Column("nats/token", "nats_per_token", ".3f"),)
-    commands: ClassVar[tuple[str, ...]] = ("seqloom translate {path} FILE --search sample",
+    commands: tuple[str, ...] = ("seqloom translate {path} FILE --search sample",
                                            'echo "some label" | seqloom translate {path} --search sample')
     python = 'seqloom.load({path}).translate("some label", search="sample")'
     rungs: Sequence[Rung] = NETWORKS  # the others give no probability to a target that they have not seen
@@ -237,7 +211,7 @@ class ManyLadder(PairLadder):
         score = CorpusScore(self.measure.title, rows, mean_of, higher_is_better=False)
         measures = {self.measure.key: score.value, "nats_per_token": float(nats.sum()) / sum(map(len, log_probs)),
                     "pairs": len(test)}
-        return Judged(measures, score.interval(), rows, np.ones(len(test)), len(test), seconds)
+        return Judged(measures, [_score(score)], len(test), seconds)
 
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test))
@@ -250,8 +224,9 @@ class ManyLadder(PairLadder):
         return {}
 
 
-class ManyArrayLadder(ManyLadder):
-    commands, python = ("seqloom translate {path} FILE.npy --search sample",), ArrayLadder.python
+def _score(one: CorpusScore) -> Score:
+    return Score(one.name, one.statistics, lambda rows: float(one.formula(rows.sum(axis=0))),
+                 "higher" if one.higher_is_better else "lower")
 
 
 def _usual_length(texts: Sequence[str]) -> float:

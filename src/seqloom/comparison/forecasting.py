@@ -10,19 +10,23 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from seqloom.charts.measure import Measure
 from seqloom.charts.series import Line, forecast_chart
-from seqloom.comparison.bench import Bench, NotPossible, Rung
-from seqloom.comparison.ladder import Column, Judged, Ladder, Parts
-from seqloom.comparison.options import SeriesComparing
+from seqloom.comparison.bench import Attempt, Bench, NotPossible, Rung
+from seqloom.comparison.ladder import FOLDS, Column, Judged, Ladder, Parts, Score, Trial, columns
+from seqloom.data.recognise import times_in
 from seqloom.data.series import Series, as_series, second_of
 from seqloom.encoder_table import has_encoder
 from seqloom.errors import ConfigError, DataError
-from seqloom.metrics import bootstrap, forecasting
+from seqloom.metrics import forecasting
 from seqloom.registry import model_class
+from seqloom.tasks.forecasting import SeriesComparing
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page
@@ -58,7 +62,7 @@ RUNGS = (
 )
 
 
-class SeriesLadder(Ladder):
+class ForecastingLadder(Ladder):
     name, task, models = "forecasting", "forecaster", "forecasters"
     measure = Measure("mse", "mean squared error", "MSE", lower=True, form=".4f")
     notes = ("MSE and MAE: mean squared and absolute error of forecasts from all steps of the test part, each column divided "
@@ -66,13 +70,14 @@ class SeriesLadder(Ladder):
              "1: better than repeating the last season was in the training part. 80 % and 95 %: how often those intervals "
              "held.")
     size_unit, score_unit, unit_heading = "steps", "forecasts", "forecasts"
-    learn_unit, learn_heading = "steps", "steps"
+    learn_unit, learn_heading, resampled = "steps", "steps", "stretches of time"
     columns = (Column("MAE", "mae", ".4f"), Column("MASE", "mase", ".3f"), Column("80 %", "coverage_80", ".1%"),
                Column("95 %", "coverage_95", ".1%"))
     commands = ("seqloom forecast {path} FILE", "seqloom anomalies {path} FILE")
     python = "seqloom.load({path}).forecast(history)"
+    bundled, recognised = "series", "the data is a series"
+    data_class, as_data = Series, staticmethod(as_series)
     rungs: Sequence[Rung] = RUNGS
-    comparing = SeriesComparing
     former_names: ClassVar[dict[str, str]] = {"start": "since"}
     options: SeriesComparing = SeriesComparing()
     ahead: int = USUAL  # steps that are forecast, once the data is known
@@ -82,19 +87,8 @@ class SeriesLadder(Ladder):
             return None
         return Rung(name, "network", "", _made("forecaster", encoder=name), 0, f"patches of the last steps, the encoder {name}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Series):
-            return "the data is a series"
-        if isinstance(data, Path):
-            from seqloom.data.recognise import times_in
-
-            return times_in(data)
-        return ""
-
-    def read(self, data: Any) -> Series:
-        if data is None:
-            raise DataError("there is no bundled series; give a file")
-        return as_series(data)
+    def recognises_file(self, path: Path) -> str:
+        return times_in(path)
 
     def short_name(self, data: Series) -> str:
         return Path(data.name).name or data.name
@@ -111,14 +105,26 @@ class SeriesLadder(Ladder):
                                 "smaller horizon, or more data")
         return replace(parts, description=f"{parts.description}, {ahead} steps ahead")
 
+    def brought(self, data: Series, valid: Series | None, test: Series | None) -> Parts | None:
+        """Each part follows the one before."""
+        if (parts := super().brought(data, valid, test)) is None:
+            return None
+        after = None if parts.valid is None else parts.valid.following(data)
+        return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+
+    def folds(self, data: Series, n: int | None) -> list[Parts]:
+        """The data in one part more: each but the first is forecast, after learning from all before it."""
+        n = n or max(2, min(FOLDS, len(data) // 2))
+        borders = [k / (n + 1) for k in range(1, n + 2)]
+        return [Parts(data.between(0, low), None, data.between(low, high), "") for low, high in pairwise(borders)]
+
     def _cut(self, data: Series, valid: Series | None, test: Series | None) -> Parts:
         since = self.options.since
         if (parts := self.brought(data, valid, test)) is not None:
             if since is not None:
                 raise ConfigError("since says where the test part of the data begins, but other data was "
                                   "given for that; leave one out")
-            after = None if parts.valid is None else parts.valid.following(data)
-            return replace(parts, valid=after, test=parts.test.following(data if after is None else after))
+            return parts
         first, second = SHARES
         if since is None:
             return Parts(data.between(0, first), data.between(first, second), data.between(second, 1.0),
@@ -131,7 +137,7 @@ class SeriesLadder(Ladder):
     def _horizon(self, parts: Parts) -> int:
         return self.options.horizon or horizon_of(parts.train)
 
-    def suited(self, parts: Parts) -> SeriesLadder:
+    def suited(self, parts: Parts) -> ForecastingLadder:
         made = copy.copy(self)
         made.ahead = self._horizon(parts)
         made.options = replace(self.options, horizon=made.ahead)
@@ -139,9 +145,6 @@ class SeriesLadder(Ladder):
 
     def bench(self, parts: Parts) -> Bench:
         return replace(super().bench(parts), options={"horizon": self.ahead, "season": self.options.season})
-
-    def size(self, part: Series) -> int:
-        return len(part)
 
     def smaller(self, train: Series, part: int) -> Series | None:
         """The last steps, which are nearest to those to come."""
@@ -157,25 +160,26 @@ class SeriesLadder(Ladder):
         seconds = time.perf_counter() - start
         metrics, _ = forecasting.judge(done.truth, done.point, done.bands, done.origins, columns=model.columns,
                                        std=model.scale["std"], naive=model.scale["naive"], samples=0)
-        values, weights = forecasting.segments(done.truth - done.point, done.origins, ahead)
-        return Judged(metrics, bootstrap.interval(values, weights), values, weights, len(done.truth), seconds)
+        errors = done.truth - done.point
+        scores = [Score(name, columns(*forecasting.segments(each, done.origins, ahead)), better="lower")
+                  for name, each in (("MSE", errors), ("MAE", np.sqrt(np.abs(errors))))]
+        return Judged(metrics, scores, len(done.truth), seconds)
+
+    def trial(self, attempts: Sequence[Attempt], parts: Parts, **fit: Sequence[Any]) -> Trial:
+        """Forecast as many steps as both models can."""
+        made = copy.copy(self)
+        made.ahead = min(attempt.model.horizon for attempt in attempts)
+        return Ladder.trial(made, attempts, parts, **fit)
 
     # ---- the report
 
     def details(self, comparison: Comparison) -> dict[str, Result]:
-        bench = comparison.bench
-        assert bench is not None
-        test = bench.splits.test
-        return {r.name: bench.fitted[r.name].evaluate(test, horizon=self.ahead, samples=0) for r in comparison.results}
-
-    def details_json(self, details: Any) -> dict[str, Any]:
-        return {"details": {name: result.details for name, result in details.items()}}
+        return {r.name: comparison.fitted[r.name].evaluate(comparison.test, horizon=self.ahead, samples=0)
+                for r in comparison.results}
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
         """The last forecast of the best rung against what came."""
-        bench = comparison.bench
-        assert bench is not None
-        model, test, ahead = bench.fitted[comparison.best.name], bench.splits.test, self.ahead
+        model, test, ahead = comparison.model, comparison.test, self.ahead
         track = test.tracks[0]
         at = len(track) - ahead
         made = model.forecast(test.between(0, at - track.begin), ahead).tracks[0]

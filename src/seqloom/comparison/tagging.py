@@ -11,15 +11,12 @@ import numpy as np
 
 from seqloom.charts.measure import Measure
 from seqloom.comparison.bench import Bench, Rung, unfitted
-from seqloom.comparison.label_report import AnnotatedLadder
-from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Segments
+from seqloom.comparison.classification import AnnotatedLadder
+from seqloom.comparison.ladder import FRACTIONS, Column, Judged, Ladder, Parts, Score, columns
+from seqloom.data.recognise import tags_in
 from seqloom.data.tagged import Tagged, as_tagged
 from seqloom.encoder_table import has_encoder
-from seqloom.errors import DataError
-from seqloom.metrics import bootstrap, tagging
-
-SMALLEST = 20  # sentences; fewer say nothing
-
+from seqloom.metrics import tagging
 
 RUNGS = (
     Rung("most-frequent", "trivial", "", unfitted("most-frequent-tag"), 1, "the most frequent tag of each word"),
@@ -31,14 +28,15 @@ RUNGS = (
 )
 
 
-class TagLadder(AnnotatedLadder):
+class TaggingLadder(AnnotatedLadder):
     name, task, models = "tagging", "tagger", "taggers"
     measure = Measure("accuracy", "accuracy", "accuracy", lower=False, form=".2%")
     notes = ("Accuracy: share of the held-out words tagged correctly; the interval is a bootstrap over sentences. Known and "
              "unknown: the same of words that were in the training data and of those that were not; sentences: share of those "
              "without any error.")
-    size_unit, score_unit, unit_heading = "words", "words", "words"
-    overlapping = "the test sentences"
+    size_unit, score_unit, unit_heading, resampled = "words", "words", "words", "sentences"
+    overlapping, bundled, recognised = "the test sentences", "data with tags", "the data has tags"
+    data_class, as_data = Tagged, staticmethod(as_tagged)
     columns: tuple[Column, ...] = (
         Column("unknown", "unknown_accuracy", ".1%"), Column("known", "known_accuracy", ".1%"),
         Column("sentences", "sentence_accuracy", ".1%"))
@@ -52,33 +50,25 @@ class TagLadder(AnnotatedLadder):
             return None
         return Rung(name, "network", "", unfitted("tagger", encoder=encoder, crf=name != encoder), 0, f"the encoder {encoder}")
 
-    def recognises(self, data: Any) -> str:
-        if isinstance(data, Tagged):
-            return "the data has tags"
-        if isinstance(data, Path):
-            from seqloom.data.recognise import tags_in
+    def recognises_file(self, path: Path) -> str:
+        return tags_in(path)
 
-            return tags_in(data)
+    def recognises_values(self, data: Any) -> str:
         first = data[0] if isinstance(data, list) and data else None
         both = isinstance(first, (tuple, list)) and len(first) == 2 and all(isinstance(part, (list, tuple)) for part in first)
         return "each word has a tag" if both else ""
 
-    def read(self, data: Any) -> Tagged:
-        if data is None:
-            raise DataError("there is no bundled data with tags; give a file")
-        return as_tagged(data)
-
     def suited(self, parts: Parts) -> Ladder:
         return SpanLadder() if parts.train.scheme else self
 
-    def split(self, data: Tagged, valid: Tagged | None, test: Tagged | None) -> Parts:
-        if len(data) < SMALLEST:
-            raise DataError(f"{data.name}: {len(data)} sentences are too few to compare models; give at least {SMALLEST}")
-        if (parts := self.brought(data, valid, test)) is not None:
-            return parts
+    def cut(self, data: Tagged) -> Parts:
         first, second = (round(share * len(data)) for share in np.cumsum(FRACTIONS)[:2])
         return Parts(data.part(slice(0, first)), data.part(slice(first, second)), data.part(slice(second, len(data))),
                      "contiguous 80/10/10 by sentences")
+
+    def units(self, data: Tagged) -> tuple[np.ndarray, np.ndarray, None]:
+        """Contiguous sentences: neighbours are often of the same document."""
+        return np.arange(len(data)), np.array([len(words) for words in data.sentences]), None
 
     def size(self, part: Tagged) -> int:
         return part.n_words
@@ -88,10 +78,6 @@ class TagLadder(AnnotatedLadder):
         asked = [tuple(words) for words in parts.test.sentences if len(words) >= 4]  # shorter ones come again by chance
         return sum(words in known for words in asked) / len(asked) if asked else 0.0
 
-    def smaller(self, train: Tagged, part: int) -> Tagged | None:
-        n = len(train) // part
-        return train.part(slice(0, n)) if n >= SMALLEST // 2 else None
-
     def judge(self, model: Any, parts: Parts) -> Judged:
         test, scheme = parts.test, model.learnt["scheme"]
         gold = test.converted(scheme) if test.scheme and scheme else test
@@ -100,21 +86,19 @@ class TagLadder(AnnotatedLadder):
         seconds = time.perf_counter() - start
         known = sorted({*model.learnt["tags"], *(tag for tags in predicted for tag in tags)})
         metrics, _, _ = tagging.judge(gold, predicted, known, model.knows, samples=0, examples=0)
-        values, weights = self.segments(gold, predicted)
-        counted = weights > 0
-        interval = bootstrap.interval(values[counted], weights[counted])
         first = self.measure.key
         measures = {first: metrics[first], **{k: v for k, v in metrics.items() if k != first}}
-        return Judged(measures, interval, values, weights, gold.n_words, seconds)
+        return Judged(measures, self.scores(gold, predicted, model), gold.n_words, seconds)
 
-    def segments(self, gold: Tagged, predicted: list[list[str]]) -> Segments:
-        """Of each sentence: words that are right, and words."""
-        right = [sum(a == b for a, b in zip(tags, guess)) for tags, guess in zip(gold.tags, predicted)]
-        return np.array(right, np.float64), np.array([len(tags) for tags in gold.tags], np.float64)
-
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        counted = a[1] > 0
-        return bootstrap.paired(a[0][counted], b[0][counted], a[1][counted])
+    def scores(self, gold: Tagged, predicted: list[list[str]], model: Any) -> list[Score]:
+        """By sentence, without empty ones: words that are right, and of these the unknown ones, where there are any."""
+        pairs = [both for both in zip(gold.sentences, gold.tags, predicted) if both[0]]
+        right = [np.array(tags) == np.array(said) for _, tags, said in pairs]
+        unknown = [np.array([not model.knows(word) for word in words]) for words, _, _ in pairs]
+        scores = [Score("accuracy", columns([r.sum() for r in right], [len(r) for r in right])),
+                  Score("accuracy of unknown words", columns([(r & u).sum() for r, u in zip(right, unknown)],
+                                                             [u.sum() for u in unknown]))]
+        return scores if scores[1].rows[:, 1].any() else scores[:1]
 
     def warm_up(self) -> None:
         sentences = [(["the", "dog", "runs"], ["D", "N", "V"]), (["a", "cat"], ["D", "N"])]
@@ -122,7 +106,7 @@ class TagLadder(AnnotatedLadder):
             rung.make(Bench(None)).fit(sentences).predict(["the", "cat"])
 
 
-class SpanLadder(TagLadder):
+class SpanLadder(TaggingLadder):
     """Where the tags mark spans, as for names and chunks."""
 
     measure = Measure("span_f1", "F1 of spans", "span F1", lower=False, form=".2%")
@@ -131,11 +115,8 @@ class SpanLadder(TagLadder):
     columns = (Column("precision", "span_precision", ".1%"), Column("recall", "span_recall", ".1%"),
                Column("accuracy", "accuracy", ".2%"), Column("unknown", "unknown_accuracy", ".1%"))
 
-    def segments(self, gold: Tagged, predicted: list[list[str]]) -> Segments:
-        """Of each sentence: twice the spans that are right, and the spans of both sides."""
+    def scores(self, gold: Tagged, predicted: list[list[str]], model: Any) -> list[Score]:
+        """Twice the spans that are right, over the spans of both sides, before those of words."""
         assert gold.scheme is not None
-        values, weights = tagging.span_counts(gold.tags, predicted, gold.scheme).astype(np.float64).T
-        return values, weights
-
-    def difference(self, a: Segments, b: Segments) -> bootstrap.Paired:
-        return bootstrap.paired_statistic(np.stack(a, axis=1), np.stack(b, axis=1), bootstrap.ratio)
+        counts = tagging.span_counts(gold.tags, predicted, gold.scheme).astype(np.float64)
+        return [Score("span F1", counts), *super().scores(gold, predicted, model)]

@@ -22,7 +22,7 @@ class Criterion(NamedTuple):
         return -value if self.higher_is_better else value
 
 
-class Task(Protocol):
+class Trainable(Protocol):
     """What is trained, and how it is judged. A task may also have
 
     - `frozen_network`: a second module that its loss asks, such as a teacher or a reference. The loop moves

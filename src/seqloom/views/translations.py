@@ -11,7 +11,7 @@ import numpy as np
 from seqloom.charts.alignment import alignment_chart, length_chart
 from seqloom.charts.sheet import Sheet
 from seqloom.errors import ConfigError
-from seqloom.inspect.hidden import visible
+from seqloom.views.hidden import visible
 
 if TYPE_CHECKING:
     from seqloom.contracts import Translator

@@ -8,12 +8,12 @@ import pytest
 from seqloom import Naive, SeasonalNaive, Series, compare
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.ab import ab
+from seqloom.comparison.forecasting import ForecastingLadder, horizon_of
 from seqloom.comparison.report import write_report
-from seqloom.comparison.series import horizon_of
-from seqloom.comparison.trials import SeriesTrials
 from seqloom.errors import ConfigError, DataError
 from seqloom.metrics import bootstrap
 from seqloom.testing.forecaster import hours
+from tests.comparison.folding import folds
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def test_every_rung_against_a_backtest_by_hand(found):
 
 
 def test_differences_are_paired_over_stretches_of_time(found):
-    a, b = (found.segments[name] for name in ("naive", "linear"))
-    assert found.difference("naive", "linear") == bootstrap.paired(a[0], b[0], a[1])
-    assert len(a[0]) == 3  # of the origins 320 to 376: up to 335, up to 359, and the rest
+    a, b = (found.rows[name] for name in ("naive", "linear"))
+    assert found.difference("naive", "linear") == bootstrap.paired(a[:, 0], b[:, 0], a[:, 1])
+    assert len(a) == 3  # of the origins 320 to 376: up to 335, up to 359, and the rest
 
 
 def test_the_report_shows_the_forecast(found, tmp_path):
@@ -114,7 +114,7 @@ def test_the_test_part_begins_where_it_is_told(place):
 
 def test_folds_never_learn_from_what_comes_later():
     series = hours(200)
-    parts = SeriesTrials(series).split(3)
+    parts = folds(ForecastingLadder(), series, 3)
     assert [(len(train), test.tracks[0].begin, len(test)) for train, test in parts] == [
         (50, 50, 50), (100, 100, 50), (150, 150, 50)]
     done = ab(series, a="naive", b="seasonal-naive", both={"horizon": 6}, folds=3)

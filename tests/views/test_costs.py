@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from seqloom import NGram
 from seqloom.cli.main import main
-from seqloom.inspect import portrait, surprise
+from seqloom.views import portrait, surprise
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -20,8 +20,8 @@ from seqloom.decoding.coverage import Attending
 from seqloom.decoding.sampling import top_indices
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError
-from seqloom.inspect.hidden import visible
-from seqloom.inspect.translations import END, source_tokens
+from seqloom.views.hidden import visible
+from seqloom.views.translations import END, source_tokens
 
 if TYPE_CHECKING:
     from seqloom.contracts import Translator

@@ -10,7 +10,7 @@ from seqloom import inspect
 from seqloom.contracts import Translator
 from seqloom.decoding.forced import forced_log_probs
 from seqloom.errors import ConfigError
-from seqloom.inspect import exposure
+from seqloom.views import exposure
 from tests.own_models import Backwards
 
 SOURCES = ["a", "bb", "abc", "abab", "b", "cc", "abcab"]

@@ -1,7 +1,7 @@
 """One model on one text as a picture: its cost along the text, token by token, and its calibration.
 
     >>> from seqloom import NGram
-    >>> from seqloom.inspect import surprise
+    >>> from seqloom.views import surprise
     >>> model = NGram(order=2).fit("the cat sat on the mat\\nthe cat sat on the log\\n")
     >>> print(surprise(model, "the cat sat on the moon", colour=False))
     bits per token: 0: under 1, 1: 1 to 3, 2: 3 to 6, 3: 6 to 10, 4: 10 to 14, 5: 14 and more
@@ -21,12 +21,11 @@ from seqloom.charts.costs import along, histogram
 from seqloom.charts.page import Page
 from seqloom.charts.passage import SCRIPT, STYLE, passage_html
 from seqloom.charts.sheet import Charts, Sheet, with_headings
-from seqloom.comparison.calibration import calibration
-from seqloom.comparison.passage import passage, pieces
-from seqloom.comparison.text_report import calibration_chart
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
+from seqloom.views.calibration import calibration, calibration_chart
+from seqloom.views.passage import passage, pieces
 
 
 def portrait(model: LanguageModel, data: Any) -> Sheet:

@@ -1,0 +1,62 @@
+"""Pictures of models, text and results. Each function returns a `Sheet`: its numbers, its charts, and `save("x.png")`.
+
+    >>> import seqloom
+    >>> model = seqloom.HMM(states=2, iterations=5).fit("the cat sat\\nthe dog sat\\n")
+    >>> list(seqloom.inspect.states(model, "the dog").charts)[0]
+    'Belief about the state, token by token'
+
+Users know it as `seqloom.inspect`. Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqloom.comparison.pictures import comparison as comparison
+    from seqloom.views.costs import portrait as portrait
+    from seqloom.views.costs import surprise as surprise
+    from seqloom.views.explanations import explanation as explanation
+    from seqloom.views.exposure import exposure_bias as exposure_bias
+    from seqloom.views.hidden import states as states
+    from seqloom.views.results import description as description
+    from seqloom.views.results import errors as errors
+    from seqloom.views.results import robustness as robustness
+    from seqloom.views.runs import training_curves as training_curves
+    from seqloom.views.series import anomalies as anomalies
+    from seqloom.views.series import forecast as forecast
+    from seqloom.views.tracing import trace as trace
+    from seqloom.views.translations import alignment as alignment
+    from seqloom.views.translations import quality_by_length as quality_by_length
+    from seqloom.views.vectors import analogies as analogies
+    from seqloom.views.vectors import leaning as leaning
+    from seqloom.views.vectors import neighbours as neighbours
+    from seqloom.views.vectors import word_map as word_map
+
+_MODULES = {
+    "comparison.pictures": "comparison",
+    "views.costs": "portrait surprise",
+    "views.explanations": "explanation",
+    "views.exposure": "exposure_bias",
+    "views.hidden": "states",
+    "views.results": "description errors robustness",
+    "views.runs": "training_curves",
+    "views.series": "anomalies forecast",
+    "views.tracing": "trace",
+    "views.translations": "alignment quality_by_length",
+    "views.vectors": "analogies leaning neighbours word_map",
+}
+_PUBLIC = {name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'seqloom.inspect' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
