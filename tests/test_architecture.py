@@ -109,9 +109,7 @@ def test_one_model_does_not_import_another_unless_it_is_built_on_it():
     files = {entry.target.partition(":")[0] for entry in MODELS.values()}
     vectors = "seqloom.models.vectors"
     built_on: dict[str, set[str]] = {  # a mixture takes any model, through storage
-        **{f"{vectors}.{name}": {f"{vectors}.word_vectors"} for name in ("word2vec", "glove")},  # what they give
-        f"{vectors}.fasttext": {f"{vectors}.word2vec"},  # word2vec with n-grams
-        f"{vectors}.charngram": {f"{vectors}.fasttext"},  # fastText without words
+        f"{vectors}.charngram": {f"{vectors}.fasttext"},  # words made of n-grams
     }
     for path in (ROOT / "models").rglob("*.py"):
         module = "seqloom." + name_of(path).removesuffix(".py").replace("/", ".")
