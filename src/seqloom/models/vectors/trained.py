@@ -66,7 +66,8 @@ class TrainedVectors(Mixin):
         inputs = random_rows(len(words) * self.layout.own + len(buckets), c.dimensions, c.seed)
         outputs = output_rows(c, len(words))
         if earlier is not None:
-            self.layout.copy(earlier.input, places, inputs)
+            if self.layout.own:
+                inputs[places, :c.dimensions] = earlier.input[:len(places)]
             self.layout.copy_ngrams(earlier.layout, earlier.input, bags, buckets, inputs)
             if c.loss != "hs" and earlier.config.loss != "hs":  # a tree begins anew, since it has other nodes
                 outputs[places, :c.dimensions] = earlier.output

@@ -49,11 +49,6 @@ class WordRows:
         size, own = len(words), KINDS.index("own")
         return Bags(np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS), np.zeros(0, np.int64)
 
-    def copy(self, known: np.ndarray, places: np.ndarray, inputs: np.ndarray) -> None:
-        """Copy the known rows of words, which now stand in `places`."""
-        if self.own:
-            inputs[places, :self.config.dimensions] = known[:len(places)]
-
     def copy_ngrams(self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray) -> None:
         """Copy the known rows of n-grams."""
 
