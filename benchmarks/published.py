@@ -91,7 +91,7 @@ def _scores(model: Any, net: Any, text: bytes) -> Iterator[float]:
     import torch
 
     ids = np.append(model.tokenizer.encode(text), model.tokenizer.eos_id)
-    for start, end, first, begins in model._windows(np.array([len(ids)])):
+    for start, end, first, begins in model.windows.spans(np.array([len(ids)])):
         inputs = np.append(np.full(begins, model.start_id), ids[start + begins - 1:end - 1])
         with torch.no_grad():
             hidden = net.model(torch.tensor(inputs[None])).last_hidden_state[0, first - start:]

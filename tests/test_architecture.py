@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from seqloom.contracts.base import Model
+from seqloom.contracts.language import LanguageModel
+from seqloom.registry import MODELS, model_class
+
 ROOT = Path(__file__).parent.parent / "src" / "seqloom"
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -113,20 +117,58 @@ def test_imports_go_down(path):
 
 def test_one_model_does_not_import_another_unless_it_is_built_on_it():
     """Registered models, by file: only those that are named here, with their reason."""
-    from seqloom.registry import MODELS
-
     files = {entry.target.partition(":")[0] for entry in MODELS.values()}
     vectors = "seqloom.models.vectors"
     built_on: dict[str, set[str]] = {  # a mixture takes any model, through storage
-        **{f"{vectors}.{name}": {f"{vectors}.word_vectors"} for name in ("word2vec", "glove")},  # what they give
-        f"{vectors}.fasttext": {f"{vectors}.word2vec"},  # word2vec with n-grams
-        f"{vectors}.charngram": {f"{vectors}.fasttext"},  # fastText without words
+        f"{vectors}.charngram": {f"{vectors}.fasttext"},  # words made of n-grams
     }
     for path in (ROOT / "models").rglob("*.py"):
         module = "seqloom." + name_of(path).removesuffix(".py").replace("/", ".")
         if module in files:
             others = {imported for _, imported in imports(path)} & files - {module}
             assert others <= built_on.get(module, set()), f"{module} imports {others}"
+
+
+# ---- a model is its contract and has the rest
+
+OWN = [name for name, entry in MODELS.items() if str(entry.target).startswith("seqloom.")]
+CONTRACTS = {"Model", "LanguageModel", "Classifier", "Tagger", "Embedder", "TextEmbedder", "Forecaster", "Translator",
+             "MaskedModel"}
+MIXINS = {"Arrayless", "NetworkModel", "NeuralLanguageModel", "Repeating", "SequenceModel", "TrainedVectors",
+          "TranslationModel"}
+
+
+def ours(cls):
+    return [base for base in cls.__bases__ if base.__module__.startswith("seqloom.")]
+
+
+def levels(cls):
+    """The longest way from a class up to one without a base of ours, in classes."""
+    return 1 + max(map(levels, ours(cls)), default=0)
+
+
+def test_levels_are_counted_by_the_longest_way():
+    class A(Model): ...
+    class B(LanguageModel): ...
+    for cls in (A, B):
+        cls.__module__ = "seqloom.models"
+    assert [levels(cls) for cls in (Model, LanguageModel, A, B)] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_model_is_at_most_three_levels_of_contracts_and_listed_mixins(name):
+    model = model_class(name)
+    assert levels(model) <= 3
+    above = {base.__name__ for base in model.__mro__[1:] if base.__module__.startswith("seqloom.")}
+    assert above <= MIXINS | CONTRACTS, "have it instead of being it"
+    assert len([base for base in ours(model) if base.__name__ in MIXINS]) <= 1
+
+
+def test_mixins_have_no_verbs():
+    """They stand beside the contracts, not below them, and each is in use."""
+    classes = {base for name in OWN for base in model_class(name).__mro__ if base.__name__ in MIXINS}
+    assert {cls.__name__ for cls in classes} == MIXINS
+    assert not any(issubclass(cls, Model) for cls in classes)
 
 
 NOT_LANGUAGE = [path for path in (ROOT / "models").rglob("*.py") if path.parent.name != "language"]

@@ -72,7 +72,7 @@ def answers(model):
         values = model.forecast(SERIES).values
         return np.asarray(values), np.asarray(values)
     both = []
-    for stepper in (model.decoder(["abc"]), model._stepper(model.network(), ["abc"])):
+    for stepper in (model.decoder(["abc"]), model.network_decoder(model.network(), model.encode_sources(["abc"]))):
         state, first = stepper.start(1)
         both.append(np.concatenate([first, stepper.step(state, np.array([1]))[1]]))
     return tuple(both)

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from seqloom import registry
-from seqloom.contracts import TextEmbedder
+from seqloom.contracts import Embedder, TextEmbedder
 from seqloom.errors import ConfigError
 from seqloom.testing.rules import check, fits, specimen
 from seqloom.testing.text_embedder import PAIRS, RULES, TEXT
@@ -30,3 +30,11 @@ def test_contract(name, rule):
 def test_fit_says_where_such_models_come_from(name):
     with pytest.raises(ConfigError, match="convert"):
         registry.model_class(name)().fit("a text")
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_they_are_embedders_though_they_share_none_of_their_code(name):
+    cls = registry.model_class(name)
+    assert issubclass(cls, Embedder)
+    assert isinstance(cls(), Embedder)
+    assert Embedder not in cls.__mro__

@@ -9,7 +9,6 @@ from typing import Any
 
 import seqloom
 from seqloom.contracts.base import Model
-from seqloom.models.language.chatting import Chatting
 from seqloom.registry import MODELS
 
 HEAD = """# Reference: Python
@@ -18,7 +17,6 @@ Generated from `seqloom.__all__` by `python -m tests.generated`; a test keeps it
 options of models are those of [`seqloom fit`](reference-cli.md#seqloom-fit), explained there.
 """
 WIDTH = 110
-VERBS = (Chatting,)  # what some models can do besides the verbs of their contract
 
 
 def names_page() -> str:
@@ -73,7 +71,7 @@ def _model(name: str, model: Any, contract: Any) -> str:
     what = f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
     parts = [f"### {name}", _block(f"seqloom.{name}({options})"),
              f"{what} A model of the contract [{contract.__name__}](#{contract.__name__.lower()}).",
-             _methods(model, [model, *(base for base in VERBS if issubclass(model, base))], set(dir(contract)))]
+             _methods(model, [model], set(dir(contract)))]
     return "\n\n".join(part for part in parts if part)
 
 

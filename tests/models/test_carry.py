@@ -87,7 +87,7 @@ def parts(cls, ids, carry, **train):
     model = made(cls, carry=carry, learned_start=True) if cls in (RNN, LSTM, GRU) else made(cls, carry=carry)
     model.tokenizer = model.make_tokenizer(TEXT)
     size, config = Size(8), TrainConfig(**train)
-    task = LanguageTraining(model, model.batches(ids, config), size, ids, None, CPU, config)
+    task = LanguageTask(model, model.layers.batches(model, ids, config), size, ids, None, config)
     torch.manual_seed(0)
     return model, task, task.build()
 
@@ -133,7 +133,7 @@ def test_what_is_trained_is_what_is_scored(cls):
             loss, state = task.loss(network, on_device(batch, CPU), state)
         total, cursor = total + float(loss), batch.following
     with torch.inference_mode():
-        assert total == pytest.approx(-model.flat_log_probs(network, ids, lengths, CPU).sum(), rel=1e-5)
+        assert total == pytest.approx(-model.flat_log_probs(network, ids, lengths).sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize("cls", [LSTM, GPT])

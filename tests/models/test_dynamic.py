@@ -95,7 +95,7 @@ def test_one_step_against_equation(model):
         ids = ids[:48]  # 32 tokens in the first window, the rest in the second
     lr = 0.02
     network = copy.deepcopy(model.network())
-    pieces = list(model.flat_features(network, ids, np.array([len(ids)]), torch.device("cpu"), 32))
+    pieces = list(model.layers.flat_features(model, network, ids, np.array([len(ids)]), 32))
     places, features = pieces[0]
     torch.nn.functional.cross_entropy(network.output.log_probs(features), torch.from_numpy(ids[places])).backward()
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_one_step_against_equation(model):
             weight -= torch.from_numpy(lr * g / (np.abs(g) + np.abs(g).mean() + 1e-12))
     found = DynamicEvaluation(model, lr).text_log_probs(ids)
     with torch.no_grad():
-        expected = model.flat_log_probs(network, ids, np.array([len(ids)]), torch.device("cpu"))
+        expected = model.flat_log_probs(network, ids, np.array([len(ids)]))
     assert found[32:] == pytest.approx(expected[32:], abs=1e-4)
     assert np.abs(found[32:] - model.sequence_log_probs(ids, np.array([len(ids)]))[32:]).max() > 0.005
 

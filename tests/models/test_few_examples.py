@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from seqloom.encoder_table import ENCODERS  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
-from seqloom.models.sequence.model import FEW  # noqa: E402
+from seqloom.models.sequence.model import FEW, without_torch  # noqa: E402
 from seqloom.models.tag.neural_tagger import NeuralTagger  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
 from tests.models.test_composition import SENTENCES, SERIES, TEXTS, make_encoder, small  # noqa: E402
@@ -22,10 +22,10 @@ TRAIN = TrainConfig(steps=3, batch_size=3)
 
 def both(model, examples, monkeypatch):
     """Answers one by one without torch, and all together with it."""
-    assert model.without_torch(1)
-    assert not model.without_torch(FEW + 1)
+    assert without_torch(model, 1)
+    assert not without_torch(model, FEW + 1)
     alone = np.concatenate([model.class_log_probs([example]) for example in examples])
-    monkeypatch.setattr(type(model), "without_torch", lambda self, many: False)
+    monkeypatch.setattr("seqloom.models.sequence.model.FEW", 0)
     return alone, model.class_log_probs(examples)
 
 
@@ -54,7 +54,7 @@ def test_tags(encoder, crf, monkeypatch):
     model = NeuralTagger(**small(encoder, crf=crf, d_characters=4)).fit(SENTENCES, train=TRAIN)
     sentences = [words for words, _ in SENTENCES]
     alone = [model.predict(words) for words in sentences]
-    monkeypatch.setattr(NeuralTagger, "without_torch", lambda self, many: False)
+    monkeypatch.setattr("seqloom.models.sequence.model.FEW", 0)
     assert model.predict(sentences) == alone
 
 
@@ -69,7 +69,7 @@ def test_a_published_encoder(tmp_path, monkeypatch):
 def test_quantised_ones_never_need_torch(bits):
     model = NeuralClassifier(**small("bilstm")).fit(TEXTS, train=TRAIN)
     rounded = model.quantised(bits)
-    assert rounded.without_torch(1000)
+    assert without_torch(rounded, 1000)
     texts = [text for text, _ in TEXTS] * 4
     assert np.abs(rounded.class_log_probs(texts) - model.class_log_probs(texts)).max() < 0.3
 

@@ -14,6 +14,7 @@ from seqloom import LSTM  # noqa: E402
 from seqloom.arrays import check_arrays  # noqa: E402
 from seqloom.contracts import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, ModelError  # noqa: E402
+from seqloom.models.language.neural import settled  # noqa: E402
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, token_spellings  # noqa: E402
 from seqloom.models.network.fitting import check_held_out, check_idle, prepare, train_network  # noqa: E402
 from seqloom.models.network.sizes import WIDTHS, choose_width, default_dropout, passes  # noqa: E402
@@ -185,6 +186,6 @@ def test_dropout_follows_the_passes_over_the_data():
                                                    ({"dropout": 0.5, "input_dropout": 0.0}, (0.5, 0.0))])
 def test_what_is_given_is_not_chosen(options, expected):
     model = LSTM(tokenizer="byte", **options)
-    settled = model.settled(model.size_for(TrainConfig(epochs=9), 10**5, 257))
-    assert (settled.dropout, settled.input_dropout) == expected
+    found = settled(model.config, model.size_for(TrainConfig(epochs=9), 10**5, 257))
+    assert (found.dropout, found.input_dropout) == expected
     assert model.config.dropout == options.get("dropout")  # what the user said stays what the user said

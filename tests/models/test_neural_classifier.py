@@ -9,11 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from seqloom.contracts.base import Fitting  # noqa: E402
 from seqloom.data.labelled import as_labelled  # noqa: E402
 from seqloom.errors import ConfigError, DataError  # noqa: E402
 from seqloom.models.classify.attribution import token_shares  # noqa: E402
 from seqloom.models.classify.decisions import best_shift, best_temperature, shifted  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.sequence.model import held_out  # noqa: E402
 from seqloom.models.sequence.texts import TextInputs, windows  # noqa: E402
 from seqloom.models.vectors.word_vectors import WordVectors  # noqa: E402
 from seqloom.text.tokenizer import Tokenizer  # noqa: E402
@@ -291,6 +293,5 @@ def test_a_share_of_the_examples_is_held_out(share, kept):
     assert model.fit_info["epochs"] == 3
     assert (model.fit_info["best_step"] is not None) == bool(kept)
     data = as_labelled(pairs)
-    train, held_out = model.held_out(data, model.fitting(None, None, None, None, None), data.examples,
-                                     [(label,) for label in data.labels])
-    assert (len(train), 0 if held_out is None else len(held_out)) == (60 - kept, kept)
+    train, held = held_out(share, data, Fitting(), data.examples, [(label,) for label in data.labels])
+    assert (len(train), 0 if held is None else len(held)) == (60 - kept, kept)

@@ -600,7 +600,7 @@ def test_converted_weights_begin_texts_with_their_own_token():
     model = registry.model_class("gpt")(unit="line", carry=False).fit(MORE, start=gpt, train=train("gpt"))
     assert model.start_id == 3
     assert model.fit_info["origin"] == "gpt-1x8"  # beside the start token, which is learnt
-    batch = model.batches(model.encode("the cat\nthe dog")[0], train("gpt")).batch((0, 0))
+    batch = model.layers.batches(model, model.encode("the cat\nthe dog")[0], train("gpt")).batch((0, 0))
     assert set(batch["inputs"][:, 0].tolist()) == {3}
     other = copy.copy(first("transformer"))
     other.learnt = {**other.learnt, "start": [2, 4], "source_start": 1}

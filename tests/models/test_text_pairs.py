@@ -16,9 +16,11 @@ from seqloom import (  # noqa: E402
     inspect,
     interop,
 )
+from seqloom.contracts.base import Fitting  # noqa: E402
 from seqloom.errors import ConfigError, DataError, ModelError  # noqa: E402
 from seqloom.models.classify.majority import Majority  # noqa: E402
 from seqloom.models.classify.neural_classifier import NeuralClassifier  # noqa: E402
+from seqloom.models.sequence.model import held_out  # noqa: E402
 from seqloom.models.sequence.published import PublishedInputs, open_encoder  # noqa: E402
 from seqloom.testing.classifier import check_classifier  # noqa: E402
 from seqloom.training.config import TrainConfig  # noqa: E402
@@ -134,7 +136,7 @@ def test_pairs_in_any_form_and_one_at_a_time(place):
 def test_equal_pairs_are_held_out_together(place):
     data = seqloom.Labelled.of([((f"cat {'sat ' * (i % 30)}", "log"), "+-"[i % 2]) for i in range(120)])
     model = NeuralClassifier(encoder=place, frozen=True)
-    train, valid = model.held_out(data, model.fitting(None, None, None, None, None), data.examples, [(x,) for x in data.labels])
+    train, valid = held_out(model.config.hold_out, data, Fitting(), data.examples, [(x,) for x in data.labels])
     assert len(train) + len(valid) == 120
     assert not set(train.examples) & set(valid.examples)
     other = seqloom.Labelled.of([((b, a), label) for (a, b), label in zip(data.examples, data.labels)])

@@ -46,7 +46,7 @@ def made(cls, *, columns=0, **options):
 
 
 def both(model, sources=SOURCES):
-    return model.decoder(sources), model._stepper(model.network(), sources)
+    return model.decoder(sources), model.network_decoder(model.network(), model.encode_sources(sources))
 
 
 def assert_same(ours, theirs, sources):

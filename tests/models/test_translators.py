@@ -159,7 +159,7 @@ def test_reversed_sources_are_aligned_in_their_own_order():
     ours, theirs = model.alignments(["abcd"], ["x"])[0], plain.alignments(["dcba"], ["x"])[0]
     assert np.allclose(ours, theirs[:, [3, 2, 1, 0, 4]], atol=1e-6)
     sources = ["abcd", "ab"]
-    for stepper in (model.decoder(sources), model._stepper(model.network(), sources)):
+    for stepper in (model.decoder(sources), model.network_decoder(model.network(), model.encode_sources(sources))):
         weights, lengths = stepper.attention(stepper.start(2)[0])
         for row, length, aligned in zip(weights, lengths, model.alignments(sources, ["x", "x"]), strict=True):
             assert np.allclose(row[:length], aligned[0], atol=1e-5)

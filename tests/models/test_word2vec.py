@@ -209,7 +209,7 @@ def test_what_cannot_go_on(tmp_path):
         fit("fasttext", start=str(tmp_path / "w"))
 
 
-@pytest.mark.parametrize("where", ["word2vec.train_windows", "fasttext._composed", "fasttext.FastText._reorder"])
+@pytest.mark.parametrize("where", ["trained.train_windows", "fasttext._composed", "fasttext.NgramRows.reordered"])
 def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     model = fit("fasttext")
     before, info, tokenizer = model.vectors.matrix.copy(), dict(model.fit_info), model.tokenizer
@@ -220,7 +220,7 @@ def test_a_broken_off_partial_fit_leaves_the_model(monkeypatch, where):
     assert model.tokenizer is tokenizer
     assert (model.embed(list(model.words)) == before).all()
     monkeypatch.undo()
-    assert model.input.shape == (len(model.words) + len(model.buckets), 8)
+    assert model.input.shape == (len(model.words) + len(model.layout.buckets), 8)
     assert model.similarity("horses", "horse") > 0.3
 
 
@@ -265,23 +265,23 @@ def test_a_word_is_made_of_its_n_grams(name, aggregate):
     size = len(model.words)
 
     def made(word, rows, kinds):
-        weights = np.array([model.weights[k] if len(model.weights) else 0.0 for k in kinds])
+        weights = np.array([model.layout.weights[k] if len(model.layout.weights) else 0.0 for k in kinds])
         shares = np.ones(len(rows)) if aggregate == "sum" else np.exp(weights) / np.exp(weights).sum()
         return shares @ model.input[rows]
 
     for word in ("cat", "plane", "a", "tramcar", "grün"):
-        places = [model.buckets.tolist().index(b) for gram in brute_force(word, 2, 4)
-                  if (b := bucket_of(gram, 5000)) in model.buckets]
+        places = [model.layout.buckets.tolist().index(b) for gram in brute_force(word, 2, 4)
+                  if (b := bucket_of(gram, 5000)) in model.layout.buckets]
         rows = [size * (name == "fasttext") + k for k in places]
         if name == "fasttext" and word in model.vectors.words:
             rows, places = [model.words.find([word])[0], *rows], [0, *places]
         assert model.embed(word) == pytest.approx(made(word, rows, places), abs=1e-5)
     assert (model.embed("ßß") == 0).all()  # nothing of it was ever seen
     if aggregate == "attention":
-        assert np.abs(model.weights).max() > 1e-4  # they began at zero
+        assert np.abs(model.layout.weights).max() > 1e-4  # they began at zero
     if aggregate == "weighted":  # an n-gram that few words have counts more
         def weight(gram):
-            return model.weights[np.searchsorted(model.buckets, bucket_of(gram, 5000))]
+            return model.layout.weights[np.searchsorted(model.layout.buckets, bucket_of(gram, 5000))]
         assert weight("cat") > weight("<t")
 
 
@@ -291,11 +291,11 @@ def test_words_with_one_n_gram_or_none(architecture, aggregate):
     """Every row belongs to an n-gram, whatever the number of the word; a word without one stays at zero and moves nothing."""
     text = ["the cow ate a big nut and the cow ate a big bun", "big nut cow the ate and bun a"] * 60 + ["elk"] * 9
     model = fit("charngram", text, min_ngram=5, max_ngram=5, architecture=architecture, aggregate=aggregate, sample=0)
-    assert len(model.buckets) == len(model.words) - 1  # all but "a" are <xyz>
+    assert len(model.layout.buckets) == len(model.words) - 1  # all but "a" are <xyz>
     assert (model.embed("a") == 0).all()
-    began = random_rows(len(model.buckets), 8, 0)[:, :8]
+    began = random_rows(len(model.layout.buckets), 8, 0)[:, :8]
     for word in set(model.words) - {"a"}:
-        row = np.searchsorted(model.buckets, bucket_of(f"<{word}>", model.config.buckets))
+        row = np.searchsorted(model.layout.buckets, bucket_of(f"<{word}>", model.config.buckets))
         assert model.embed(word) == pytest.approx(model.input[row], abs=1e-6)
         moved = np.abs(model.input[row] - began[row]).max()
         assert moved == 0 if word == "elk" else moved > 1e-5  # which has no neighbours
@@ -336,9 +336,9 @@ def test_single_characters_and_the_marks_of_the_ends():
     assert len(grams) == 14
     for name, wanted in (("charngram", grams), ("fasttext", [gram for gram in grams if gram not in "<>"])):
         model = registry.model_class(name)(**options)
-        assert model._hashed(word.arena, word.offsets)[0].tolist() == [bucket_of(gram, 1_000_000) for gram in wanted]
+        assert model.layout._hashed(word.arena, word.offsets)[0].tolist() == [bucket_of(gram, 1_000_000) for gram in wanted]
     fitted = fit("charngram", aggregate="sum", **options)
-    places = [fitted.buckets.tolist().index(bucket_of(gram, 1_000_000)) for gram in grams]
+    places = [fitted.layout.buckets.tolist().index(bucket_of(gram, 1_000_000)) for gram in grams]
     assert fitted.embed("cat") == pytest.approx(fitted.input[places].sum(axis=0), abs=1e-5)
     assert np.abs(fitted.embed("ß")).max() > 0  # every word has ends
 

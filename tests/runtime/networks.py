@@ -77,7 +77,7 @@ def language(name: str, *, vectors: int | None = None, start_alone: bool = False
     """`vectors`: the width of pretrained ones that it began with."""
     model = model_class(name)(tokenizer="char", **{**SMALL[name], **options})
     model.tokenizer = characters()
-    model.learnt = {"width": getattr(model.config, model.width_option)}
+    model.learnt = {"width": getattr(model.config, model.layers.width_option)}
     if vectors is not None:
         model.learnt["d_embed"] = vectors
     if start_alone:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.contracts import LanguageModel
 from seqloom.encoder_table import CellEntry, add_cell
+from seqloom.models.language.neural import NeuralLanguageModel
 from seqloom.models.language.neural_configs import RecurrentConfig
-from seqloom.models.language.recurrent import Recurrent
+from seqloom.models.language.recurrent import IDLE, RecurrentLayers
 from seqloom.registry import register
 from seqloom.runtime import cells
 from seqloom.trace import Trace
@@ -66,9 +68,10 @@ add_cell(CellEntry("mingru", network="toy_cell:MinGRUCell", runtime="toy_cell:Mi
 
 
 @register
-class MinGRULanguageModel(Recurrent):
+class MinGRULanguageModel(NeuralLanguageModel, LanguageModel):
     """minGRU as a language model: a recurrence whose gates do not read the state."""
 
     name = "mingru"
-    cell = "mingru"
+    layers = RecurrentLayers("mingru")
+    idle_train = IDLE
     config_class = RecurrentConfig

@@ -231,9 +231,13 @@ class Model(ABC):
             raise NotFitted(f"this {self.name} model has not been fitted; "
                             "call fit(data) or seqloom.load(directory) first")
 
+    def _check_train(self, train: TrainConfig | None) -> None:  # noqa: B027 - most have none
+        """Refuse options of training that have no effect on this kind of model."""
+
     def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
                 valid: Any = None, start: Any = None) -> Fitting:
         """Arguments of `fit` besides the data; those that this kind of model does not use are refused."""
+        self._check_train(train)
         how = Fitting(valid=valid, memory=parse_size(memory), train=train, device=device, run=Path(run) if run else None)
         given = {"memory": how.memory, "train": how.train, "device": how.device, "run": how.run,
                  "start": start}

@@ -8,7 +8,7 @@ never saw, such as fastText, writes `unseen` too. From these come `nearest`, `an
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from seqloom.arrays import LARGEST
 from seqloom.contracts.base import Fitting, Model, data_record
-from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, nearest_texts
+from seqloom.contracts.nearness import Neighbours, cosines_of_pairs, least_alike, nearest_texts
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.metrics import vectors as judging
@@ -36,7 +36,6 @@ class Embedder(Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
-    tokenizer_kinds: ClassVar[Collection[str] | None] = SPLITTERS  # that its saved tokenizer may be of; None: any
 
     # ---- what a model writes
 
@@ -64,11 +63,7 @@ class Embedder(Model):
         `start`: of a network, a saved model of the same kind whose weights training starts from; word vectors
         have an option of that name.
         """
-        how = self.fitting(memory, train, device, run, valid, start)
-        corpus = as_corpus(data)
-        with self.learning(how):
-            self.fit_corpus(corpus, how)
-            self.fit_info = {**data_record(corpus), **self.fit_info}  # which a reading has made on the way
+        fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
         return self
 
     @property
@@ -82,7 +77,7 @@ class Embedder(Model):
     @classmethod
     def restore(cls, saved: Saved) -> Self:
         for tokenizer in saved.tokenizers.values():
-            if cls.tokenizer_kinds is not None and tokenizer.kind not in cls.tokenizer_kinds:
+            if tokenizer.kind not in SPLITTERS:
                 raise ModelError(f"its tokenizer is of kind {tokenizer.kind!r}, which makes no words: the file is damaged")
         return super().restore(saved)
 
@@ -239,12 +234,7 @@ class Embedder(Model):
 
     def doesnt_match(self, words: list[str] | str) -> str:
         """The word that is least like the mean of all of them."""
-        given = words.split() if isinstance(words, str) else list(words)
-        if len(given) < 3:
-            raise ConfigError(f"doesnt_match needs at least three words; got {len(given)}")
-        vectors = self.embed(given)
-        units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
-        return given[int((units @ units.mean(axis=0)).argmin())]
+        return least_alike(self.embed, words)
 
     def evaluate(self, data: Any, *, among: int | None = 30_000, method: Literal["add", "mul"] = "add") -> Result:
         """Accuracy on analogies, by section, or rank correlation with human similarity scores (Spearman).
@@ -280,8 +270,20 @@ class Embedder(Model):
 
     def signature(self, data: str | None = None, **extras: Any) -> Signature:
         """Everything that the model's results depend on."""
-        return Signature(model=self.label(), tokenizer=self.tokenizer_label(),
-                         data=data[:8] if data else None, extras={**self.training_extras(), **extras})
+        return make_signature(self, data, extras)
+
+
+def fit_corpus(model: Any, corpus: Corpus, how: Fitting) -> None:
+    """Let an embedder of words or texts learn, and note what from."""
+    with model.learning(how):
+        model.fit_corpus(corpus, how)
+        model.fit_info = {**data_record(corpus), **model.fit_info}  # which a reading has made on the way
+
+
+def make_signature(model: Model, data: str | None, extras: dict[str, Any]) -> Signature:
+    """Return everything that the results of an embedder depend on."""
+    return Signature(model=model.label(), tokenizer=model.tokenizer_label(), data=data[:8] if data else None,
+                     extras={**model.training_extras(), **extras})
 
 
 def checked(vectors: np.ndarray) -> np.ndarray:

@@ -47,6 +47,15 @@ def cosines_of_pairs(embed: Embed, a: str | list[str], b: str | list[str]) -> An
     return float(cosines[0]) if isinstance(a, str) and isinstance(b, str) else cosines
 
 
+def least_alike(embed: Embed, words: list[str] | str) -> str:
+    """Return the word, or text, that is least like the mean of all of them."""
+    given = words.split() if isinstance(words, str) else list(words)
+    if len(given) < 3:
+        raise ConfigError(f"doesnt_match needs at least three words; got {len(given)}")
+    directions = units(embed(given))
+    return given[int((directions @ directions.mean(axis=0)).argmin())]
+
+
 def nearest_texts(embed: Embed, query: str | list[str] | np.ndarray, k: int, among: Iterable[str]) -> Any:
     """The k texts of `among` with the largest cosine to a text or a vector (D,); for a list or an array (n, D) a list.
 

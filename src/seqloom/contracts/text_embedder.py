@@ -9,28 +9,31 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 
 from seqloom import progress
-from seqloom.contracts.base import Model
-from seqloom.contracts.embedder import Among, Embedder, Unknown, checked
-from seqloom.contracts.nearness import nearest_texts, portions
+from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.embedder import Among, Embedder, Unknown, checked, fit_corpus, make_signature
+from seqloom.contracts.nearness import cosines_of_pairs, least_alike, nearest_texts, portions
+from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError, ModelError, quoted
 from seqloom.metrics import vectors as judging
-from seqloom.metrics.result import Result
+from seqloom.metrics.result import Result, Signature
 from seqloom.metrics.sentence_pairs import as_pairs
 
 if TYPE_CHECKING:
     from seqloom.models.vectors.word_vectors import WordVectors
+    from seqloom.training.config import TrainConfig
 
 
-class TextEmbedder(Embedder):
+@Embedder.register  # for isinstance: it has the verbs of one, and shares none of its code
+class TextEmbedder(Model):
     """Texts as vectors; texts of similar meaning have similar vectors."""
 
     task: ClassVar[str] = "sentence vectors"
-    tokenizer_kinds: ClassVar = None
 
     # ---- what a model writes
 
@@ -43,11 +46,18 @@ class TextEmbedder(Embedder):
         """How many numbers a vector has."""
         return int(self.embed("").shape[0])
 
+    def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
+        """Learn from text."""
+        raise ConfigError(f"{self.name} models do not learn from text")
+
     # ---- what follows
 
-    @property
-    def parameters(self) -> int:
-        return Model.parameters.__get__(self)
+    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
+            device: str | None = None, run: str | Path | None = None,
+            start: str | Path | Model | None = None) -> Self:
+        """Learn. `data`: a Corpus, a Path, the text itself, or a list, generator or column of units, which are texts."""
+        fit_corpus(self, as_corpus(data), self.fitting(memory, train, device, run, valid, start))
+        return self
 
     def summary(self) -> str:
         return f"{self.dimensions} dimensions"
@@ -119,6 +129,14 @@ class TextEmbedder(Embedder):
         """Refused: there is no list of words to find the answer in."""
         self._refuse_words()
 
+    def similarity(self, a: str | list[str], b: str | list[str]) -> Any:
+        """Cosine of two texts; of two lists pair by pair, float64 (n,)."""
+        return cosines_of_pairs(self.embed, a, b)
+
+    def doesnt_match(self, words: list[str] | str) -> str:
+        """The text that is least like the mean of all of them."""
+        return least_alike(self.embed, words)
+
     def evaluate(self, data: Any, *, among: int | None = None, method: Literal["add", "mul"] = "add") -> Result:
         """Rank correlation (Spearman) of cosines with the scores that people gave to pairs of texts.
 
@@ -133,3 +151,7 @@ class TextEmbedder(Embedder):
         """The cosine of each pair."""
         self.check_fitted()
         return judging.pair_cosines(as_pairs(data), str, self.similarity)
+
+    def signature(self, data: str | None = None, **extras: Any) -> Signature:
+        """Everything that the model's results depend on."""
+        return make_signature(self, data, extras)

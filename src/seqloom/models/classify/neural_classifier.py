@@ -30,7 +30,19 @@ from seqloom.models.classify.decisions import best_shift, best_temperature, is_s
 from seqloom.models.classify.explanation import Explanation
 from seqloom.models.network.first_layer import check_early, token_spellings
 from seqloom.models.sequence.encoded import Encoded
-from seqloom.models.sequence.model import SequenceModel, further_words
+from seqloom.models.sequence.model import (
+    SequenceModel,
+    embed_width,
+    features_of,
+    first_layer,
+    further_words,
+    held_out,
+    open_published,
+    outputs,
+    take_published,
+    train_sequence,
+    without_torch,
+)
 from seqloom.models.sequence.numbers import NumberInputs, as_row, check_numbers, is_numbers
 from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.runtime import take_reader_and_encoder
@@ -71,17 +83,18 @@ class NeuralClassifier(SequenceModel, Classifier):
     def fit_examples(self, data: Labelled, how: Fitting) -> None:
         from seqloom.models.sequence.building_net import Start
 
-        data, valid = self.held_out(data, how, data.examples, data.labels if data.multi_label else [(x,) for x in data.labels])
+        labels = data.labels if data.multi_label else [(label,) for label in data.labels]
+        data, valid = held_out(self.config.hold_out, data, how, data.examples, labels)
         self._check_decisions(valid, data.name)
         self._check_pairs_fit(data.name)
         opened = None
         if how.start is not None:
-            opened, start = self.take_published(how.start), self._continue(data)
+            opened, start = take_published(self, how.start), self._continue(data)
         elif self.config.published:
             if not isinstance(data.examples[0], (str, tuple)):
                 raise ConfigError(f"encoder {self.config.encoder} reads texts, but {data.name} has numbers; give one of the "
                                   "encoders that are trained here, such as bigru")
-            opened = self.open_published()
+            opened = open_published(self)
             self.text_inputs()  # which refuses sizes that do not go together
             self.learnt["sizes"] = Sizes(opened.tokenizer.vocab_size, opened.published.layout.d_model).to_dict()
             start = Start(given=opened.published.layout.d_model) if self.config.frozen else Start(weights=opened.weights)
@@ -93,8 +106,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             sizes, mean, scale = check_numbers(data.examples, data.name)
             self.learnt["sizes"] = sizes.to_dict()
             start = Start(mean=mean, scale=scale)
-        self.train(lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how, valid,
-                   opened)
+        train_sequence(self, lambda train, device: self._task(data, valid, start, train, self._reading(opened, device)), how,
+                       valid, opened)
         if valid is not None:
             self._decide(valid)
 
@@ -138,7 +151,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         counts = np.bincount(TextInputs(tokenizer, max_length=c.max_length).encode(texts).steps["ids"], minlength=size)
         check_early(c.pretrained, tokenizer.kind)
         tokens = token_spellings(tokenizer)
-        first = self.first_layer(tokens, counts, seed) if c.pretrained else None
+        first = first_layer(self, tokens, counts, seed) if c.pretrained else None
         words, further = further_words(first, set(tokens).__contains__, c.pretrained_words)
         if words:
             from seqloom.text.coding import to_bytes
@@ -148,7 +161,8 @@ class NeuralClassifier(SequenceModel, Classifier):
         if c.characters != "none":
             inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
             characters = self.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])
-        self.learnt["sizes"] = Sizes(size, self.d_embed(first), len(words), len(characters) + 2 if characters else 0).to_dict()
+        n_characters = len(characters) + 2 if characters else 0
+        self.learnt["sizes"] = Sizes(size, embed_width(c.d_embed, first), len(words), n_characters).to_dict()
         return Start(first=first, further=further, counts=counts, word_dropout=c.word_dropout, unk_id=tokenizer.unk_id)
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[list[Any]], Encoded]:
@@ -158,7 +172,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         from seqloom.nn.pooling import Pooling
 
         kind = self.config.pools  # attention learns, so it needs the vectors of all steps
-        features = self.features_of(opened, device, None if kind == "attention" else
+        features = features_of(self, opened, device, None if kind == "attention" else
                                     Pooling(kind, opened.published.layout.d_model))
         return lambda examples: features(self.encode(examples))
 
@@ -190,8 +204,8 @@ class NeuralClassifier(SequenceModel, Classifier):
                 right = log_probs.argmax(1) == wanted
                 return float(np.mean([right[wanted == c].mean() for c in np.unique(wanted)]) if balanced else right.mean())
 
-        return SequenceTraining(example_batches(read(data.examples), train, targets, weights), criterion,
-                            lambda: self._build(start), losses, judge)
+        return SequenceTask(example_batches(read(data.examples), train, targets, weights), criterion,
+                            lambda: self.build_fitted(start), losses, judge)
 
     def _targets(self, data: Labelled) -> np.ndarray:
         """Places of the labels among the classes (n,), -1 for others; or which of several there are (n, C)."""
@@ -226,12 +240,7 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     # ---- the network
 
-    def build_fitted(self) -> torch.nn.Module:
-        from seqloom.models.sequence.building_net import NOTHING
-
-        return self._build(NOTHING)
-
-    def _build(self, start: Start) -> torch.nn.Module:
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
         from seqloom.nn import composition, heads, pooling
 
@@ -313,14 +322,14 @@ class NeuralClassifier(SequenceModel, Classifier):
 
     def class_log_probs(self, examples: list[Any]) -> np.ndarray:
         encoded = self.encode(examples)
-        if self.without_torch(len(examples)):
+        if without_torch(self, len(examples)):
             return self._settled(self._log_probs_of(self._scores(encoded)))
         return self._settled(self._log_probs(self.network(), encoded))
 
     def _scores(self, encoded: Encoded) -> np.ndarray:
         """Return the scores of classes of each example (E, C), without torch; of documents in windows their mean."""
         found = []
-        for part, scores in self.outputs(encoded):
+        for part, scores in outputs(self, encoded):
             if self.config.long == "windows":
                 starts = part.first_row[:-1]
                 scores = np.add.reduceat(scores, starts) / np.diff(part.first_row)[:, None].astype(np.float32)

@@ -11,6 +11,8 @@ from seqloom.errors import ConfigError
 ActivationName = Literal["gelu-erf", "gelu", "relu"]
 PoolingName = Literal["mean", "cls", "max"]
 
+SHAPE = "d_mlp d_embed n_types position_offset shared_layers activation norm_epsilon pooler"  # what both networks take
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderLayout(Config):

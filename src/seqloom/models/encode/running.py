@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from seqloom.models.encode.configs import EncoderLayout
+from seqloom.models.encode.configs import SHAPE, EncoderLayout
 from seqloom.models.encode.inputs import TOGETHER, Input, batches, pad_together
+from seqloom.models.network.configs import options_of
 from seqloom.runtime.bert import BertNet
 from seqloom.runtime.declarations import Shapes, shapes_of
 from seqloom.runtime.weights import Recorder, Weights
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 GROUP = 256  # tokens that go through the network together: enough for the products, few enough to stay in the cache
 
 
-def take_encoder(weights: Weights, layout: EncoderLayout, vocab_size: int, *, blocks: Weights | None = None) -> BertNet:
+def take_encoder(weights: Weights, c: EncoderLayout, vocab_size: int, *, blocks: Weights | None = None) -> BertNet:
     """Take the encoder with this layout; `blocks`: where the weights of its blocks are, if elsewhere."""
-    c = layout
-    return BertNet(weights, vocab_size, c.context, c.d_model, c.n_layers, c.n_heads, d_mlp=c.d_mlp, d_embed=c.d_embed,
-                   n_types=c.n_types, position_offset=c.position_offset, shared_layers=c.shared_layers,
-                   activation=c.activation, norm_epsilon=c.norm_epsilon, pooler=c.pooler, blocks=blocks)
+    return BertNet(weights, vocab_size, c.context, c.d_model, c.n_layers, c.n_heads, blocks=blocks,
+                   **options_of(c, SHAPE))
 
 
 def encoder_shapes(layout: EncoderLayout, vocab_size: int) -> Shapes:

@@ -8,7 +8,6 @@ network runs without torch (`runtime/bert`), on other devices with it (`encoder_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -28,8 +27,6 @@ from seqloom.runtime.weights import Weights
 
 if TYPE_CHECKING:
     import torch
-
-    from seqloom.training.config import TrainConfig
 
 
 class SentenceEncoder(NetworkModel, TextEmbedder):
@@ -63,8 +60,7 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
         Marks.of(self.learnt, self.tokenizer.vocab_size)
         return take_encoder(weights, self.config, self.tokenizer.vocab_size)
 
-    def fit(self, data: Any, *, valid: Any = None, memory: int | str | None = None, train: TrainConfig | None = None,
-            device: str | None = None, run: str | Path | None = None, start: Any = None) -> Self:
+    def fit(self, data: Any, **options: Any) -> Self:
         """Refused: published weights are converted (`seqloom convert DIR OUT --task sentence-vectors`)."""
         raise ConfigError("sentence-encoder models are not trained here; convert published weights: "
                           "seqloom convert DIR OUT --task sentence-vectors")

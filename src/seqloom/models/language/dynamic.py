@@ -68,9 +68,8 @@ class DynamicReading:
 
     def _sequence(self, ids: np.ndarray, out: np.ndarray, bar: progress.Bar) -> None:
         """The next tokens of one sequence: scored, then learnt from, window by window."""
-        device = next(self.network.parameters()).device
-        for places, features in self.model.flat_features(self.network, ids, np.array([len(ids)]), device, self.window,
-                                                         self.past):
+        pieces = self.model.layers.flat_features(self.model, self.network, ids, np.array([len(ids)]), self.window, self.past)
+        for places, features in pieces:
             out[places] = token_log_probs(self.network, features, ids[places])
             if not float(out[places].mean()) > -HOPELESS:  # also where it is NaN
                 raise TrainingError(f"dynamic evaluation diverged at token {self.read + int(places[0]):,}: "

@@ -10,24 +10,27 @@ each token with at least half a context before it; stepping slides in the same w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from seqloom.contracts.language import LanguageModel, draft_of
 from seqloom.contracts.learnt import Kind, natural, one_of, optional
 from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
-from seqloom.models.language.chatting import Chatting, template_text
-from seqloom.models.language.neural import NeuralLanguageModel, Past
-from seqloom.models.language.neural_configs import GPTConfig
+from seqloom.models.language.chatting import ANSWER, Messages, encode_chat, make_template, remark_length, template_text
+from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
+from seqloom.models.language.neural_configs import GPT_SHAPE, GPTConfig
+from seqloom.models.network.configs import options_of
 from seqloom.models.network.sizes import Size
 from seqloom.runtime.language import GPTStepper
 from seqloom.runtime.transformer import GPTNet
 from seqloom.runtime.weights import Weights
+from seqloom.text.chat import ChatTemplate
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -39,11 +42,125 @@ TOGETHER = 8192  # tokens that are scored in one pass
 TOGETHER_BY_KERNELS = 2048  # the same without torch
 SCORES = 1 << 24  # of all tokens of the vocabulary that are there at a time
 
+Span = tuple[int, int, int, int]  # start, end, first that is scored, 1 where the start token stands before it
 
-class GPT(Chatting, NeuralLanguageModel):
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of a context in which texts are read, half a context apart."""
+
+    context: int
+    start_id: int  # what a sequence begins with
+    start_alone: bool  # whether it is seen by the first token only
+
+    def inputs(self, ids: np.ndarray, lengths: np.ndarray, together: int,
+                past: Past) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its places in the ids."""
+        ids, known = past.joined(ids), len(past.ids)
+        windows = sorted(self.spans(lengths, past.read, known), key=lambda w: w[0] - w[1])
+        for rows in _groups(windows, together):
+            longest = rows[0][1] - rows[0][0]
+            inputs = np.full((len(rows), longest), self.start_id, np.int64)
+            keep = np.zeros((len(rows), longest), bool)
+            for row, (start, end, first, begins) in enumerate(rows):
+                inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
+                keep[row, first - start:end - start] = True
+            yield inputs, keep, np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known
+        past.advance(ids[known:], 2 * self.context)  # the window that was broken off, and the token before it
+
+    def spans(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[Span]:
+        """Return windows half a context apart.
+
+        A sequence of which `read` tokens were scored before goes on with the windows that hold more; starts count from
+        the last `known` of them.
+        """
+        windows: list[Span] = []
+        at, alone = known - read, int(self.start_alone)
+        for length in lengths.tolist():
+            length += read
+            if alone and not read:
+                windows.append((at, at + 1, at, 1))
+            windows += self._overlapping(at + alone, length - alone, max(read - alone, 0), begins=1 - alone)
+            at, read = at + length, 0
+        return windows
+
+    def _overlapping(self, at: int, length: int, read: int, begins: int) -> Iterator[Span]:
+        """Those of one sequence from `at` on; what the first has before it is told by `begins`."""
+        size = self.context
+        apart = -(-size // 2)
+        if read == length:
+            return
+        for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
+            high = min(low + size, length)
+            first = max(low + size - apart if low else 0, read)
+            yield at + low, at + high, at + first, 0 if low else begins
+            if high == length:
+                break
+
+
+def _groups(windows: list[Span], most: int) -> list[list[Span]]:
+    """As many windows together as have `most` tokens."""
+    groups: list[list[Span]] = []
+    for window in windows:
+        if not groups or (len(groups[-1]) + 1) * (groups[-1][0][1] - groups[-1][0][0]) > most:
+            groups.append([])
+        groups[-1].append(window)
+    return groups
+
+
+class GPTLayers(Layers):
+    width_option = embed_option = "d_model"
+
+    def build(self, model: Any, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+        from seqloom.models.language.gpt_net import GPTLanguageNet
+
+        return GPTLanguageNet(settled(model.config, size), model.tokenizer.vocab_size, size.width, counts)
+
+    def take_runtime(self, model: Any, weights: Weights) -> GPTNet:
+        c, size, vocab_size = model.config, model.fitted_size, model.tokenizer.vocab_size
+        if size.width % c.multiple:
+            raise ModelError(f"its width {size.width} is not a multiple of {c.multiple}, as its heads need")
+        for start in (model.start_id, model.learnt.get("chat_bos", 0)):
+            if start >= vocab_size:
+                raise ModelError(f"its start token {start} is not in its vocabulary of {vocab_size:,}")
+        return GPTNet(weights, vocab_size, c.context, size.width, c.n_layers, c.n_heads, softmax=c.softmax, tied=c.tied,
+                      **options_of(c, GPT_SHAPE))
+
+    def check_vectors(self, config: Any, dimensions: int) -> None:
+        super().check_vectors(config, dimensions)
+        if dimensions % config.multiple:
+            raise ConfigError(f"the vectors of {config.pretrained} have {dimensions} dimensions, not a multiple of "
+                              f"{config.multiple}, as {config.n_heads} heads and {config.positions} positions need; "
+                              "try another number of n_heads")
+
+    def body_cost(self, c: Any, width: int) -> float:
+        attention = 2 * width * width * (1 + (c.n_kv_heads or c.n_heads) / c.n_heads)
+        return c.n_layers * (attention + (3 if c.activation == "swiglu" else 2) * width * (c.d_mlp or 4 * width))
+
+    def batches(self, model: Any, ids: np.ndarray, train: TrainConfig) -> Batches:
+        from seqloom.training.windows import Separate, Shuffled
+
+        layout = Shuffled if model.carry else Separate
+        return layout(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=model.config.context,
+                      start_id=model.start_id, seed=train.seed)
+
+    def stepper(self, model: Any, network: Any) -> GPTStepper:
+        return GPTStepper(network, model.tokenizer.eos_id, start_id=model.start_id, start_alone=model.windows.start_alone)
+
+    def flat_features(self, model: Any, network: Any, ids: np.ndarray, lengths: np.ndarray,
+                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        import torch
+
+        device = next(network.parameters()).device
+        for inputs, keep, places in model.windows.inputs(ids, lengths, together or TOGETHER, past or Past()):
+            features, _ = network(torch.from_numpy(inputs).to(device))
+            yield places, features[torch.from_numpy(keep).to(device)]
+
+
+class GPT(NeuralLanguageModel, LanguageModel):
     name = "gpt"
     config_class = GPTConfig
-    width_option = embed_option = "d_model"
+    layers = GPTLayers()
     learnt_values: ClassVar[dict[str, Kind]] = {**NeuralLanguageModel.learnt_values, "start": optional(natural),
                                                 "start_alone": optional(one_of(True)),
                                                 "chat_template": optional(template_text), "chat_bos": optional(natural)}
@@ -60,6 +177,10 @@ class GPT(Chatting, NeuralLanguageModel):
     def start_id(self) -> int:
         """What a sequence begins with."""
         return self.learnt.get("start", self.tokenizer.eos_id)
+
+    @property
+    def windows(self) -> Windows:
+        return Windows(self.config.context, self.start_id, self.learnt.get("start_alone", False))
 
     def extended(self, context: int, rope_scale: float | None = None) -> GPT:
         """The same weights for a longer context, without training.
@@ -80,58 +201,6 @@ class GPT(Chatting, NeuralLanguageModel):
         longer.config = replace(c, context=context, **({} if rope_scale is None else {"rope_scale": rope_scale}))
         return longer
 
-    def label(self) -> str:
-        return f"gpt-{self.config.n_layers}x{self.learnt.get('width', self.config.d_model)}{self.bits_label}"
-
-    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
-        from seqloom.models.language.gpt_net import GPTLanguageNet
-
-        return GPTLanguageNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts)
-
-    def take_runtime(self, weights: Weights) -> GPTNet:
-        c, size, vocab_size = self.config, self._size(), self.tokenizer.vocab_size
-        if size.width % c.multiple:
-            raise ModelError(f"its width {size.width} is not a multiple of {c.multiple}, as its heads need")
-        for start in (self.start_id, self.learnt.get("chat_bos", 0)):
-            if start >= vocab_size:
-                raise ModelError(f"its start token {start} is not in its vocabulary of {vocab_size:,}")
-        return GPTNet(weights, vocab_size, c.context, size.width, c.n_layers, c.n_heads, n_kv_heads=c.n_kv_heads,
-                      d_mlp=c.d_mlp, positions=c.positions, rope_base=c.rope_base, rope_scale=c.rope_scale,
-                      max_distance=c.max_distance, window=c.window, norm=c.norm, norm_kind=c.norm_kind,
-                      norm_epsilon=c.norm_epsilon, activation=c.activation, bias=c.bias, softmax=c.softmax, tied=c.tied)
-
-    def check_vectors(self, dimensions: int) -> None:
-        super().check_vectors(dimensions)
-        c = self.config
-        if dimensions % c.multiple:
-            raise ConfigError(f"the vectors of {c.pretrained} have {dimensions} dimensions, not a multiple of "
-                              f"{c.multiple}, as {c.n_heads} heads and {c.positions} positions need; "
-                              "try another number of n_heads")
-
-    def body_cost(self, width: int) -> float:
-        c = self.config
-        attention = 2 * width * width * (1 + (c.n_kv_heads or c.n_heads) / c.n_heads)
-        return c.n_layers * (attention + (3 if c.activation == "swiglu" else 2) * width * (c.d_mlp or 4 * width))
-
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
-        from seqloom.training.windows import Separate, Shuffled
-
-        layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=self.config.context,
-                      start_id=self.start_id, seed=train.seed)
-
-    def stepper(self, *, eight_bit: bool = False) -> GPTStepper:
-        return GPTStepper(self.stepping(eight_bit), self.tokenizer.eos_id, start_id=self.start_id,
-                          start_alone=self.learnt.get("start_alone", False))
-
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
-                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        import torch
-
-        for inputs, keep, places in self._inputs(ids, lengths, together or TOGETHER, past or Past()):
-            features, _ = network(torch.from_numpy(inputs).to(device))
-            yield places, features[torch.from_numpy(keep).to(device)]
-
     # ---- scoring quantised weights, by the kernels that step: in memory they stay as small as they are
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -151,64 +220,40 @@ class GPT(Chatting, NeuralLanguageModel):
         """What predicts each token, float32 (N, D), and its log-probability (N,)."""
         stepper, ids, lengths = self.stepper(), np.asarray(ids), np.asarray(lengths)
         features, log_probs = np.empty((len(ids), stepper.width), np.float32), np.empty(len(ids), np.float32)
-        for inputs, keep, places in self._inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
+        for inputs, keep, places in self.windows.inputs(ids, lengths, TOGETHER_BY_KERNELS, past):
             features[places] = stepper.read(inputs)[keep]
         for low, high in chunk_bounds(len(ids), max(SCORES // self.tokenizer.vocab_size, 1)):
             log_probs[low:high] = stepper.output.log_probs(features[low:high])[np.arange(high - low), ids[low:high]]
         return features, check_scores(log_probs)
 
-    # ---- windows
+    # ---- conversations; `learnt` has `chat_template` where there is one, and `chat_bos`, which templates know as bos_token
 
-    def _inputs(self, ids: np.ndarray, lengths: np.ndarray, together: int,
-                past: Past) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Windows of like length side by side (B, T), what of them is scored, (B, T), and its places in the ids."""
-        ids, known = past.joined(ids), len(past.ids)
-        windows = sorted(self._windows(lengths, past.read, known), key=lambda w: w[0] - w[1])
-        for rows in _groups(windows, together):
-            longest = rows[0][1] - rows[0][0]
-            inputs = np.full((len(rows), longest), self.start_id, np.int64)
-            keep = np.zeros((len(rows), longest), bool)
-            for row, (start, end, first, begins) in enumerate(rows):
-                inputs[row, begins:end - start] = ids[start + begins - 1:end - 1]
-                keep[row, first - start:end - start] = True
-            yield inputs, keep, np.concatenate([np.arange(first, end) for _, end, first, _ in rows]) - known
-        past.advance(ids[known:], 2 * self.config.context)  # the window that was broken off, and the token before it
+    def chat_template(self) -> ChatTemplate:
+        """What turns conversations into ids; refused where the model has none."""
+        self.check_fitted()
+        return make_template(self.name, self.tokenizer, self.learnt)
 
-    def _windows(self, lengths: np.ndarray, read: int = 0, known: int = 0) -> list[tuple[int, int, int, int]]:
-        """(start, end, first that is scored, 1 where the start token stands before it) of windows half a context apart.
+    def chat(self, messages: Messages, **options: Any) -> str:
+        """The answer to a message, or to a conversation: a list of {"role": "system", "user" or "assistant", "content": text}.
 
-        A sequence of which `read` tokens were scored before goes on with the windows that hold more; starts count from
-        the last `known` of them.
+        `options` are those of `generate`: max_tokens (500 unless given), temperature, top_k, top_p, seed, stop, draft, ...
+        Marks of the template in a message stay text.
         """
-        windows: list[tuple[int, int, int, int]] = []
-        at, alone = known - read, int(self.learnt.get("start_alone", False))
-        for length in lengths.tolist():
-            length += read
-            if alone and not read:
-                windows.append((at, at + 1, at, 1))
-            windows += self._overlapping(at + alone, length - alone, max(read - alone, 0), begins=1 - alone)
-            at, read = at + length, 0
-        return windows
+        return "".join(self.chat_stream(messages, **options))
 
-    def _overlapping(self, at: int, length: int, read: int, begins: int) -> Iterator[tuple[int, int, int, int]]:
-        """Those of one sequence from `at` on; what the first has before it is told by `begins`."""
-        size = self.config.context
-        apart = -(-size // 2)
-        if read == length:
-            return
-        for low in range(max(read - size, -1) // apart * apart + apart, max(length - size, 0) + apart, apart):
-            high = min(low + size, length)
-            first = max(low + size - apart if low else 0, read)
-            yield at + low, at + high, at + first, 0 if low else begins
-            if high == length:
-                break
+    def chat_stream(self, messages: Messages, *, stop: Sequence[str] = (), eight_bit: bool = False,
+                    draft: LanguageModel | None = None, draft_tokens: int = 4, **options: Any) -> Iterator[str]:
+        """The same, piece by piece as it is drawn."""
+        from seqloom.decoding.sampling import SamplingConfig
 
+        template = self.chat_template()
+        config = SamplingConfig.from_dict({"max_tokens": ANSWER, **options})
+        ids = encode_chat(template, messages, self.learnt.get("start"))
+        remark_length("conversation", len(ids), self.context)
+        ends = {self.tokenizer.eos_id, self.tokenizer.derived(f"end of turn: {template.source}", template.end_of_turn)}
+        return self.generator(eight_bit=eight_bit).answer(ids, config, stop, ends, draft_of(draft, draft_tokens))
 
-def _groups(windows: list[tuple[int, int, int, int]], most: int) -> list[list[tuple[int, int, int, int]]]:
-    """As many windows together as have `most` tokens."""
-    groups: list[list[tuple[int, int, int, int]]] = []
-    for window in windows:
-        if not groups or (len(groups[-1]) + 1) * (groups[-1][0][1] - groups[-1][0][0]) > most:
-            groups.append([])
-        groups[-1].append(window)
-    return groups
+    def remark_prompts(self, prompts: Sequence[str]) -> None:
+        seen = [prompt.rpartition("\n")[2] if self.unit == "line" else prompt for prompt in prompts]
+        long = [text for text in seen if len(text.encode("utf-8", "replace")) > self.context]
+        remark_length("prompt", max((len(self.tokenizer.encode(text)) for text in long), default=0), self.context)

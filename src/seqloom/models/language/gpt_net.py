@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from seqloom.models.language.neural_configs import GPTConfig
+from seqloom.models.language.neural_configs import GPT_SHAPE, GPTConfig
+from seqloom.models.network.configs import options_of
 from seqloom.models.network.output_net import make_output
 from seqloom.nn.transformer import GPTNet
 from seqloom.trace import Trace
@@ -17,10 +18,8 @@ class GPTLanguageNet(GPTNet):
 
     def __init__(self, config: GPTConfig, vocab_size: int, width: int, counts: Tensor | None = None) -> None:
         c = config
-        super().__init__(vocab_size, c.context, width, c.n_layers, c.n_heads, n_kv_heads=c.n_kv_heads, d_mlp=c.d_mlp,
-                         positions=c.positions, rope_base=c.rope_base, rope_scale=c.rope_scale, max_distance=c.max_distance,
-                         window=c.window, norm=c.norm, norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon,
-                         activation=c.activation, dropout=c.dropout or 0.0, bias=c.bias)
+        super().__init__(vocab_size, c.context, width, c.n_layers, c.n_heads, dropout=c.dropout or 0.0,
+                         **options_of(c, GPT_SHAPE))
         tied = c.tied and c.softmax != "adaptive"
         self.output = make_output(c.softmax, width, vocab_size, tied=self.embedding if tied else None, counts=counts,
                                   samples=c.samples, label_smoothing=c.label_smoothing, bias=False)

@@ -1,15 +1,16 @@
 """What all neural language models share: fitting by the training engine, scoring in batches, saving.
 
-A model says how its network is built (`build`), what the training batches look like, and how it steps. Scoring runs
-the network over whole texts with torch, or without it token by token; stepping needs no torch (`runtime/language`), and the
-contract tests prove that both agree. A sequence begins as if `</s>` had just been read.
+A model has `layers`, which say how its network is built, what the training batches look like, and how it steps. Scoring
+runs the network over whole texts with torch, or without it token by token; stepping needs no torch (`runtime/language`), and
+the contract tests prove that both agree. A sequence begins as if `</s>` had just been read.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,10 +24,10 @@ from seqloom.decoding.sanity import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.neural_configs import NeuralConfig
 from seqloom.models.network.first_layer import FirstLayer, check_early, open_first_layer, same_width, token_spellings
-from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.network.sizes import Size, choose_width, default_dropout, passes
-from seqloom.models.network.trained import has_torch, say_stepping
+from seqloom.models.network.trained import has_torch
 from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from seqloom.data.corpus import Corpus
     from seqloom.models.language.dynamic import DynamicEvaluation
     from seqloom.text.tokenizer import Tokenizer
+
+    class Mixin(NetworkModel, LanguageModel): ...
+else:
+    Mixin = NetworkModel
 
 HELD_OUT = 0.05  # share of the tokens that is kept for evaluation where no valid text was given
 PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, so that progress is seen
@@ -60,39 +65,70 @@ class Past:
         self.read, self.ids = self.read + len(ids), both[max(len(both) - keep, 0):]
 
 
-class NeuralLanguageModel(NetworkModel, LanguageModel):
-    config_class: ClassVar[type[NeuralConfig]]
-    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive),
-                                                **NetworkModel.network_values}
+class Layers(ABC):
+    """The network of a language model, of which the model says the options: a value of the class, the same for all models."""
+
     width_option: ClassVar[str] = "d_hidden"
     embed_option: ClassVar[str] = "d_embed"
-
-    @property
-    def carry(self) -> bool:
-        return self.config.carry
-
-    # ---- what a network writes
+    depth_option: ClassVar[str] = "n_layers"  # what stands before the width in a label
 
     @abstractmethod
-    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `counts` of the tokens in the training text."""
 
     @abstractmethod
-    def body_cost(self, width: int) -> float:
+    def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> Any:
+        """The same without torch."""
+
+    @abstractmethod
+    def stepper(self, model: NeuralLanguageModel, network: Any) -> Any:
+        """Return the Stepper of a network without torch."""
+
+    @abstractmethod
+    def body_cost(self, config: Any, width: int) -> float:
         """Multiplications for one token, forward, without the output layer; the width is chosen by it."""
 
     @abstractmethod
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Any:
+    def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Any:
         """Training batches of the ids."""
 
     @abstractmethod
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
-                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
+                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """What the output layer reads of sequences side by side: places in `ids` (N,), and for each what predicts it (N, D).
 
         `together`: how many tokens of a sequence one piece should have at most; the pieces of one sequence are in order.
         `past`: what a single sequence had before these ids, and has after them.
         """
+
+    def default_embed(self, width: int) -> int:
+        """The width of token vectors where none was given."""
+        return width
+
+    def check_options(self, config: Any) -> None:  # noqa: B027 - most have none
+        """Refuse options without effect, once dropout is settled."""
+
+    def check_vectors(self, config: Any, dimensions: int) -> None:
+        """Refuse pretrained vectors of that width where another is asked for."""
+        same_width(self.embed_option, getattr(config, self.embed_option), config.pretrained)(dimensions)
+
+
+class NeuralLanguageModel(Mixin):
+    """Written before the contract: `class LSTM(NeuralLanguageModel, LanguageModel)`."""
+
+    config_class: ClassVar[type[NeuralConfig]]
+    learnt_values: ClassVar[dict[str, Kind]] = {"width": positive, "d_embed": optional(positive),
+                                                **NetworkModel.network_values}
+    layers: ClassVar[Layers]
+
+    @property
+    def carry(self) -> bool:
+        return self.config.carry
+
+    def label(self) -> str:
+        c, layers = self.config, self.layers
+        width = self.learnt.get("width", getattr(c, layers.width_option))
+        return f"{self.name}-{getattr(c, layers.depth_option)}x{width}{self.bits_label}"
 
     # ---- fitting
 
@@ -109,42 +145,34 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         if valid is None or not len(valid):
             check_held_out(config)
         first = self._first_layer(ids, config.seed)
-        batches = self.batches(ids, config)
+        batches = self.layers.batches(self, ids, config)
         d_embed = first.dimensions if first else self.learnt.get("d_embed")
         size = self.size_for(config, len(ids), self.tokenizer.vocab_size, d_embed,
                              updates=batches.length((0, 0)) / config.accumulate)
         if size.chosen:
-            progress.say(f"chose --{self.width_option.replace('_', '-')} {size.width} for this text and time")
+            progress.say(f"chose --{self.layers.width_option.replace('_', '-')} {size.width} for this text and time")
         self.learnt["width"] = size.width
-        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "tokenizer": self.tokenizer.label()}
+        facts = {"tokenizer": self.tokenizer.label()}
         if first:
             self.learnt["d_embed"], self.fit_info["pretrained"] = first.dimensions, first.facts
             facts["vectors"] = first.facts["vectors"]
         groups = []
         if self.config.pretrained_training == "gradual":
             groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
-        task = LanguageTraining(self, batches, size, ids, valid, device, config, first)
-        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
-                                        start=how.start)
-        self.net.keep(network)
-        self.fit_info |= record
+        task = LanguageTask(self, batches, size, ids, valid, config, first)
+        train_model(self, task, config, device, how, groups, **facts)
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:
         c, counts = self.config, np.bincount(ids, minlength=self.tokenizer.vocab_size)
         if c.pretrained is None:
             return None
         check_early(c.pretrained, self.tokenizer.kind)
-        first = open_first_layer(c.pretrained, token_spellings(self.tokenizer), counts, check_width=self.check_vectors,
-                                 unknown=c.pretrained_unknown, seed=seed)
+        first = open_first_layer(c.pretrained, token_spellings(self.tokenizer), counts,
+                                 check_width=partial(self.layers.check_vectors, c), unknown=c.pretrained_unknown, seed=seed)
         if first and c.pretrained_training == "frozen" and getattr(c, "tied", False) and c.softmax != "adaptive":
             progress.say("the output layer is tied to the token vectors, so it is frozen too; --no-tied gives it its own "
                          "weights")
         return first
-
-    def check_vectors(self, dimensions: int) -> None:
-        """Refuse pretrained vectors of that width where another is asked for."""
-        same_width(self.embed_option, getattr(self.config, self.embed_option), self.config.pretrained)(dimensions)
 
     def size_for(self, train: TrainConfig, tokens: int, vocab_size: int, d_embed: int | None = None, *,
                  updates: float | None = None) -> Size:
@@ -152,35 +180,25 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
         `updates`: how many there are in one pass over the tokens.
         """
-        c = self.config
-        given = d_embed if d_embed and self.width_option == self.embed_option else getattr(c, self.width_option)
+        c, layers = self.config, self.layers
+        given = d_embed if d_embed and layers.width_option == layers.embed_option else getattr(c, layers.width_option)
         given = given or self.learnt.get("width")  # of a model to start from
         outputs = min(vocab_size, c.samples) if c.softmax in ("sampled", "nce") else vocab_size
 
         def cost(width: int) -> float:
-            body = self.body_cost(width)
+            body = layers.body_cost(c, width)
             muon = 4 * width * body * (updates or tokens / 1024) / tokens if train.rule == "muon" else 0.0
             return body + muon + outputs * width  # Muon: twelve products of each matrix with one of this width, at each update
 
         width = given or choose_width(train, tokens, cost, multiple=getattr(c, "multiple", 1))
-        return Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+        size = Size(width, given is None, d_embed, default_dropout(passes(train, tokens, cost(width), updates)))
+        layers.check_options(settled(c, size))
+        return size
 
     def settled_options(self) -> dict[str, Any]:
-        d_embed = self.learnt.get("d_embed") or getattr(self.config, self.embed_option) or self.default_embed
-        return self.get_params() | {self.embed_option: d_embed, self.width_option: self.learnt["width"]}
-
-    @property
-    def default_embed(self) -> int:
-        """The width of token vectors of a fitted model where none was given."""
-        return self.learnt["width"]
-
-    def settled(self, size: Size) -> Any:
-        """The options with the dropout that follows from the passes over the text, where none is given."""
-        c = self.config
-        values = {"dropout": size.dropout if c.dropout is None else c.dropout}
-        if hasattr(c, "input_dropout") and c.input_dropout is None:
-            values["input_dropout"] = values["dropout"] / 2
-        return replace(c, **values)
+        layers, width = self.layers, self.learnt["width"]
+        d_embed = self.learnt.get("d_embed") or getattr(self.config, layers.embed_option) or layers.default_embed(width)
+        return self.get_params() | {layers.embed_option: d_embed, layers.width_option: width}
 
     def _held_out(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Text without a valid part: the last tokens are kept for evaluation, unless it is very small."""
@@ -195,54 +213,45 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
 
     # ---- scoring
 
-    def build_fitted(self) -> torch.nn.Module:
-        return self.build(self._size())
-
-    def _size(self) -> Size:
+    @property
+    def fitted_size(self) -> Size:
         return Size(self.learnt["width"], d_embed=self.learnt.get("d_embed"))
+
+    def build_fitted(self) -> torch.nn.Module:
+        return self.layers.build(self, self.fitted_size)
+
+    def take_runtime(self, weights: Weights) -> Any:
+        return self.layers.take_runtime(self, weights)
 
     @property
     def portion(self) -> int:
         return super().portion if has_torch() and not self.bits else PORTION_BY_STEPS
 
     def sequence_log_probs(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        if self.bits or not has_torch():  # quantised weights stay as small in memory as they are
-            self._say_stepping()
+        if self.reads_by_steps():
             return check_scores(super().sequence_log_probs(np.asarray(ids), np.asarray(lengths)))
-        network = self.network()
-        device = next(network.parameters()).device
-        import torch
-
-        with torch.inference_mode():
-            return check_scores(self.flat_log_probs(network, np.asarray(ids), np.asarray(lengths), device))
+        return check_scores(self.flat_log_probs(self.network(), np.asarray(ids), np.asarray(lengths)))
 
     def stretch_log_probs(self, ids: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-        if self.bits or not has_torch():
-            self._say_stepping()
+        if self.reads_by_steps():
             log_probs, state = continued_by_steps(self, ids, state)
             return check_scores(log_probs), state
-        network, past = self.network(), Past() if state is None else state
+        past = Past() if state is None else state
+        return check_scores(self.flat_log_probs(self.network(), ids, np.array([len(ids)]), past)), past
+
+    def stepper(self, *, eight_bit: bool = False) -> Any:
+        self.check_fitted()
+        network = self.take_runtime(Weights(self.weights, eight_bit=True)) if eight_bit else self.runtime()
+        return self.layers.stepper(self, network)
+
+    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, past: Past | None = None) -> np.ndarray:
+        """`sequence_log_probs` by the network."""
         import torch
 
-        with torch.inference_mode():
-            device = next(network.parameters()).device
-            return check_scores(self.flat_log_probs(network, ids, np.array([len(ids)]), device, past)), past
-
-    def stepping(self, eight_bit: bool) -> Any:
-        """Return the network that steps; with `eight_bit` its matrices of float32 are rounded."""
-        self.check_fitted()
-        return self.take_runtime(Weights(self.weights, eight_bit=True)) if eight_bit else self.runtime()
-
-    def _say_stepping(self) -> None:
-        if not self.bits:
-            say_stepping(self.name)
-
-    def flat_log_probs(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any,
-                       past: Past | None = None) -> np.ndarray:
-        """`sequence_log_probs` by the network."""
         out = np.empty(len(ids), np.float32)
-        for places, features in self.flat_features(network, ids, lengths, device, past=past):
-            out[places] = token_log_probs(network, features, ids[places])
+        with torch.inference_mode():
+            for places, features in self.layers.flat_features(self, network, ids, lengths, past=past):
+                out[places] = token_log_probs(network, features, ids[places])
         return out
 
     def sequence_features(self, ids: np.ndarray, lengths: np.ndarray,
@@ -254,8 +263,7 @@ class NeuralLanguageModel(NetworkModel, LanguageModel):
         import torch
 
         with torch.inference_mode():
-            for places, features in self.flat_features(network, np.asarray(ids), np.asarray(lengths),
-                                                       next(network.parameters()).device, past=past):
+            for places, features in self.layers.flat_features(self, network, np.asarray(ids), np.asarray(lengths), past=past):
                 log_probs[places] = token_log_probs(network, features, ids[places])
                 rows = features.float().cpu().numpy()
                 if not len(vectors):
@@ -303,3 +311,11 @@ def token_log_probs(network: Any, features: torch.Tensor, targets: np.ndarray) -
 
     wanted = torch.from_numpy(targets.astype(np.int64)).to(features.device)
     return network.output.token_log_probs(features, wanted).float().cpu().numpy()
+
+
+def settled(config: Any, size: Size) -> Any:
+    """Return the options with the dropout that follows from the passes over the text, where none is given."""
+    values = {"dropout": size.dropout if config.dropout is None else config.dropout}
+    if hasattr(config, "input_dropout") and config.input_dropout is None:
+        values["input_dropout"] = values["dropout"] / 2
+    return replace(config, **values)

@@ -10,6 +10,9 @@ from seqloom.config import MOST_WIDTH, OnlyWith, Unit, option
 from seqloom.errors import ConfigError
 from seqloom.models.network.configs import NetworkConfig, SoftmaxName
 
+GPT_SHAPE = ("n_kv_heads d_mlp positions rope_base rope_scale max_distance window norm norm_kind norm_epsilon activation "
+             "bias")  # what both networks of a gpt take
+RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same of recurrent ones
 NPLM_EMBED = 64  # width of the NPLM's token vectors when nobody says
 
 

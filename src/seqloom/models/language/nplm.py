@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from seqloom.models.language.neural import NeuralLanguageModel, Past
+from seqloom.contracts.language import LanguageModel
+from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
 from seqloom.models.language.neural_configs import NPLM_EMBED, NPLMConfig
 from seqloom.models.network.sizes import Size
 from seqloom.runtime.language import NPLMNet, NPLMStepper
@@ -26,54 +27,42 @@ if TYPE_CHECKING:
 TOGETHER = 4096  # tokens that are scored in one pass
 
 
-class NPLM(NeuralLanguageModel):
-    name = "nplm"
-    config_class = NPLMConfig
-    idle_train: ClassVar[dict[str, str]] = {
-        "recompute": "it is for gpt; lower truncation to save memory",
-        "random_truncation": "it has no state whose gradient is cut off",
-    }
+class NPLMLayers(Layers):
+    depth_option = "order"
 
-    @property
-    def context(self) -> int:
-        return self.config.order - 1
-
-    @property
-    def default_embed(self) -> int:
+    def default_embed(self, width: int) -> int:
         return NPLM_EMBED
 
-    def label(self) -> str:
-        return f"nplm-{self.config.order}x{self.learnt.get('width', self.config.d_hidden)}{self.bits_label}"
-
-    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language import nplm_net
 
-        return nplm_net.NPLMNet(self.settled(size), self.tokenizer.vocab_size, size.width, counts, size.d_embed)
+        return nplm_net.NPLMNet(settled(model.config, size), model.tokenizer.vocab_size, size.width, counts, size.d_embed)
 
-    def take_runtime(self, weights: Weights) -> NPLMNet:
-        c, size = self.config, self._size()
-        return NPLMNet(weights, self.tokenizer.vocab_size, c.order, size.d_embed or c.d_embed or NPLM_EMBED, size.width,
+    def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> NPLMNet:
+        c, size = model.config, model.fitted_size
+        return NPLMNet(weights, model.tokenizer.vocab_size, c.order, size.d_embed or c.d_embed or NPLM_EMBED, size.width,
                        direct=c.direct, softmax=c.softmax)
 
-    def body_cost(self, width: int) -> float:
-        return (self.config.order - 1) * (self.config.d_embed or NPLM_EMBED) * width
+    def body_cost(self, config: Any, width: int) -> float:
+        return (config.order - 1) * (config.d_embed or NPLM_EMBED) * width
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+    def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Separate, Shuffled
 
-        layout = Shuffled if self.carry else Separate
-        return layout(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation,
-                      before=self.config.order - 2, seed=train.seed)
+        layout = Shuffled if model.carry else Separate
+        return layout(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation,
+                      before=model.config.order - 2, seed=train.seed)
 
-    def stepper(self, *, eight_bit: bool = False) -> NPLMStepper:
-        return NPLMStepper(self.stepping(eight_bit), self.tokenizer.eos_id)
+    def stepper(self, model: NeuralLanguageModel, network: Any) -> NPLMStepper:
+        return NPLMStepper(network, model.tokenizer.eos_id)
 
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
-                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
+                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Every token from the window before it; what lies before its sequence is `</s>`."""
         import torch
 
-        before, eos = self.config.order - 1, self.tokenizer.eos_id
+        device = next(network.parameters()).device
+        before, eos = model.config.order - 1, model.tokenizer.eos_id
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
         known, read = (past.joined(ids), len(past.ids)) if past else (ids, 0)  # the sequence begins with what is remembered
         size = together or TOGETHER
@@ -85,3 +74,17 @@ class NPLM(NeuralLanguageModel):
             yield np.arange(low, high), features[:, 0]
         if past:
             past.advance(ids, before)
+
+
+class NPLM(NeuralLanguageModel, LanguageModel):
+    name = "nplm"
+    config_class = NPLMConfig
+    layers = NPLMLayers()
+    idle_train: ClassVar[dict[str, str]] = {
+        "recompute": "it is for gpt; lower truncation to save memory",
+        "random_truncation": "it has no state whose gradient is cut off",
+    }
+
+    @property
+    def context(self) -> int:
+        return self.config.order - 1

@@ -8,14 +8,17 @@ does much of that with two gates and no cell.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.contracts.language import LanguageModel
 from seqloom.encoder_table import find_cell
 from seqloom.errors import ConfigError
-from seqloom.models.language.neural import NeuralLanguageModel, Past
-from seqloom.models.language.neural_configs import GRUConfig, LSTMConfig, RecurrentConfig, RNNConfig
+from seqloom.models.language.neural import Layers, NeuralLanguageModel, Past, settled
+from seqloom.models.language.neural_configs import RECURRENT_SHAPE, GRUConfig, LSTMConfig, RNNConfig
+from seqloom.models.network.configs import options_of
 from seqloom.models.network.sizes import Size
 from seqloom.runtime.language import RecurrentNet, RecurrentStepper
 from seqloom.runtime.weights import Weights
@@ -30,59 +33,54 @@ CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
 
 
-class Recurrent(NeuralLanguageModel):
-    cell: ClassVar[str]  # its name in `encoder_table`
-    config_class: ClassVar[type[RecurrentConfig]]
-    idle_train: ClassVar[dict[str, str]] = {
-        "recompute": "it is for gpt; lower truncation to save memory",
-    }
+IDLE = {"recompute": "it is for gpt; lower truncation to save memory"}  # options of training
 
-    def size_for(self, *args: Any, **options: Any) -> Size:
-        size = super().size_for(*args, **options)
-        c = self.settled(size)
-        if not c.variational and c.dropout == c.input_dropout == 0:
+
+@dataclass(frozen=True)
+class RecurrentLayers(Layers):
+    cell: str  # its name in `encoder_table`
+
+    def check_options(self, config: Any) -> None:
+        if not config.variational and config.dropout == config.input_dropout == 0:
             raise ConfigError("variational has no effect where dropout and input_dropout are 0; leave it out, or give dropout")
-        return size
 
-    def label(self) -> str:
-        return f"{self.name}-{self.config.n_layers}x{self.learnt.get('width', self.config.d_hidden)}{self.bits_label}"
-
-    def build(self, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
+    def build(self, model: NeuralLanguageModel, size: Size, counts: torch.Tensor | None = None) -> torch.nn.Module:
         from seqloom.models.language import recurrent_net
 
-        return recurrent_net.RecurrentNet(self.settled(size), self.cell, self.tokenizer.vocab_size, size.width, counts,
-                                          size.d_embed)
+        return recurrent_net.RecurrentNet(settled(model.config, size), self.cell, model.tokenizer.vocab_size, size.width,
+                                          counts, size.d_embed)
 
-    def take_runtime(self, weights: Weights) -> RecurrentNet:
-        c, size = self.config, self._size()
+    def take_runtime(self, model: NeuralLanguageModel, weights: Weights) -> RecurrentNet:
+        c, size = model.config, model.fitted_size
         options = {name: getattr(c, name) for name in find_cell(self.cell).options if hasattr(c, name)}
-        return RecurrentNet(weights, self.tokenizer.vocab_size, size.d_embed or c.d_embed or size.width, size.width, c.n_layers,
-                            cell=self.cell, softmax=c.softmax, tied=c.tied, d_projection=c.d_projection,
-                            layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start, options=options)
+        return RecurrentNet(weights, model.tokenizer.vocab_size, size.d_embed or c.d_embed or size.width, size.width,
+                            c.n_layers, cell=self.cell, softmax=c.softmax, tied=c.tied, options=options,
+                            **options_of(c, RECURRENT_SHAPE))
 
-    def body_cost(self, width: int) -> float:
-        return 8 * self.config.n_layers * width * width
+    def body_cost(self, config: Any, width: int) -> float:
+        return 8 * config.n_layers * width * width
 
-    def batches(self, ids: np.ndarray, train: TrainConfig) -> Batches:
+    def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Batches:
         from seqloom.training.windows import Carried, Separate
 
-        if not self.carry:
-            return Separate(ids, self.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
+        if not model.carry:
+            return Separate(ids, model.tokenizer.eos_id, batch_size=train.batch_size, window=train.truncation, carried=True,
                             vary=train.random_truncation, seed=train.seed)
-        return Carried(ids, self.tokenizer.eos_id, batch_size=train.batch_size, truncation=train.truncation,
+        return Carried(ids, model.tokenizer.eos_id, batch_size=train.batch_size, truncation=train.truncation,
                        vary=train.random_truncation, seed=train.seed)
 
-    def stepper(self, *, eight_bit: bool = False) -> RecurrentStepper:
-        return RecurrentStepper(self.stepping(eight_bit), self.tokenizer.eos_id)
+    def stepper(self, model: NeuralLanguageModel, network: Any) -> RecurrentStepper:
+        return RecurrentStepper(network, model.tokenizer.eos_id)
 
-    def flat_features(self, network: Any, ids: np.ndarray, lengths: np.ndarray, device: Any, together: int | None = None,
-                      past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    def flat_features(self, model: NeuralLanguageModel, network: Any, ids: np.ndarray, lengths: np.ndarray,
+                      together: int | None = None, past: Past | None = None) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Sequences of like length side by side, window by window; a row leaves when its sequence ends."""
         import torch
 
         from seqloom.training.states import detached, leading
 
-        eos, starts, chunk = self.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK
+        device = next(network.parameters()).device
+        eos, starts, chunk = model.tokenizer.eos_id, np.cumsum(lengths) - lengths, together or CHUNK
         by_length = np.argsort(-lengths, kind="stable")
         for group in np.array_split(by_length, max(-(-len(lengths) // ROWS), 1)):
             state, before = (past.state, past.ids) if past else (None, ids[:0])
@@ -102,25 +100,28 @@ class Recurrent(NeuralLanguageModel):
                 past.advance(ids, 1)
 
 
-class RNN(Recurrent):
+class RNN(NeuralLanguageModel, LanguageModel):
     """Elman's recurrent network as a language model: a state that each token changes."""
 
     name = "rnn"
-    cell = "rnn"
+    layers = RecurrentLayers("rnn")
+    idle_train = IDLE
     config_class = RNNConfig
 
 
-class LSTM(Recurrent):
+class LSTM(NeuralLanguageModel, LanguageModel):
     """Long short-term memory as a language model: a recurrent network with a gated cell."""
 
     name = "lstm"
-    cell = "lstm"
+    layers = RecurrentLayers("lstm")
+    idle_train = IDLE
     config_class = LSTMConfig
 
 
-class GRU(Recurrent):
+class GRU(NeuralLanguageModel, LanguageModel):
     """Gated recurrent unit as a language model: a recurrent network with two gates and no cell."""
 
     name = "gru"
-    cell = "gru"
+    layers = RecurrentLayers("gru")
+    idle_train = IDLE
     config_class = GRUConfig

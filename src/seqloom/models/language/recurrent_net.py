@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from seqloom.encoder_table import find_cell
-from seqloom.models.language.neural_configs import RecurrentConfig
+from seqloom.models.language.neural_configs import RECURRENT_SHAPE, RecurrentConfig
+from seqloom.models.network.configs import options_of
 from seqloom.models.network.output_net import Output, make_output
 from seqloom.nn.dropout import VariationalDropout, word_dropout
 from seqloom.nn.initialisation import initialise
@@ -30,10 +31,9 @@ class RecurrentNet(nn.Module):
         entry = find_cell(cell)
         options = {name: getattr(c, name) for name in entry.options + entry.training if hasattr(c, name)}
         self.embedding = nn.Embedding(vocab_size, d_embed)
-        self.recurrent = RecurrentStack(d_embed, width, c.n_layers, cell=cell, d_projection=c.d_projection,
-                                        layer_norm=c.layer_norm, residual=c.residual, learned_start=c.learned_start,
-                                        dropout=c.dropout or 0.0, variational=c.variational, weight_drop=c.weight_drop,
-                                        recurrent_dropout=c.recurrent_dropout, options=options)
+        self.recurrent = RecurrentStack(
+            d_embed, width, c.n_layers, cell=cell, dropout=c.dropout or 0.0, options=options,
+            **options_of(c, f"{RECURRENT_SHAPE} variational weight_drop recurrent_dropout"))
         tied = c.tied and c.softmax != "adaptive"
         d_out = self.recurrent.d_out
         self.bridge = nn.Linear(d_out, d_embed) if tied and d_out != d_embed else None

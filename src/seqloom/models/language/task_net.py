@@ -30,8 +30,8 @@ class LanguageTraining:
     criterion, counted, unit = Criterion("nats"), "tokens", "nats"
 
     def __init__(self, model: NeuralLanguageModel, batches: Batches, size: Size, ids: np.ndarray,
-                 valid: np.ndarray | None, device: torch.device, train: TrainConfig, first: FirstLayer | None = None) -> None:
-        self.model, self.batches, self.size, self.device, self.train = model, batches, size, device, train
+                 valid: np.ndarray | None, train: TrainConfig, first: FirstLayer | None = None) -> None:
+        self.model, self.batches, self.size, self.train = model, batches, size, train
         self.valid = None if valid is None or len(valid) == 0 else valid[:MOST_VALID]
         self.lengths = np.zeros(0, np.int64) if self.valid is None else self._sequences(self.valid)
         self.counts = np.bincount(ids, minlength=model.tokenizer.vocab_size)
@@ -58,7 +58,7 @@ class LanguageTraining:
 
     def build(self) -> nn.Module:
         try:
-            network: Any = self.model.build(self.size, torch.from_numpy(self.counts))
+            network: Any = self.model.layers.build(self.model, self.size, torch.from_numpy(self.counts))
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
         if self.first is not None:
@@ -74,6 +74,5 @@ class LanguageTraining:
     def evaluate(self, network: nn.Module) -> float | None:
         if self.valid is None:
             return None
-        with torch.inference_mode():
-            log_probs = self.model.flat_log_probs(network, self.valid, self.lengths, self.device)
+        log_probs = self.model.flat_log_probs(network, self.valid, self.lengths)
         return -float(log_probs.mean(dtype=np.float64))

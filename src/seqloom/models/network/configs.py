@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from seqloom.config import CONTINUES, MOST, Config, OnlyWith, TextConfig, option
 
@@ -39,3 +39,8 @@ class NetworkConfig(PretrainedConfig, TextConfig):
     training_only: ClassVar[frozenset[str]] = frozenset({"tokenizer", "vocab_size", "min_count", "vocab_file", "normalize",
                                                          "marks"})
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
+
+
+def options_of(config: Config, names: str) -> dict[str, Any]:
+    """Return some options by name: those that both networks of a model take, with torch and without."""
+    return {name: getattr(config, name) for name in names.split()}

@@ -64,6 +64,8 @@ def train_network(task: Trainable, config: TrainConfig, device: torch.device, *,
     from seqloom.training.checkpoint import Run
     from seqloom.training.loop import train
 
+    if start is not None:
+        remark_frozen_vectors(start)
     # An empty list (freeze, delay, lr_scale) is left out, as it is in the runs of earlier versions.
     options = {key: value for key, value in config.to_dict().items() if key != "tensorboard" and value != []}
     options["optimizer"] = config.rule
@@ -74,3 +76,12 @@ def train_network(task: Trainable, config: TrainConfig, device: torch.device, *,
     record = {"train": options | {"steps": report.facts["steps"]}, **report.facts,
               f"valid_{task.criterion.name}": report.valid, "best_step": report.best_step}
     return report.network, record | ({} if start is None else start.record)
+
+
+def train_model(model: Any, task: Task, config: TrainConfig, device: torch.device, how: Fitting,
+                groups: Sequence[DelayedGroup] = (), **facts: Any) -> None:
+    """Train the network of a model, which keeps it and the record; `facts` besides model, options and data."""
+    facts |= {"model": model.name, "config": model.config.to_dict(), "data": model.fit_info["data_hash"]}
+    network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups, start=how.start)
+    model.net.keep(network)
+    model.fit_info |= record

@@ -5,17 +5,16 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from seqloom.arrays import Length, Spec
-from seqloom.contracts.base import Fitting, Model
+from seqloom.contracts.base import Model
 from seqloom.contracts.learnt import Kind, one_of, optional
 from seqloom.errors import ConfigError
-from seqloom.models.network.fitting import check_idle, remark_frozen_vectors
-from seqloom.models.network.trained import TrainedNetwork, array_specs
+from seqloom.models.network.fitting import check_idle
+from seqloom.models.network.trained import TrainedNetwork, array_specs, has_torch, say_stepping
 from seqloom.runtime.declarations import Declarations, Shapes, shapes_of
 from seqloom.runtime.quantised import BITS, QuantisedWeights
 from seqloom.runtime.weights import Recorder, Weights
@@ -25,8 +24,14 @@ if TYPE_CHECKING:
 
     from seqloom.training.config import TrainConfig
 
+    Mixin = Model
+else:
+    Mixin = object
 
-class NetworkModel(Model):
+
+class NetworkModel(Mixin):
+    """Written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
+
     exact: ClassVar[tuple[str, ...]] = ()  # how names of matrices end that stay float32 in a quantised network
     fine: ClassVar[bool] = False  # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
     network_values: ClassVar[dict[str, Kind]] = {"bits": optional(one_of(*BITS))}  # to be among `learnt_values`
@@ -101,13 +106,16 @@ class NetworkModel(Model):
         """The network with the learnt weights, ready for use."""
         return self.net.module()
 
-    def fitting(self, memory: int | str | None, train: TrainConfig | None, device: str | None, run: str | Path | None,
-                valid: Any = None, start: Any = None) -> Fitting:
+    def _check_train(self, train: TrainConfig | None) -> None:
         check_idle(self.name, train, self.idle_train)
-        how = super().fitting(memory, train, device, run, valid, start)
-        if how.start is not None:
-            remark_frozen_vectors(how.start)
-        return how
+
+    def reads_by_steps(self) -> bool:
+        """Tell whether it reads known text without torch; quantised weights stay as small in memory as they are."""
+        if not self.bits and has_torch():
+            return False
+        if not self.bits:
+            say_stepping(self.name)
+        return True
 
     def to_device(self, device: str) -> bool:
         self.net.to_device(device)

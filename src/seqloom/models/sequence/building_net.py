@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 PREDICT_STEPS = 1 << 13  # steps of a batch where nothing is learnt
 
 
-def make_reader_and_encoder(c: EncoderConfig, sizes: Sizes, start: Start, published: Published | None,
+def make_reader_and_encoder(c: EncoderConfig, sizes: Sizes, start: Start | None, published: Published | None,
                             vocab_size: int) -> tuple[Any, Encoder]:
     """`vocab_size`: of a published encoder's tokenizer. Its weights are those of `start`, or random."""
+    start = start or Start()
     if start.given:
         return Given(start.given), Bag(start.given)
     if published is None:
@@ -81,9 +82,6 @@ class Start:
         self.untrained = torch.from_numpy(first.pretrained) if first is not None and word_dropout else None
         if counts is not None and word_dropout and unk_id is not None:
             self.drop = torch.from_numpy((word_dropout / (word_dropout + np.maximum(counts, 1))).astype(np.float32))
-
-
-NOTHING = Start()
 
 
 def batches_of(network: Any, encoded: Encoded, most_steps: int = PREDICT_STEPS) -> Iterator[tuple[np.ndarray, Any]]:

@@ -19,9 +19,8 @@ from seqloom.errors import ModelError
 from seqloom.kernels.parallel import parallel_map
 from seqloom.models.encode.running import encoder_shapes
 from seqloom.models.network.first_layer import FirstLayer, open_first_layer, same_width
-from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.configs import D_EMBED, EncoderConfig
 from seqloom.models.sequence.fine_tuning import EPOCHS, EVALUATIONS, fine_tuning, slower
 from seqloom.models.sequence.published import Opened, Published, check_match, is_published, named, open_encoder
@@ -63,22 +62,6 @@ class SequenceModel(NetworkModel):
         found = self.learnt.get("published")
         return None if found is None else Published.from_dict(found, self.tokenizer.vocab_size)
 
-    def open_published(self) -> Opened:
-        """The encoder of the directory that the options name; it and its tokenizer become part of the model."""
-        opened = open_encoder(self.config.encoder)
-        self.tokenizer, self.learnt["published"] = opened.tokenizer, opened.published.to_dict()
-        self.fit_info["encoder"] = opened.digest
-        return opened
-
-    def take_published(self, start: Origin) -> Opened | None:
-        """Return the encoder of a model to start from, if it stands on a published one."""
-        published = self.published
-        if published is None:
-            return None
-        self.fit_info["encoder"] = start.model.recorded("encoder", "")
-        names = map(named, encoder_shapes(published.layout, self.tokenizer.vocab_size))
-        return Opened(published, self.tokenizer, {name: start.weights[name] for name in names})
-
     def settled_options(self) -> dict[str, Any]:
         sized = {"d_embed": self.sizes.d_embed} if self.sizes.d_embed and not self.config.published else {}
         return self.get_params() | sized
@@ -90,98 +73,111 @@ class SequenceModel(NetworkModel):
             raise ModelError(f"{self.sizes.characters} vectors of characters for {known} characters: the file is damaged")
         return super().array_specs(length)
 
-    def without_torch(self, examples: int) -> bool:
-        """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
-        if self.bits or (examples <= FEW and self.net.on_cpu):
-            return True
-        if has_torch():  # asked last, as it imports torch
-            return False
-        say_stepping(self.name)
-        return True
-
-    def outputs(self, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
-        """Yield what the head makes of neighbouring examples, group by group, without torch."""
-        network: SequenceNetwork = self.runtime()
-        parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
-        if len(parts) == 1:
-            return iter([(parts[0], network(parts[0]))])
-        return zip(parts, parallel_map(network, parts))
-
     def label(self) -> str:
         return f"{Path(self.config.encoder).name}-{self.name}{self.bits_label}"
 
-    def held_out(self, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
-        """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
-        each example; those that no other has are kept for training."""
-        if how.valid is not None and len(how.valid):
-            return data, how.valid
-        share = self.config.hold_out
-        if len(examples) < FEWEST or not share:
-            return data, None
-        order, may_begin = hashed_order(examples)
-        cut = next((i for i in range(round(len(order) * (1 - share)), len(order)) if may_begin[i]), len(order))
-        if cut == len(order):
-            return data, None
-        seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
-        kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
-        if not kept:
-            return data, None
-        progress.say(f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data")
-        return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
 
-    def first_layer(self, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
-        c = self.config
-        first = open_first_layer(c.pretrained, tokens, counts, check_width=same_width("d_embed", c.d_embed, c.pretrained),
-                                 unknown=c.pretrained_unknown, seed=seed)
-        if first is not None:
-            self.fit_info["pretrained"] = first.facts
-        return first
+def open_published(model: SequenceModel) -> Opened:
+    """The encoder of the directory that the options name; it and its tokenizer become part of the model."""
+    opened = open_encoder(model.config.encoder)
+    model.tokenizer, model.learnt["published"] = opened.tokenizer, opened.published.to_dict()
+    model.fit_info["encoder"] = opened.digest
+    return opened
 
-    def d_embed(self, first: FirstLayer | None) -> int:
-        return first.dimensions if first is not None else self.config.d_embed or D_EMBED
 
-    def train(self, make_task: Callable[[TrainConfig, torch.device], SequenceTraining], how: Fitting, valid: Any,
-              opened: Opened | None = None) -> None:
-        """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
-        from seqloom.training.schedules import DelayedGroup
+def take_published(model: SequenceModel, start: Origin) -> Opened | None:
+    """Return the encoder of a model to start from, if it stands on a published one."""
+    published = model.published
+    if published is None:
+        return None
+    model.fit_info["encoder"] = start.model.recorded("encoder", "")
+    names = map(named, encoder_shapes(published.layout, model.tokenizer.vocab_size))
+    return Opened(published, model.tokenizer, {name: start.weights[name] for name in names})
 
-        config, device = prepare(self.name, how)
-        if valid is None:
-            check_held_out(config)
-        c, published = self.config, self.published
-        groups: list[DelayedGroup] = []
-        tuned = published is not None and not c.frozen
-        if tuned:
-            config = fine_tuning(config)
-        task = make_task(config, device)
-        if published is not None and tuned:
-            groups = slower(published, c, config)
-            task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
-        elif c.pretrained is not None and c.pretrained_training == "gradual":
-            groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
-        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "valid": None if valid is None else valid.fingerprint,
-                 "vectors": self.fit_info.get("pretrained", {}).get("vectors"),
-                 **({"encoder": self.fit_info["encoder"]} if c.published else {})}
-        start = how.start
-        if start is not None and opened is not None and c.frozen:  # the head alone is trained
-            head = {name: weight for name, weight in start.weights.items() if name not in opened.weights}
-            start = replace(start, weights=head)
-        network, record = train_network(task, config, device, run=how.run, facts=facts, groups=groups,
-                                        start=start)
-        self.net.keep(network)
-        self.fit_info |= record
-        if opened is not None and c.frozen:
-            self.net.restore({**opened.weights, **self.net.weights})
 
-    def features_of(self, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:
-        """What turns examples into the vectors that a frozen encoder gives."""
-        from seqloom.models.sequence.building_net import Start, make_reader_and_encoder
-        from seqloom.models.sequence.fine_tuning import frozen_features
+def without_torch(model: SequenceModel, examples: int) -> bool:
+    """Tell whether so many examples are better read without torch, which pays more for its calls than for a few sums."""
+    return (examples <= FEW and model.net.on_cpu) or model.reads_by_steps()  # asked last, as it imports torch
 
-        both = make_reader_and_encoder(self.config, self.sizes, Start(weights=opened.weights), opened.published,
-                                       opened.tokenizer.vocab_size)
-        return frozen_features(*both, device, pool)
+
+def outputs(model: SequenceModel, encoded: Encoded) -> Iterator[tuple[Examples, np.ndarray]]:
+    """Yield what the head makes of neighbouring examples, group by group, without torch."""
+    network: SequenceNetwork = model.runtime()
+    parts = [encoded.examples(*bounds) for bounds in encoded.groups()]
+    if len(parts) == 1:
+        return iter([(parts[0], network(parts[0]))])
+    return zip(parts, parallel_map(network, parts))
+
+
+def held_out(share: float, data: Any, how: Fitting, examples: list[Any], kinds: Sequence[Iterable[Any]]) -> tuple[Any, Any]:
+    """Training and held-out data: as given, or a part in hashed order, equal examples together. `kinds`: labels or tags of
+    each example; those that no other has are kept for training."""
+    if how.valid is not None and len(how.valid):
+        return data, how.valid
+    if len(examples) < FEWEST or not share:
+        return data, None
+    order, may_begin = hashed_order(examples)
+    cut = next((i for i in range(round(len(order) * (1 - share)), len(order)) if may_begin[i]), len(order))
+    if cut == len(order):
+        return data, None
+    seen = set(chain.from_iterable(kinds[i] for i in order[:cut]))
+    kept = [i for i in order[cut:] if seen.issuperset(kinds[i])]
+    if not kept:
+        return data, None
+    progress.say(f"holding out {share:.0%} of the data to choose the best weights; --valid gives other data")
+    return data.part(np.setdiff1d(order, kept)), data.part(np.sort(kept))
+
+
+def first_layer(model: SequenceModel, tokens: list[str], counts: np.ndarray, seed: int) -> FirstLayer | None:
+    c = model.config
+    first = open_first_layer(c.pretrained, tokens, counts, check_width=same_width("d_embed", c.d_embed, c.pretrained),
+                             unknown=c.pretrained_unknown, seed=seed)
+    if first is not None:
+        model.fit_info["pretrained"] = first.facts
+    return first
+
+
+def embed_width(given: int | None, first: FirstLayer | None) -> int:
+    return first.dimensions if first is not None else given or D_EMBED
+
+
+def train_sequence(model: SequenceModel, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting,
+                   valid: Any, opened: Opened | None = None) -> None:
+    """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
+    from seqloom.training.schedules import DelayedGroup
+
+    config, device = prepare(model.name, how)
+    if valid is None:
+        check_held_out(config)
+    c, published = model.config, model.published
+    groups: list[DelayedGroup] = []
+    tuned = published is not None and not c.frozen
+    if tuned:
+        config = fine_tuning(config)
+    task = make_task(config, device)
+    if published is not None and tuned:
+        groups = slower(published, c, config)
+        task.enough_epochs, task.evaluations = EPOCHS, EVALUATIONS
+    elif c.pretrained is not None and c.pretrained_training == "gradual":
+        groups = [DelayedGroup(("reader.embedding.weight",), c.pretrained_frozen_for)]
+    if how.start is not None and opened is not None and c.frozen:  # the head alone is trained
+        head = {name: weight for name, weight in how.start.weights.items() if name not in opened.weights}
+        how = replace(how, start=replace(how.start, weights=head))
+    train_model(model, task, config, device, how, groups, valid=None if valid is None else valid.fingerprint,
+                vectors=model.fit_info.get("pretrained", {}).get("vectors"),
+                **({"encoder": model.fit_info["encoder"]} if c.published else {}))
+    if opened is not None and c.frozen:
+        model.net.restore({**opened.weights, **model.net.weights})
+
+
+def features_of(model: SequenceModel, opened: Opened, device: torch.device, pool: Any = None) -> Callable[[Encoded], Encoded]:
+    """What turns examples into the vectors that a frozen encoder gives."""
+    from seqloom.models.sequence.building_net import Start, make_reader_and_encoder
+    from seqloom.models.sequence.fine_tuning import frozen_features
+
+    both = make_reader_and_encoder(model.config, model.sizes, Start(weights=opened.weights), opened.published,
+                                   opened.tokenizer.vocab_size)
+    return frozen_features(*both, device, pool)
 
 
 def further_words(first: FirstLayer | None, known: Callable[[str], bool], most: int) -> tuple[list[str], np.ndarray]:

@@ -17,7 +17,7 @@ from seqloom.data.series import Series
 from seqloom.data.series_windows import Windows
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
-from seqloom.models.network.fitting import prepare, train_network
+from seqloom.models.network.fitting import prepare, train_model
 from seqloom.models.network.model import NetworkModel
 from seqloom.models.series.configs import REACH, NeuralForecasterConfig
 from seqloom.models.series.lengths import seasons_back
@@ -57,14 +57,17 @@ class NeuralForecaster(NetworkModel, Forecaster):
     def settled_options(self) -> dict[str, Any]:
         return self.get_params() | {name: self.learnt[name] for name in ("season", "window", "patch")}
 
+    def _sizes(self) -> dict[str, Any]:
+        """Return what both networks take of the data."""
+        columns = 1 if self.config.columns == "separate" else len(self.columns)
+        return {"n_columns": columns, "n_known": self.n_known, "window": self.window, "horizon": self.horizon,
+                "missing": self.learnt["missing"], "patch": self.learnt["patch"]}
+
     def build_fitted(self) -> Any:
         from seqloom.models.series import forecaster_net
 
-        columns = 1 if self.config.columns == "separate" else len(self.columns)
         try:
-            return forecaster_net.ForecastNet(
-                self.config, n_columns=columns, n_known=self.n_known, missing=self.learnt["missing"], window=self.window,
-                patch=self.learnt["patch"], horizon=self.horizon)
+            return forecaster_net.ForecastNet(self.config, **self._sizes())
         except ValueError as error:  # options that do not go together
             raise ConfigError(str(error)) from error
 
@@ -73,12 +76,8 @@ class NeuralForecaster(NetworkModel, Forecaster):
         from seqloom.models.series.forecaster_task import ForecastTraining
 
         valid = how.valid if how.valid is not data else None
-        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "valid": None if valid is None else valid.fingerprint}
-        task = ForecastTraining(self, data, valid, config)
-        network, record = train_network(task, config, device, run=how.run, facts=facts, start=how.start)
-        self.net.keep(network)
-        self.fit_info |= record
+        train_model(self, ForecastTask(self, data, valid, config), config, device, how,
+                    valid=None if valid is None else valid.fingerprint)
 
     # ---- forecasting
 
@@ -128,11 +127,9 @@ class NeuralForecaster(NetworkModel, Forecaster):
         return {**self.scale_specs(), **{f"network.{name}": spec for name, spec in specs.items()}}
 
     def take_runtime(self, weights: Weights) -> ForecastNet:
-        c, columns = self.config, 1 if self.config.columns == "separate" else len(self.columns)
-        return ForecastNet(weights, c.encoder, c.d_hidden, c.n_layers, n_columns=columns, n_known=self.n_known,
-                           missing=self.learnt["missing"], window=self.window, patch=self.learnt["patch"],
-                           horizon=self.horizon, normalise=c.normalise, highway=c.highway,
-                           options={"n_heads": c.n_heads, "window": REACH})
+        c = self.config
+        return ForecastNet(weights, c.encoder, c.d_hidden, c.n_layers, normalise=c.normalise, highway=c.highway,
+                           options={"n_heads": c.n_heads, "window": REACH}, **self._sizes())
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         self.restore_scale(arrays)

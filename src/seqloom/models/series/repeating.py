@@ -10,6 +10,8 @@ last season: the same hour of yesterday, the same month of last year.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from seqloom.arrays import Length, Spec
@@ -18,8 +20,13 @@ from seqloom.data.series import Series
 from seqloom.data.series_windows import Windows
 from seqloom.models.series.configs import NaiveConfig, SeasonalNaiveConfig
 
+if TYPE_CHECKING:
+    Mixin = Forecaster
+else:
+    Mixin = object
 
-class Repeating(Forecaster):
+
+class Repeating(Mixin):
     """The window again and again; there is nothing to learn but how large the errors are."""
 
     def fit_series(self, data: Series, how: Fitting) -> None:
@@ -38,7 +45,7 @@ class Repeating(Forecaster):
         self.restore_scale(arrays)
 
 
-class Naive(Repeating):
+class Naive(Repeating, Forecaster):
     name = "naive"
     config_class = NaiveConfig
 
@@ -46,7 +53,7 @@ class Naive(Repeating):
         return 1
 
 
-class SeasonalNaive(Repeating):
+class SeasonalNaive(Repeating, Forecaster):
     name = "seasonal-naive"
     config_class = SeasonalNaiveConfig
 

@@ -23,7 +23,19 @@ from seqloom.data.tagged import Tagged
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.tagging import span_counts
 from seqloom.models.sequence.encoded import Encoded, Spellings, flat
-from seqloom.models.sequence.model import SequenceModel, further_words
+from seqloom.models.sequence.model import (
+    SequenceModel,
+    embed_width,
+    features_of,
+    first_layer,
+    further_words,
+    held_out,
+    open_published,
+    outputs,
+    take_published,
+    train_sequence,
+    without_torch,
+)
 from seqloom.models.sequence.published import PublishedInputs
 from seqloom.models.sequence.runtime import take_reader_and_encoder
 from seqloom.models.sequence.sizes import Sizes
@@ -73,16 +85,16 @@ class NeuralTagger(SequenceModel, Tagger):
         c, opened = self.config, None
         if data.scheme and self.works_in is None:
             data = data.converted(data.scheme)  # steps that break the scheme would be impossible
-        data, valid = self.held_out(data, how, list(zip(data.sentences, data.tags)), data.tags)
+        data, valid = held_out(self.config.hold_out, data, how, list(zip(data.sentences, data.tags)), data.tags)
         inside = self.works_in if how.start is None else self.learnt["working_scheme"]
         if valid is not None and valid.scheme and inside:
             valid = valid.converted(inside)
         if how.start is not None:
-            opened, start = self.take_published(how.start), self._continue(data, how.start)
+            opened, start = take_published(self, how.start), self._continue(data, how.start)
             self._train(data, valid, start, how, opened)
             return
         if c.published:
-            opened = self.open_published()
+            opened = open_published(self)
         spelled = list(dict.fromkeys(chain.from_iterable(data.sentences)))
         counts: dict[str, int] = {}
         for word in chain.from_iterable(data.sentences):
@@ -90,14 +102,14 @@ class NeuralTagger(SequenceModel, Tagger):
             counts[key] = counts.get(key, 0) + 1
         kept = [UNKNOWN, *(word for word, many in counts.items() if many >= c.min_count and word != UNKNOWN)]
         seen = np.array([counts.get(word, 0) for word in kept])
-        first = self.first_layer(kept, seen, (how.train or TrainConfig()).seed) if c.pretrained else None
+        first = first_layer(self, kept, seen, (how.train or TrainConfig()).seed) if c.pretrained else None
         words, further = further_words(first, set(kept).__contains__, c.pretrained_words)
         self.rows = {word: i for i, word in enumerate([*kept, *words])}
         n_characters = 0
         if c.spelled:
             self.learnt["characters"] = character_list(spelled)
             n_characters = len(self.learnt["characters"]) + 2
-        self.learnt["sizes"] = Sizes(len(kept), self.d_embed(first), len(words), n_characters).to_dict()
+        self.learnt["sizes"] = Sizes(len(kept), embed_width(c.d_embed, first), len(words), n_characters).to_dict()
         start = Start(first=first, further=further, counts=seen, word_dropout=c.word_dropout, unk_id=0)
         if opened is not None:
             d_model = opened.published.layout.d_model
@@ -110,7 +122,7 @@ class NeuralTagger(SequenceModel, Tagger):
         def task(train: TrainConfig, device: torch.device) -> SequenceTraining:
             return self._task(data, valid, start, train, self._reading(opened, device))
 
-        self.train(task, how, valid, opened)
+        train_sequence(self, task, how, valid, opened)
 
     def _continue(self, data: Tagged, origin: Origin) -> Start:
         """Take over the words of the model to start from; return what the network knows of them in the
@@ -127,7 +139,7 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def _reading(self, opened: Opened | None, device: torch.device) -> Callable[[Encoded], Encoded]:
         """What is done to encoded sentences before they are learnt from: nothing, or a frozen encoder reads them once."""
-        return self.features_of(opened, device) if opened is not None and self.config.frozen else lambda encoded: encoded
+        return features_of(self, opened, device) if opened is not None and self.config.frozen else lambda encoded: encoded
 
     def _task(self, data: Tagged, valid: Tagged | None, start: Start, train: TrainConfig,
               read: Callable[[Encoded], Encoded]) -> SequenceTraining:
@@ -156,16 +168,11 @@ class NeuralTagger(SequenceModel, Tagger):
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
         batches = example_batches(read(encoded), train)
-        return SequenceTraining(batches, criterion, lambda: self._build(start), losses, judge, "words")
+        return SequenceTask(batches, criterion, lambda: self.build_fitted(start), losses, judge, "words")
 
     # ---- the network
 
-    def build_fitted(self) -> torch.nn.Module:
-        from seqloom.models.sequence.building_net import NOTHING
-
-        return self._build(NOTHING)
-
-    def _build(self, start: Start) -> torch.nn.Module:
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.models.sequence.building_net import make_reader_and_encoder
         from seqloom.nn import composition, heads
         from seqloom.nn.crf import CRF
@@ -219,10 +226,10 @@ class NeuralTagger(SequenceModel, Tagger):
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         encoded = self._encode(sentences)
-        if not self.without_torch(len(sentences)):
+        if not without_torch(self, len(sentences)):
             return self._tag(self.network(), encoded)
         found: list[np.ndarray] = []
-        for part, scores in self.outputs(encoded):
+        for part, scores in outputs(self, encoded):
             offsets = part.offsets if part.word_offsets is None else part.word_offsets
             found += [self._best(rows) for rows in np.split(scores, offsets[1:-1])]
         return found

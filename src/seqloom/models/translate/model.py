@@ -22,9 +22,8 @@ from seqloom.decoding.sanity import check_scores
 from seqloom.decoding.stepper import Stepper
 from seqloom.decoding.translation_config import TranslationConfig
 from seqloom.errors import ConfigError, DataError, ModelError
-from seqloom.models.network.fitting import check_held_out, prepare, train_network
+from seqloom.models.network.fitting import check_held_out, prepare, train_model
 from seqloom.models.network.model import NetworkModel
-from seqloom.models.network.trained import has_torch, say_stepping
 from seqloom.models.sequence.encoded import Encoded
 from seqloom.models.sequence.numbers import NumberInputs, check_numbers
 from seqloom.models.sequence.sizes import Sizes, is_sizes, read_sizes
@@ -51,13 +50,19 @@ if TYPE_CHECKING:
     from seqloom.models.translate.decoder_net import NetworkDecoder
     from seqloom.training.config import TrainConfig
 
+    class Mixin(NetworkModel, Translator): ...
+else:
+    Mixin = NetworkModel
+
 TOKENS = 4096  # of a batch, both sides and padding
 SCORED = 1 << 13  # tokens of both sides that are scored together
 JUDGED = 300  # held-out pairs that are translated where BLEU chooses
 ENOUGH = 60.0  # epochs, where the time suffices for them
 
 
-class TranslationModel(NetworkModel, Translator):
+class TranslationModel(Mixin):
+    """Written before the contract: `class Seq2Seq(TranslationModel, Translator)`."""
+
     config: Any
     learnt_values: ClassVar[dict[str, Kind]] = {**Translator.learnt_values, "sizes": is_sizes, **NetworkModel.network_values}
     idle_train: ClassVar[dict[str, str]] = {
@@ -68,7 +73,7 @@ class TranslationModel(NetworkModel, Translator):
     # ---- what a network writes
 
     @abstractmethod
-    def build(self, start: Start) -> torch.nn.Module:
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         """The network, with initial weights from torch's random state; `start`: what it knows of the data."""
 
     @property
@@ -104,10 +109,8 @@ class TranslationModel(NetworkModel, Translator):
         return read_sizes(self.learnt)
 
     def fit_pairs(self, data: Parallel, how: Fitting) -> None:
-        from seqloom.models.sequence.building_net import NOTHING
-
         texts, held_texts = hold_out(data, how.valid)
-        start = self._begin(texts) if how.start is None else NOTHING
+        start = self._begin(texts) if how.start is None else None
         train = self._encode_pairs(texts)
         longest_target = int(train.targets.lengths.max())
         most = self.config.max_length
@@ -127,19 +130,15 @@ class TranslationModel(NetworkModel, Translator):
         longest_source = int(train.sources.lengths.max()) - self.marks_of_sources or 1
         for name, longest in (("longest_source", longest_source), ("longest_target", longest_target)):
             self.learnt[name] = max(longest, self.learnt.get(name, 1))  # also of the model to start from
-        facts = {"model": self.name, "config": self.config.to_dict(), "data": self.fit_info["data_hash"],
-                 "valid": None if held is None else held.data.fingerprint}
-        network, record = train_network(self._task(train, held, start, config), config, device, run=how.run, facts=facts,
-                                        start=how.start)
-        self.net.keep(network)
-        self.fit_info |= record
+        train_model(self, self._task(train, held, start, config), config, device, how,
+                    valid=None if held is None else held.data.fingerprint)
 
     def _encode_pairs(self, data: Parallel) -> EncodedPairs:
         return EncodedPairs(data, self.encode_sources(data.sources), encode_texts(self.target_tokenizer, data.targets))
 
-    def _begin(self, data: Parallel) -> Start:
+    def _begin(self, data: Parallel) -> Start | None:
         """Tokenizers and sizes; what the network begins with."""
-        from seqloom.models.sequence.building_net import NOTHING, Start
+        from seqloom.models.sequence.building_net import Start
 
         c = self.config
         if data.numeric:
@@ -156,10 +155,10 @@ class TranslationModel(NetworkModel, Translator):
         source = target if c.shared_vocabulary else make_tokenizer(c.source_tokenizer or c.tokenizer, texts, c)
         self.tokenizers = {"source": source, "target": target}
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
-        return NOTHING
+        return None
 
-    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start, train: TrainConfig) -> SequenceTraining:
-        from seqloom.models.sequence.task_net import SequenceTraining
+    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start | None, train: TrainConfig) -> SequenceTask:
+        from seqloom.models.sequence.task_net import SequenceTask
         from seqloom.models.translate.task_net import pair_loss
         from seqloom.training.trainable import Criterion
 
@@ -176,8 +175,8 @@ class TranslationModel(NetworkModel, Translator):
 
         batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
                               batch_size=train.batch_size, seed=train.seed)
-        return SequenceTraining(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
-                            lambda: self.build(start),
+        return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
+                            lambda: self.build_fitted(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
                             judge, counted="tokens", enough_epochs=ENOUGH)
 
@@ -196,12 +195,7 @@ class TranslationModel(NetworkModel, Translator):
 
     # ---- the network
 
-    def build_fitted(self) -> torch.nn.Module:
-        from seqloom.models.sequence.building_net import NOTHING
-
-        return self.build(NOTHING)
-
-    def make_reader(self, start: Start) -> Any:
+    def make_reader(self, start: Start | None) -> Any:
         """What reads the sources; None where they have the vectors of the targets."""
         from seqloom.nn import readers
 
@@ -209,7 +203,8 @@ class TranslationModel(NetworkModel, Translator):
         if self.config.shared_vocabulary:
             return None
         if sizes.columns:
-            return readers.NumberReader(sizes.columns, mean=start.mean, scale=start.scale, missing=sizes.missing)
+            scales = {"mean": start.mean, "scale": start.scale} if start else {}
+            return readers.NumberReader(sizes.columns, missing=sizes.missing, **scales)
         return readers.TokenReader(sizes.vocab_size, sizes.d_embed)
 
     def take_reader(self, weights: Weights) -> Any:
@@ -276,9 +271,6 @@ class TranslationModel(NetworkModel, Translator):
         return Decoder(self.runtime(), encoded.examples(), self.target_tokenizer.eos_id, start=self.start_ids,
                        backwards=self.backwards)
 
-    def _stepper(self, network: Any, sources: Any) -> NetworkDecoder:
-        return self.network_decoder(network, self.encode_sources(sources))
-
     def network_decoder(self, network: Any, encoded: Encoded) -> NetworkDecoder:
         """Return a Stepper that runs the network itself."""
         from seqloom.models.translate.decoder_net import NetworkDecoder
@@ -289,9 +281,7 @@ class TranslationModel(NetworkModel, Translator):
                               start=self.start_ids, backwards=self.backwards)
 
     def pair_log_probs(self, sources: Any, targets: list[str]) -> list[np.ndarray]:
-        if self.bits or not has_torch():
-            if not self.bits:
-                say_stepping(self.name)
+        if self.reads_by_steps():
             return super().pair_log_probs(sources, targets)
         return self._log_probs(self.network(), self.encode_sources(sources), encode_texts(self.target_tokenizer, targets))
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqloom.contracts.translator import Translator
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError
+from seqloom.models.network.configs import options_of
 from seqloom.models.translate.configs import Seq2SeqConfig
 from seqloom.models.translate.model import TranslationModel
 from seqloom.runtime import seq2seq as runtime
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from seqloom.models.sequence.building_net import Start
 
 
-class Seq2Seq(TranslationModel):
+class Seq2Seq(TranslationModel, Translator):
     name = "seq2seq"
     config_class = Seq2SeqConfig
 
@@ -42,7 +44,7 @@ class Seq2Seq(TranslationModel):
         c = self.config
         return f"seq2seq-{'one' if c.one_network else c.encoder}-{c.cell}-{c.attention}{self.bits_label}"
 
-    def build(self, start: Start) -> torch.nn.Module:
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.nn import seq2seq
 
         c = self.config
@@ -55,18 +57,20 @@ class Seq2Seq(TranslationModel):
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         return seq2seq.Seq2Seq(reader, encoder, self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
-                               cell=c.cell, attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
-                               input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
-                               dropout=c.dropout, label_smoothing=c.label_smoothing)
+                               dropout=c.dropout, label_smoothing=c.label_smoothing, **self.decoder_options)
 
     @property
     def encoder_options(self) -> dict[str, Any]:
         return {"n_heads": self.config.n_heads, "window": self.config.window}
 
+    @property
+    def decoder_options(self) -> dict[str, Any]:
+        c = self.config
+        return {"attention": None if c.attention == "none" else c.attention, "every_step": c.bottleneck == "every-step",
+                **options_of(c, "cell coverage input_feeding tied")}
+
     def take_runtime(self, weights: Weights) -> runtime.Seq2Seq:
         c = self.config
         return runtime.Seq2Seq(weights, self.take_reader(weights), None if c.one_network else c.encoder,
-                               self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers, cell=c.cell,
-                               attention=None if c.attention == "none" else c.attention, coverage=c.coverage,
-                               input_feeding=c.input_feeding, every_step=c.bottleneck == "every-step", tied=c.tied,
-                               n_encoder_layers=c.n_layers, options=self.encoder_options)
+                               self.target_tokenizer.vocab_size, c.d_embed, c.d_hidden, c.n_decoder_layers,
+                               n_encoder_layers=c.n_layers, options=self.encoder_options, **self.decoder_options)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.learnt import Kind, natural, optional
+from seqloom.contracts.translator import Translator
 from seqloom.errors import ModelError
+from seqloom.models.network.configs import options_of
 from seqloom.models.translate.configs import TransformerConfig
 from seqloom.models.translate.model import TranslationModel
 from seqloom.runtime import encoder_decoder as runtime
@@ -23,13 +25,16 @@ if TYPE_CHECKING:
 
     from seqloom.models.sequence.building_net import Start
 
+SHAPE = ("n_layers n_decoder_layers d_head d_mlp positions context buckets max_distance norm norm_kind norm_epsilon "
+         "embedding_norm activation bias tied scaled_attention scaled_embedding scaled_output")
+
 
 def is_ids(value: Any) -> bool:
     """A list of tokens, at least one."""
     return isinstance(value, list) and len(value) > 0 and all(map(natural, value))
 
 
-class Transformer(TranslationModel):
+class Transformer(TranslationModel, Translator):
     """Of converted weights, `learnt` has what they were trained with: the tokens that targets `start` with if that is not
     `</s>`, the one that every source has before it (`source_start`), and those that are `never` written."""
 
@@ -59,29 +64,19 @@ class Transformer(TranslationModel):
     def longest(self) -> int | None:
         return self.config.context if self.config.positions == "learned" else None
 
-    def build(self, start: Start) -> torch.nn.Module:
+    def build_fitted(self, start: Start | None = None) -> torch.nn.Module:
         from seqloom.nn.encoder_decoder import EncoderDecoder
 
         c, reader = self.config, self.make_reader(start)
         d_source = c.d_model if reader is None else reader.d_out
-        return EncoderDecoder(reader, d_source, self.target_tokenizer.vocab_size, c.d_model, c.n_heads, n_layers=c.n_layers,
-                              n_decoder_layers=c.n_decoder_layers, d_head=c.d_head, d_mlp=c.d_mlp, positions=c.positions,
-                              context=c.context, buckets=c.buckets, max_distance=c.max_distance, norm=c.norm,
-                              norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon, embedding_norm=c.embedding_norm,
-                              activation=c.activation, bias=c.bias, tied=c.tied, scaled_attention=c.scaled_attention,
-                              scaled_embedding=c.scaled_embedding, scaled_output=c.scaled_output, dropout=c.dropout,
+        return EncoderDecoder(reader, d_source, self.target_tokenizer.vocab_size, c.d_model, c.n_heads, dropout=c.dropout,
                               attention_dropout=c.attention_dropout, label_smoothing=c.label_smoothing,
-                              never=self.learnt.get("never", ()))
+                              never=self.learnt.get("never", ()), **options_of(c, SHAPE))
 
     def take_runtime(self, weights: Weights) -> runtime.EncoderDecoder:
         c = self.config
-        return runtime.EncoderDecoder(
-            weights, self.take_reader(weights), self.target_tokenizer.vocab_size, c.d_model, c.n_heads, n_layers=c.n_layers,
-            n_decoder_layers=c.n_decoder_layers, d_head=c.d_head, d_mlp=c.d_mlp, positions=c.positions, context=c.context,
-            buckets=c.buckets, max_distance=c.max_distance, norm=c.norm, norm_kind=c.norm_kind, norm_epsilon=c.norm_epsilon,
-            embedding_norm=c.embedding_norm, activation=c.activation, bias=c.bias, tied=c.tied,
-            scaled_attention=c.scaled_attention, scaled_embedding=c.scaled_embedding, scaled_output=c.scaled_output,
-            never=self.learnt.get("never", ()))
+        return runtime.EncoderDecoder(weights, self.take_reader(weights), self.target_tokenizer.vocab_size, c.d_model,
+                                      c.n_heads, never=self.learnt.get("never", ()), **options_of(c, SHAPE))
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         target, never = self.target_tokenizer, self.learnt.get("never", [])

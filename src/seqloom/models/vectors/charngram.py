@@ -8,37 +8,16 @@ n-gram has learnt how much it counts (attention: the softmax of one number for e
 
 from __future__ import annotations
 
-import numpy as np
-
-from seqloom.errors import ConfigError
+from seqloom.contracts.embedder import Embedder
 from seqloom.models.vectors.configs import CharNgramConfig
-from seqloom.models.vectors.fasttext import FastText
-from seqloom.models.vectors.windows import NO_WEIGHTS, Bags
-from seqloom.models.vectors.words import Words
+from seqloom.models.vectors.fasttext import SHAPES, NgramRows
+from seqloom.models.vectors.trained import TrainedVectors
 
 
-class CharNgram(FastText):
+class CharNgram(TrainedVectors, Embedder):
     name = "charngram"
     config_class = CharNgramConfig
-    own_rows = False
-    marks_alone = True
-    fixed_options = (*FastText.fixed_options, "aggregate")
+    fixed_options = (*SHAPES, "aggregate")
 
-    @property
-    def _aggregate(self) -> str:
-        return self.config.aggregate
-
-    def _bags(self, words: Words) -> tuple[Bags, np.ndarray]:
-        bags, buckets = super()._bags(words)
-        if not len(buckets):
-            raise ConfigError(f"no word has an n-gram of {self.config.min_ngram} characters or more; lower min_ngram "
-                              "(--min-ngram)")
-        return bags, buckets
-
-    def _first_weights(self, rows: np.ndarray, n_words: int, n_buckets: int) -> np.ndarray:
-        if self._aggregate == "attention":
-            return np.zeros(n_buckets, np.float32)
-        if self._aggregate == "weighted":
-            seen = np.bincount(rows, minlength=n_buckets)
-            return np.log(np.log1p(n_words / np.maximum(seen, 1))).astype(np.float32)
-        return NO_WEIGHTS
+    def _new_layout(self) -> NgramRows:
+        return NgramRows(self.config, own=False, aggregate=self.config.aggregate, marks_alone=True)

@@ -22,6 +22,7 @@ import numpy as np
 
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.base import Fitting
+from seqloom.contracts.embedder import Embedder
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import parallel_map, parallel_run
 from seqloom.models.vectors.configs import GloveConfig
@@ -41,7 +42,7 @@ SHARES = 32  # of the cells, when they are put into blocks
 Which = Literal["input", "output", "sum"]
 
 
-class Glove(TrainedVectors):
+class Glove(TrainedVectors, Embedder):
     name = "glove"
     config_class = GloveConfig
     biases: np.ndarray  # float32 (2, V), of words and of contexts

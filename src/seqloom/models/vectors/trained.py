@@ -3,9 +3,8 @@ text, and that can be learnt further from other text."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -15,11 +14,16 @@ from seqloom.contracts.base import Fitting, data_record
 from seqloom.contracts.embedder import Embedder
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.errors import ConfigError, DataError
-from seqloom.models.vectors.matrices import combined
 from seqloom.models.vectors.reading import WordStream, check_text, read_words
+from seqloom.models.vectors.windows import WordRows, output_rows, random_rows, train_windows
 from seqloom.models.vectors.word_vectors import WordVectors
 from seqloom.models.vectors.words import Words
 from seqloom.text.vocabulary import spelling_specs
+
+if TYPE_CHECKING:
+    Mixin = Embedder
+else:
+    Mixin = object
 
 
 class TrainingText(NamedTuple):
@@ -30,23 +34,47 @@ class TrainingText(NamedTuple):
     places: np.ndarray  # where the words of the earlier model stand now
 
 
-class TrainedVectors(Embedder):
+class TrainedVectors(Mixin):
+    """Written before the contract: `class Glove(TrainedVectors, Embedder)`. It learns by windows, unless `_learn` is
+    written."""
+
     fixed_options: ClassVar[tuple[str, ...]] = ("dimensions", "tokenizer", "normalize")  # which cannot change later
-    own_rows: ClassVar[bool] = True  # every word has a row of `input`
     words: Words
     counts: np.ndarray  # int64 (V,)
     input: np.ndarray  # float32 (V, D); fastText: more rows, for n-grams
     output: np.ndarray  # float32 (V, D), or (V - 1, D) for the nodes of a tree
 
-    def __init__(self, config: Any = None, **options: Any) -> None:
-        super().__init__(config, **options)
+    def _forget(self) -> None:
+        super()._forget()
         self._vectors: WordVectors | None = None
+        self.layout = self._new_layout()
+
+    def _new_layout(self) -> WordRows:
+        """Return how words have rows of `input`, before anything is learnt."""
+        return WordRows(self.config)
+
+    def label(self) -> str:
+        kind = "sg" if self.config.architecture == "skip-gram" else "cbow"
+        return f"{self.name}-{kind}-{self.config.loss}{self.config.dimensions}"
 
     # ---- learning
 
-    @abstractmethod
     def _learn(self, text: TrainingText, how: Fitting, earlier: Self | None, facts: dict[str, Any]) -> None:
         """Learn the words of a text, from an earlier model or from nothing; checkpoints are told apart by `facts`."""
+        c, words, places = self.config, text.stream.words, text.places
+        bags, buckets = self.layout.bags(words)
+        inputs = random_rows(len(words) * self.layout.own + len(buckets), c.dimensions, c.seed)
+        outputs = output_rows(c, len(words))
+        if earlier is not None:
+            if self.layout.own:
+                inputs[places, :c.dimensions] = earlier.input[:len(places)]
+            self.layout.copy_ngrams(earlier.layout, earlier.input, bags, buckets, inputs)
+            if c.loss != "hs" and earlier.config.loss != "hs":  # a tree begins anew, since it has other nodes
+                outputs[places, :c.dimensions] = earlier.output
+        losses = train_windows(text.stream, bags, inputs, outputs, text.counts, c, run=how.run, facts=facts)
+        self.input, self.output = inputs[:, :c.dimensions].copy(), outputs[:, :c.dimensions].copy()
+        self.layout = self.layout.learnt(self.input, bags, buckets)
+        self.fit_info["losses"] = losses
 
     def fit_corpus(self, corpus: Corpus, how: Fitting) -> None:
         start = self.config.start
@@ -105,32 +133,39 @@ class TrainedVectors(Embedder):
 
     def _reorder(self, order: np.ndarray) -> None:
         """The frequent words first again."""
-        self.words, self.counts = self.words.take(order), self.counts[order]
-        if self.own_rows:
+        self.words, self.counts, self.layout = self.words.take(order), self.counts[order], self.layout.reordered(order)
+        if self.layout.own:
             self.input = np.concatenate([self.input[order], self.input[len(order):]])
         if len(self.output) == len(order):  # not a tree, which has nodes
             self.output = self.output[order]
 
     # ---- what it learnt
 
-    def _matrix(self) -> np.ndarray:
-        return combined(self.config.vectors, self.input, self.output)
+    def unseen(self, words: list[str]) -> np.ndarray | None:
+        return self.layout.unseen(self.input, words)
+
+    @property
+    def parameters(self) -> int:
+        return self.input.size + self.output.size if self.fitted else 0
 
     @property
     def vectors(self) -> WordVectors:
         self.check_fitted()
         if self._vectors is None:
-            self._vectors = WordVectors.of(self.words, self._matrix(), self.counts, source=self.recorded("data", "memory"))
+            self._vectors = WordVectors.of(self.words, self.layout.vectors(self.input, self.output), self.counts,
+                                           source=self.recorded("data", "memory"))
         return self._vectors
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.words.arrays(), "counts": self.counts, "input": self.input, "output": self.output}
+        return {**self.words.arrays(), "counts": self.counts, "input": self.input, "output": self.output,
+                **self.layout.arrays()}
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         size = length("offsets") - 1
-        table = Spec("float32", (size, self.config.dimensions))
-        return {**spelling_specs(length), "counts": Spec("int64", (size,), low=0), "input": table, "output": table}
+        nodes = max(size - 1, 1) if getattr(self.config, "loss", None) == "hs" else size
+        return {**spelling_specs(length), "counts": Spec("int64", (size,), low=0), **self.layout.array_specs(length),
+                "output": Spec("float32", (nodes, self.config.dimensions))}
 
     def restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        self.words, self._vectors = Words.restore(arrays), None
+        self.words, self._vectors, self.layout = Words.restore(arrays), None, self.layout.restored(arrays)
         self.counts, self.input, self.output = (arrays[name] for name in ("counts", "input", "output"))

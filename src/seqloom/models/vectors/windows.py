@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from seqloom.arrays import Length, Spec
 from seqloom.models.vectors.configs import WindowConfig
 from seqloom.models.vectors.learning import Passes, learn
-from seqloom.models.vectors.matrices import aligned
+from seqloom.models.vectors.matrices import aligned, combined
 from seqloom.models.vectors.reading import END, WordStream
 from seqloom.models.vectors.sampling import alias_table, huffman, keep_thresholds
+from seqloom.models.vectors.words import Words
 
 CHUNK, CHUNKS = 1 << 15, 64  # ids of a chunk, and how many there are at least where the text allows it
 LEAST_CHUNK = 256
@@ -32,6 +35,46 @@ class Bags(NamedTuple):
     longest: int  # rows that one word has at most
     kind: int  # MEAN, SUM, WEIGHTED, ATTENTION or OWN of kernels/word2vec.py
     weights: np.ndarray  # float32, of every row, where the kind has weights
+
+
+@dataclass(frozen=True)
+class WordRows:
+    """Rows of the input matrix: one for each word. A model has such a value, which is replaced and never changed."""
+
+    config: Any
+    own: bool = True  # whether every word has a row
+
+    def bags(self, words: Words) -> tuple[Bags, np.ndarray]:
+        """Return the rows of each word, and which n-grams have rows too."""
+        size, own = len(words), KINDS.index("own")
+        return Bags(np.arange(1, size + 1), np.arange(size, dtype=np.int32), 1, own, NO_WEIGHTS), np.zeros(0, np.int64)
+
+    def copy_ngrams(self, earlier: Self, known: np.ndarray, bags: Bags, buckets: np.ndarray, inputs: np.ndarray) -> None:
+        """Copy the known rows of n-grams."""
+
+    def learnt(self, table: np.ndarray, bags: Bags, buckets: np.ndarray) -> Self:
+        """Return what is known of the rows once they are learnt."""
+        return self
+
+    def reordered(self, order: np.ndarray) -> Self:
+        return self
+
+    def vectors(self, table: np.ndarray, output: np.ndarray) -> np.ndarray:
+        """Return the vector of each word (V, D)."""
+        return combined(self.config.vectors, table, output)
+
+    def unseen(self, table: np.ndarray, words: list[str]) -> np.ndarray | None:
+        """Return vectors of words without a row, if there are any."""
+        return None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def array_specs(self, length: Length) -> dict[str, Spec]:
+        return {"input": Spec("float32", (length("offsets") - 1, self.config.dimensions))}
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> Self:
+        return self
 
 
 class Outputs(NamedTuple):
