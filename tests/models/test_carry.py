@@ -87,7 +87,7 @@ def parts(cls, ids, carry, **train):
     model = made(cls, carry=carry, learned_start=True) if cls in (RNN, LSTM, GRU) else made(cls, carry=carry)
     model.tokenizer = model.make_tokenizer(TEXT)
     size, config = Size(8), TrainConfig(**train)
-    task = LanguageTask(model, model.layers.batches(model, ids, config), size, ids, None, config)
+    task = LanguageTraining(model, model.layers.batches(model, ids, config), size, ids, None, config)
     torch.manual_seed(0)
     return model, task, task.build()
 

@@ -204,7 +204,7 @@ class NeuralClassifier(SequenceModel, Classifier):
                 right = log_probs.argmax(1) == wanted
                 return float(np.mean([right[wanted == c].mean() for c in np.unique(wanted)]) if balanced else right.mean())
 
-        return SequenceTask(example_batches(read(data.examples), train, targets, weights), criterion,
+        return SequenceTraining(example_batches(read(data.examples), train, targets, weights), criterion,
                             lambda: self.build_fitted(start), losses, judge)
 
     def _targets(self, data: Labelled) -> np.ndarray:

@@ -159,7 +159,7 @@ class NeuralLanguageModel(Mixin):
         groups = []
         if self.config.pretrained_training == "gradual":
             groups = [DelayedGroup(("embedding.weight",), self.config.pretrained_frozen_for)]
-        task = LanguageTask(self, batches, size, ids, valid, config, first)
+        task = LanguageTraining(self, batches, size, ids, valid, config, first)
         train_model(self, task, config, device, how, groups, **facts)
 
     def _first_layer(self, ids: np.ndarray, seed: int) -> FirstLayer | None:

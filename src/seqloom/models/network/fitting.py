@@ -78,7 +78,7 @@ def train_network(task: Trainable, config: TrainConfig, device: torch.device, *,
     return report.network, record | ({} if start is None else start.record)
 
 
-def train_model(model: Any, task: Task, config: TrainConfig, device: torch.device, how: Fitting,
+def train_model(model: Any, task: Trainable, config: TrainConfig, device: torch.device, how: Fitting,
                 groups: Sequence[DelayedGroup] = (), **facts: Any) -> None:
     """Train the network of a model, which keeps it and the record; `facts` besides model, options and data."""
     facts |= {"model": model.name, "config": model.config.to_dict(), "data": model.fit_info["data_hash"]}

@@ -141,7 +141,7 @@ def embed_width(given: int | None, first: FirstLayer | None) -> int:
     return first.dimensions if first is not None else given or D_EMBED
 
 
-def train_sequence(model: SequenceModel, make_task: Callable[[TrainConfig, torch.device], SequenceTask], how: Fitting,
+def train_sequence(model: SequenceModel, make_task: Callable[[TrainConfig, torch.device], SequenceTraining], how: Fitting,
                    valid: Any, opened: Opened | None = None) -> None:
     """Train the network of the task; what was learnt is kept. `opened`: the published encoder that it stands on."""
     from seqloom.training.schedules import DelayedGroup

@@ -76,7 +76,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
         from seqloom.models.series.forecaster_task import ForecastTraining
 
         valid = how.valid if how.valid is not data else None
-        train_model(self, ForecastTask(self, data, valid, config), config, device, how,
+        train_model(self, ForecastTraining(self, data, valid, config), config, device, how,
                     valid=None if valid is None else valid.fingerprint)
 
     # ---- forecasting

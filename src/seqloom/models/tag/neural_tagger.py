@@ -168,7 +168,7 @@ class NeuralTagger(SequenceModel, Tagger):
         (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
         criterion = Criterion("F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True)
         batches = example_batches(read(encoded), train)
-        return SequenceTask(batches, criterion, lambda: self.build_fitted(start), losses, judge, "words")
+        return SequenceTraining(batches, criterion, lambda: self.build_fitted(start), losses, judge, "words")
 
     # ---- the network
 

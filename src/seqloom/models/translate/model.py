@@ -157,8 +157,8 @@ class TranslationModel(Mixin):
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()
         return None
 
-    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start | None, train: TrainConfig) -> SequenceTask:
-        from seqloom.models.sequence.task_net import SequenceTask
+    def _task(self, pairs: EncodedPairs, held: EncodedPairs | None, start: Start | None, train: TrainConfig) -> SequenceTraining:
+        from seqloom.models.sequence.task_net import SequenceTraining
         from seqloom.models.translate.task_net import pair_loss
         from seqloom.training.trainable import Criterion
 
@@ -175,7 +175,7 @@ class TranslationModel(Mixin):
 
         batches = PairBatches(pairs.sources, pairs.targets, self.start_ids, most_tokens=TOKENS,
                               batch_size=train.batch_size, seed=train.seed)
-        return SequenceTask(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
+        return SequenceTraining(batches, Criterion("bleu", higher_is_better=True) if by_bleu else Criterion("nats"),
                             lambda: self.build_fitted(start),
                             lambda network, batch: pair_loss(network, batch, c.scheduled_sampling, c.sampling_half),
                             judge, counted="tokens", enough_epochs=ENOUGH)
