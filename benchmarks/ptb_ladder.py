@@ -30,7 +30,7 @@ class Ladder:
     networks: dict[str, tuple[str, Options, Options]]  # name: model, its options, those of training
 
 
-TRAINING = {"optimizer": "adamw"}  # with which the figures of docs/networks.md were measured
+TRAINING = {"optimizer": "adamw"}  # with which the figures of docs/language-models.md were measured
 SAMPLED = {"softmax": "sampled", "samples": 1024}
 LSTM_TRAINING = {"batch_size": 32, "truncation": 35, "evaluate_every": 2000}
 PARTS = ("train", "valid", "test")

@@ -114,9 +114,9 @@ def test_new_calls_beside_old_ones_are_run():
         assert call in run or call.startswith("--vectors "), call
 
 
-def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypatch, commands):
-    """The right column of "Coming from"."""
-    rows = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Coming from")[2].split("\n## ")[0]
+def test_the_calls_beside_those_of_other_programs_are_run(tmp_path, monkeypatch, commands):
+    """The right column of "Coming from other programs"."""
+    rows = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
     cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
     calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
     assert len(calls) == 14
@@ -142,8 +142,11 @@ def test_the_calls_that_the_readme_sets_beside_others_are_run(tmp_path, monkeypa
             names["made"] = eval(call, names)
 
 
-def test_readme_begins_with_the_two_commands():
-    first = blocks(ROOT / "README.md", "console")[0]
+def test_readme_begins_with_three_lines_of_python_and_the_two_commands():
+    page = ROOT / "README.md"
+    assert page.read_text(encoding="utf-8").index("```python") < page.read_text(encoding="utf-8").index("```console")
+    assert blocks(page, "python")[0].count(">>>") == 3
+    first = blocks(page, "console")[0]
     assert first.splitlines()[0].startswith("$ make compare")
     assert first.splitlines()[1].startswith("$ make test")
 

@@ -252,7 +252,7 @@ def options():
 
 
 def test_every_option_that_draws_has_its_call_in_the_documentation():
-    page = ROOT / "docs" / "reports.md"
+    page = ROOT / "docs" / "evaluation.md"
     section = page.read_text(encoding="utf-8").partition("\n## Pictures from Python")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `seqloom ")]
     plain = {"--json", "--quiet", "--debug", "--verbose"}

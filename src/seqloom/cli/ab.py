@@ -48,7 +48,7 @@ def command(data: tuple[str, ...], model: str, a: tuple[str, ...], b: tuple[str,
     """Compare two models, or a model with and without an option, on the same held-out part of DATA, with paired intervals.
 
     Options are those of `seqloom fit MODEL`, including training. The metric is that of the task: bits per byte, accuracy, span
-    F1, or correct answers. Without DATA, or with -, standard input is read.
+    F1, MSE, or correct answers; translators are compared by `seqloom compare`. Without DATA, or with -, standard input is read.
     """
     from seqloom.comparison.ab import ab
     from seqloom.errors import ConfigError

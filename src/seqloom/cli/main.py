@@ -32,7 +32,7 @@ LAST = {
     "phrases": "Join words that belong together: new_york.",
     "tokenize": "Train or apply a tokenizer.",
     "data": "Known datasets, and what a text is like.",
-    "convert": "ARPA or word vectors to model and back.",
+    "convert": "ARPA, word vectors, published weights to a model and back.",
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",
 }

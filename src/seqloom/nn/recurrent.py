@@ -1,4 +1,4 @@
-"""A stack of recurrent layers over any of the three cells.
+"""A stack of recurrent layers over any recurrent cell.
 
 The state is a value: a tuple over layers of tuples of (B, H) tensors, batch first; a bidirectional layer has those of
 its reverse direction behind those of the forward one. With `lengths` padding never moves the state and the outputs

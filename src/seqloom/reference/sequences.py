@@ -1,4 +1,4 @@
-"""What the three cells share: how a batch of sequences comes in and how gradients go out.
+"""What recurrent cells share: how a batch of sequences comes in and how gradients go out.
 
 Batch first everywhere: x is (B, T, D), a state is a tuple of (B, H) arrays. `mask` is (B, T), True where a step is
 real. A padded step leaves the state as it was; what stands there in x is never read, so it can change nothing.
